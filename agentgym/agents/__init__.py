@@ -1,0 +1,1 @@
+"""Agents: something that plays."""

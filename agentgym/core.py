@@ -1,0 +1,272 @@
+"""The environment contract: `TextEnv`, the base class, and `TimeStep`, what its rules return."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from agentgym.errors import SnapshotError, did_you_mean
+from agentgym.serialization import from_json, to_json
+from agentgym.spaces import UnicodeText
+from agentgym.tasks import Tasks
+
+INFO_KEYS = (
+    "task",
+    "turn",
+    "valid",
+    "success",
+    "progress",
+    "admissible",
+    "state_key",
+    "reward_terms",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TimeStep:
+    """What the rules of a game return for one turn.
+
+    Attributes:
+        text: what the agent reads next.
+        rewards: reward terms of this turn by name; a name not given is 0.
+        terminated: whether the game itself ended.
+        valid: whether the action was one the game understands and allows.
+        success: whether the task is solved.
+        progress: how far the task is solved, in [0, 1].
+        admissible: actions that are valid now; empty where the set is open.
+        state_key: equal iff the state the agent must act in is equal; empty: the text says it.
+        feedback: what is said about the last action, shown before the text; no part of the state.
+    """
+
+    text: str
+    rewards: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    terminated: bool = False
+    valid: bool = True
+    success: bool = False
+    progress: float = 0.0
+    admissible: tuple[str, ...] = ()
+    state_key: str = ""
+    feedback: str = ""
+
+    @property
+    def observation(self) -> str:
+        """What the agent reads: the feedback, if any, then the text."""
+        return f"{self.feedback}\n\n{self.text}" if self.feedback else self.text
+
+
+class TextEnv(gymnasium.Env[str, str]):
+    """Base class of the text environments: actions and observations are strings.
+
+    An author sets `instructions` and `tasks`, declares `State` (a dataclass that
+    `agentgym.serialization` can write) and `reward_names`, and writes `_start` and `_advance`,
+    which read and write `self.state` and draw from `self.np_random`. Everything else is done here:
+    seeding, the choice of the task, counting and limiting turns, `info`, invalid actions,
+    snapshots, rendering.
+
+    The start of an episode depends only on the task and the seed, however the task was chosen.
+
+    Args:
+        split: tasks that `reset` draws from: "train" or "test".
+        max_turns: turns after which the episode is truncated; None: no limit.
+        invalid_penalty: what an invalid action costs: subtracted from the reward (term "invalid").
+        render_mode: None, "ansi" (`render` returns text) or "human" (it is printed at every step).
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012
+
+    instructions: str
+    """Rules and action format: the system prompt of whoever plays."""
+    tasks: Tasks
+    """The tasks, split into training and test tasks."""
+    State: ClassVar[type]
+    """The dataclass of `self.state`."""
+    reward_names: ClassVar[tuple[str, ...]] = ("task",)
+    """The reward terms the rules may return; "invalid" is added."""
+
+    state: Any
+    task: str
+
+    def __init__(
+        self,
+        *,
+        split: str = "train",
+        max_turns: int | None = None,
+        invalid_penalty: float = 0.0,
+        render_mode: str | None = None,
+    ):
+        if max_turns is not None and max_turns < 1:
+            raise ValueError(f"max_turns must be None or at least 1, got {max_turns}.")
+        if split not in ("train", "test"):
+            raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
+        modes = self.metadata["render_modes"]
+        if render_mode is not None and render_mode not in modes:
+            raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")
+        self.split = split
+        self.max_turns = max_turns
+        self.invalid_penalty = float(invalid_penalty)
+        self.render_mode = render_mode
+        self.observation_space = UnicodeText()
+        self.action_space = UnicodeText()
+        self._turn = 0
+        self._last: TimeStep | None = None
+        self._over = False
+
+    # What an author writes.
+
+    def _start(self, task: str) -> TimeStep:
+        """Sets `self.state` to the start of the task and returns the first observation."""
+        raise NotImplementedError
+
+    def _advance(self, action: str) -> TimeStep:
+        """Applies an action to `self.state` and returns what the agent gets for it."""
+        raise NotImplementedError
+
+    def expert(self) -> str | None:
+        """Returns the scripted expert's next action, or None where there is none."""
+        return None
+
+    def _picture(self) -> str:
+        """Returns what `render` shows; by default what the agent reads."""
+        assert self._last is not None
+        return self._last.observation
+
+    # What Gymnasium calls.
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts an episode.
+
+        Args:
+            seed: seeds `self.np_random`; None continues its stream.
+            options: {"task": name} chooses the task; by default one of the split is drawn.
+
+        Raises:
+            UnknownTaskError: if the environment has no such task.
+            ValueError: for an option other than "task".
+        """
+        super().reset(seed=seed)
+        options = options or {}
+        for key in options:
+            if key != "task":
+                hint = did_you_mean(key, ["task"])
+                raise ValueError(f"Unknown reset option {key!r}; known: 'task'.{hint}")
+        tasks = self.tasks.split(self.split)
+        # Drawn even if a task is given: the rest of the stream must not depend on who chose it.
+        drawn = int(self.np_random.integers(len(tasks)))
+        given = options.get("task")
+        self.task = tasks[drawn] if given is None else self.tasks.check(given)
+        self._turn = 0
+        self._over = False
+        self._last = self._start(self.task)
+        if self.render_mode == "human":
+            print(self._picture())
+        return self._last.observation, self._info(self._last)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays one turn.
+
+        Args:
+            action: any string; what the game does not understand is an invalid action.
+
+        Returns:
+            Observation, reward (the sum of `info["reward_terms"]`), terminated (the game ended),
+            truncated (the limit of turns was reached; never both), info (see `INFO_KEYS`).
+
+        Raises:
+            TypeError: if the action is not a string.
+            gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
+        """
+        if not isinstance(action, str):
+            raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
+        if self._last is None or self._over:
+            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+        step = self._advance(action)
+        self._last = step
+        self._turn += 1
+        truncated = not step.terminated and self._turn == self.max_turns
+        self._over = step.terminated or truncated
+        if self.render_mode == "human":
+            print(self._picture())
+        info = self._info(step)
+        reward = float(sum(info["reward_terms"].values()))
+        return step.observation, reward, step.terminated, truncated, info
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """Returns the current picture as text ("ansi"); "human" has printed it already."""
+        if self._last is None:
+            raise ResetNeeded("Call reset() before render().")
+        return self._picture() if self.render_mode == "ansi" else None
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        terms = {name: float(step.rewards.get(name, 0.0)) for name in self.reward_names}
+        assert terms.keys() >= step.rewards.keys(), "reward_names must list every term"
+        terms["invalid"] = 0.0 if step.valid else 0.0 - self.invalid_penalty
+        return {
+            "task": self.task,
+            "turn": self._turn,
+            "valid": step.valid,
+            "success": step.success,
+            "progress": float(step.progress),
+            "admissible": step.admissible,
+            "state_key": step.state_key or step.text,
+            "reward_terms": terms,
+        }
+
+    def _invalid(self, message: str) -> TimeStep:
+        """Returns the last step again, unrewarded, with what was wrong with the action."""
+        assert self._last is not None
+        return dataclasses.replace(self._last, feedback=message, rewards={}, valid=False)
+
+    # Snapshots.
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns everything the rest of the episode depends on, as a JSON-able dictionary.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
+        if self._last is None:
+            raise ResetNeeded("Call reset() before snapshot().")
+        return {
+            "env": type(self).__name__,
+            "task": self.task,
+            "turn": self._turn,
+            "over": self._over,
+            "last": to_json(self._last),
+            "state": to_json(self.state),
+            "rng": self.np_random.bit_generator.state,
+            "seed": self._np_random_seed,
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Continues from a snapshot of an environment made with the same arguments.
+
+        Returns:
+            The observation and info at the snapshot.
+
+        Raises:
+            SnapshotError: if the snapshot is of another environment or damaged.
+        """
+        if snapshot.get("env") != type(self).__name__:
+            raise SnapshotError(
+                f"Expected a snapshot of {type(self).__name__}, got one of {snapshot.get('env')!r}."
+            )
+        try:
+            generator = np.random.PCG64()
+            generator.state = snapshot["rng"]
+            last = from_json(TimeStep, snapshot["last"])
+            state = from_json(self.State, snapshot["state"])
+            task, turn, over = snapshot["task"], snapshot["turn"], snapshot["over"]
+            seed = snapshot["seed"]
+        except (KeyError, ValueError, TypeError) as error:
+            raise SnapshotError(f"This snapshot is damaged: {error}") from error
+        self.task, self._turn, self._over = self.tasks.check(task), turn, over
+        self._last, self.state = last, state
+        self._np_random, self._np_random_seed = np.random.Generator(generator), seed
+        return last.observation, self._info(last)

@@ -1,0 +1,117 @@
+"""The one table of environment ids.
+
+An environment is one file and one line here: tests, the catalogue and `agentgym list` are generated
+from the table. Entry points are strings, so that nothing is imported before it is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+
+from agentgym.errors import MissingExtraError, did_you_mean
+
+NAMESPACE = "AgentGym"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the table.
+
+    Attributes:
+        name: the id without its namespace: "WebShop-v0".
+        entry_point: "module:Class" of a `TextEnv`, or a module with `raw_env`, `env` and
+            `parallel_env` for a multi-agent game.
+        kwargs: JSON-able arguments of the constructor.
+        extra: the optional dependency it needs (`pip install 'agentgym-suite[extra]'`), if any.
+        package: the package that the extra brings, as imported.
+    """
+
+    name: str
+    entry_point: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    extra: str | None = None
+    package: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The full id: "AgentGym/WebShop-v0"."""
+        return f"{NAMESPACE}/{self.name}"
+
+    @property
+    def multi_agent(self) -> bool:
+        """Whether this is a PettingZoo game; its Gymnasium id is one seat of it."""
+        return ":" not in self.entry_point
+
+
+TABLE: tuple[Entry, ...] = (
+    # Single agent.
+    Entry("NumberLine-v0", "agentgym.envs.numbers.number_line:NumberLine"),
+    Entry("WebShop-v0", "agentgym.envs.webshop.env:WebShop"),
+    Entry(
+        "WebShop-Large-v0",
+        "agentgym.envs.webshop.env:WebShop",
+        {"num_products": 100_000},
+    ),
+    # Multi-agent.
+    Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
+)
+
+REGISTRY: dict[str, Entry] = {entry.id: entry for entry in TABLE}
+"""All environments by id."""
+
+
+def register_all() -> None:
+    """Registers every id with Gymnasium; called by `import agentgym`."""
+    for entry in TABLE:
+        if entry.id in gymnasium.registry:
+            continue
+        if entry.multi_agent:
+            gymnasium.register(
+                entry.id,
+                entry_point="agentgym.multiagent:SingleSeat",
+                kwargs={"game": entry.id, **entry.kwargs},
+            )
+        else:
+            gymnasium.register(entry.id, entry_point=entry.entry_point, kwargs=entry.kwargs)
+
+
+def find(id: str) -> Entry:
+    """Returns the table's entry of an id, with or without the namespace.
+
+    Raises:
+        ValueError: if there is no such id; the message names the closest ones.
+    """
+    full = id if "/" in id else f"{NAMESPACE}/{id}"
+    if full not in REGISTRY:
+        raise ValueError(f"Unknown environment {id!r}.{did_you_mean(full, REGISTRY)}")
+    return REGISTRY[full]
+
+
+def make_aec(id: str, **kwargs: Any) -> Any:
+    """Makes the turn-by-turn (AEC) PettingZoo environment of a multi-agent id."""
+    return _game_module(id).env(**_arguments(id, kwargs))
+
+
+def make_parallel(id: str, **kwargs: Any) -> Any:
+    """Makes the simultaneous (parallel) PettingZoo environment of a multi-agent id."""
+    return _game_module(id).parallel_env(**_arguments(id, kwargs))
+
+
+def _arguments(id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {**find(id).kwargs, **kwargs}
+
+
+def _game_module(id: str) -> Any:
+    entry = find(id)
+    if not entry.multi_agent:
+        raise ValueError(f"{entry.id} is a single-agent environment: use gymnasium.make.")
+    try:
+        return importlib.import_module(entry.entry_point)
+    except ImportError as error:
+        if entry.extra is None:
+            raise
+        raise MissingExtraError(entry.id, entry.extra, entry.package) from error

@@ -1,0 +1,167 @@
+"""`UnicodeText`: the space of every text that an environment shows or an agent says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.vector.utils import (
+    create_shared_memory,
+    read_from_shared_memory,
+    write_to_shared_memory,
+)
+
+_WORDS = tuple(
+    "look open take the red blue box key door go north south ask why not yes no put on table "
+    "search buy find move left right wait naïve café über 东西 да 🙂".split()
+)
+
+
+class UnicodeText(Space[str]):
+    """All strings, optionally up to a length: any character, the empty string included.
+
+    Unlike `gymnasium.spaces.Text` it takes every character, checks membership without looking at
+    the characters, and is transported correctly by `gymnasium.vector.AsyncVectorEnv` with its
+    default shared memory.
+
+    Args:
+        max_length: the greatest number of characters of a member; None: no limit.
+        seed: seed of `sample`.
+    """
+
+    def __init__(
+        self, max_length: int | None = None, seed: int | np.random.Generator | None = None
+    ):
+        if max_length is not None and max_length < 0:
+            raise ValueError(f"max_length must be None or at least 0, got {max_length}.")
+        self.max_length = max_length
+        super().__init__(shape=None, dtype=None, seed=seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """False: a text has no fixed-size array form."""
+        return False
+
+    def contains(self, x: Any) -> bool:
+        """Returns whether x is a string within the length limit; O(1)."""
+        return isinstance(x, str) and (self.max_length is None or len(x) <= self.max_length)
+
+    def sample(self, mask: None = None, probability: None = None) -> str:
+        """Returns a few readable words, drawn by the space's own generator."""
+        if mask is not None or probability is not None:
+            raise ValueError("UnicodeText.sample takes neither a mask nor probabilities.")
+        count = int(self.np_random.integers(1, 6))
+        words = (_WORDS[i] for i in self.np_random.integers(len(_WORDS), size=count))
+        return " ".join(words)[: self.max_length]
+
+    def to_jsonable(self, sample_n: Sequence[str]) -> list[str]:
+        """Returns a batch of members as a JSON list."""
+        return list(sample_n)
+
+    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
+        """Returns a batch of members from a JSON list."""
+        return [str(x) for x in sample_n]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnicodeText) and other.max_length == self.max_length
+
+    def __hash__(self) -> int:
+        return hash((UnicodeText, self.max_length))
+
+    def __repr__(self) -> str:
+        return "UnicodeText()" if self.max_length is None else f"UnicodeText({self.max_length})"
+
+
+class _TextSlots:
+    """One file a vectorised environment through which a worker hands its text to the parent.
+
+    A file has no size to fix in advance, so neither length nor character set of the texts is
+    limited. The pipe of the vector environment orders writes before reads.
+    """
+
+    def __init__(self, n: int):
+        self.folder = Path(tempfile.mkdtemp(prefix="agentgym-text-"))
+        for i in range(n):
+            (self.folder / str(i)).touch()
+        self._files: dict[int, BinaryIO] = {}
+        self._pid = os.getpid()
+        weakref.finalize(self, _remove_folder, self.folder, self._pid)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "_files": {}, "_pid": self._pid}
+
+    def _file(self, index: int) -> BinaryIO:
+        if self._pid != os.getpid():  # forked: share no file position with the parent
+            self._files, self._pid = {}, os.getpid()
+        if index not in self._files:
+            self._files[index] = open(self.folder / str(index), "r+b", buffering=0)
+        return self._files[index]
+
+    def write(self, index: int, text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        file = self._file(index)
+        file.seek(0)
+        file.write(data)
+        file.truncate()
+
+    def read(self, index: int) -> str:
+        file = self._file(index)
+        file.seek(0)
+        return file.read().decode("utf-8", "surrogatepass")
+
+
+def _remove_folder(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _TextView(Sequence[str]):
+    """The current texts of all sub-environments, read when asked for; a copy is a plain tuple."""
+
+    def __init__(self, slots: _TextSlots, n: int):
+        self._slots = slots
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        return self._slots.read(range(self._n)[index])
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._slots.read(i) for i in range(self._n))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every step
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+@create_shared_memory.register(UnicodeText)
+def _create_text_slots(space: UnicodeText, n: int = 1, ctx: Any = None) -> _TextSlots:
+    return _TextSlots(n)
+
+
+@read_from_shared_memory.register(UnicodeText)
+def _read_text_slots(space: UnicodeText, shared_memory: _TextSlots, n: int = 1) -> _TextView:
+    return _TextView(shared_memory, n)
+
+
+@write_to_shared_memory.register(UnicodeText)
+def _write_text_slot(space: UnicodeText, index: int, value: str, shared_memory: _TextSlots) -> None:
+    shared_memory.write(index, value)

@@ -1,0 +1,103 @@
+"""The tasks of an environment and their splits.
+
+A task is named by a string; the name says everything about the task: the same name is the same task
+in every process. `NumberedTasks` holds millions of them without storing any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import UnknownTaskError, did_you_mean
+
+
+class NumberedTasks(Sequence[str]):
+    """The tasks "prefix0", "prefix1", ...: finite sets by number, or levels generated from one.
+
+    Args:
+        prefix: what stands before the number, such as "goal/".
+        numbers: the numbers, in order; `range(2**31)` for levels generated from their number.
+    """
+
+    def __init__(self, prefix: str, numbers: range):
+        self.prefix = prefix
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return NumberedTasks(self.prefix, self.numbers[index])
+        return f"{self.prefix}{self.numbers[index]}"
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self.prefix}{number}" for number in self.numbers)
+
+    def __contains__(self, task: object) -> bool:
+        if not isinstance(task, str) or not task.startswith(self.prefix):
+            return False
+        digits = task[len(self.prefix) :]
+        canonical = digits.isascii() and digits.isdigit() and str(int(digits[:20])) == digits
+        return canonical and int(digits) in self.numbers
+
+    def __repr__(self) -> str:
+        return f"NumberedTasks({self.prefix!r}, {self.numbers})"
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The task names of an environment, split into disjoint training and test tasks.
+
+    Args:
+        train: tasks to learn from.
+        test: held-out tasks to evaluate on.
+    """
+
+    train: Sequence[str]
+    test: Sequence[str]
+
+    def split(self, name: str) -> Sequence[str]:
+        """Returns the tasks of a split ("train" or "test")."""
+        if name not in ("train", "test"):
+            raise ValueError(f"split must be 'train' or 'test', got {name!r}.")
+        return self.train if name == "train" else self.test
+
+    def __contains__(self, task: object) -> bool:
+        return task in self.train or task in self.test
+
+    def check(self, task: object) -> str:
+        """Returns the task if the environment has it, else raises UnknownTaskError."""
+        if isinstance(task, str) and task in self:
+            return task
+        examples = [self.train[0], self.train[-1], self.test[0], self.test[-1]]
+        hint = did_you_mean(task, examples) if isinstance(task, str) else ""
+        raise UnknownTaskError(
+            f"Unknown task {task!r}.{hint} This environment has {len(self.train):,} training tasks "
+            f"({examples[0]!r} .. {examples[1]!r}) and {len(self.test):,} test tasks "
+            f"({examples[2]!r} .. {examples[3]!r})."
+        )
+
+    @classmethod
+    def generated(cls, size: int = 2**31 - 1) -> Tasks:
+        """Returns "train/0", "train/1", ... and "test/0", ...: levels made from `task_rng`."""
+        return cls(NumberedTasks("train/", range(size)), NumberedTasks("test/", range(size)))
+
+
+def task_number(task: str) -> int:
+    """Returns the number at the end of a numbered task: 12 for "goal/12"."""
+    return int(task.rpartition("/")[2])
+
+
+def task_rng(task: str, salt: str = "") -> np.random.Generator:
+    """Returns a generator that depends only on the task's name (and a salt): for making levels.
+
+    What happens *within* an episode is drawn from `env.np_random` instead.
+    """
+    digest = hashlib.sha256(f"{salt}\0{task}".encode("utf-8", "surrogatepass")).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))

@@ -1,0 +1,1 @@
+"""Wrappers: one a file, each a `gymnasium.Wrapper` over a text environment."""

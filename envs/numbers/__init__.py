@@ -1,0 +1,1 @@
+"""Small environments about numbers."""

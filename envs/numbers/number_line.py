@@ -1,0 +1,116 @@
+"""NumberLine: walk along the number line to a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.core import TextEnv, TimeStep
+from agentgym.tasks import Tasks, task_rng
+
+STEPS = {"+": 1, "-": -1}
+
+
+@dataclass
+class State:
+    """Where the agent stands, where it must go, and how far that was at the start."""
+
+    position: int
+    target: int
+    distance: int
+
+
+def start_positions(task: str, size: int) -> State:
+    """Returns the start of a task: two different numbers in [0, size), drawn by the task's name."""
+    position, target = (int(x) for x in task_rng(task).choice(size, size=2, replace=False))
+    return State(position, target, abs(position - target))
+
+
+class NumberLine(TextEnv):
+    """Walk to a target number, one step at a time.
+
+    ## Description
+    The agent stands on a whole number in [0, size) and must reach another one. It is the smallest
+    environment in which acting well needs reading two words of the observation; a correct trainer
+    solves it in seconds.
+
+    ## Action Space
+    Text: `+` (one up) or `-` (one down).
+
+    ## Observation Space
+    Text: "You are at 3. Go to 7."
+
+    ## Rewards
+    1 (term `task`) when the target is reached, else 0. An invalid action costs `invalid_penalty`.
+
+    ## Starting State
+    Position and target are different numbers drawn by the task's name.
+
+    ## Episode End
+    Termination: the target is reached. Truncation: after `max_turns` turns.
+
+    ## Information
+    The common keys; `progress` is the share of the way covered.
+
+    ## Arguments
+    `size`: how many numbers there are (2 or more). `max_turns`: default 15.
+
+    ## Example Transcript
+    ```
+    You are at 3. Go to 4.
+    > +
+    You are at 4. Go to 4. Done!
+    ```
+
+    ## Baselines
+    See the table of the environment catalogue.
+
+    ## Registered Configurations
+    `NumberLine-v0`: 10 numbers.
+
+    ## References
+    The task appears as an example of multi-turn control in RL4VLM (arXiv 2405.10292).
+
+    ## Version History
+    v0: first version.
+    """
+
+    instructions = (
+        "You stand on a number line. Each turn, say + to go one up or - to go one down, "
+        "until you are at the target."
+    )
+    State = State
+
+    def __init__(self, *, size: int = 10, max_turns: int | None = 15, **kwargs):
+        if size < 2:
+            raise ValueError(f"size must be at least 2, got {size}.")
+        super().__init__(max_turns=max_turns, **kwargs)
+        self.size = size
+        self.tasks = Tasks.generated()
+
+    def _start(self, task: str) -> TimeStep:
+        self.state = start_positions(task, self.size)
+        return self._look()
+
+    def _advance(self, action: str) -> TimeStep:
+        step = STEPS.get(action.strip())
+        if step is None:
+            return self._invalid(f"Say + or -, not {action[:40]!r}.")
+        self.state.position = min(max(self.state.position + step, 0), self.size - 1)
+        return self._look()
+
+    def _look(self) -> TimeStep:
+        state = self.state
+        done = state.position == state.target
+        left = abs(state.position - state.target)
+        return TimeStep(
+            text=f"You are at {state.position}. Go to {state.target}." + " Done!" * done,
+            rewards={"task": float(done)},
+            terminated=done,
+            success=done,
+            progress=max(0.0, 1 - left / state.distance),
+            admissible=() if done else tuple(STEPS),
+        )
+
+    def expert(self) -> str | None:
+        """Returns the step towards the target."""
+        return "+" if self.state.position < self.state.target else "-"

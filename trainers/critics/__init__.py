@@ -1,0 +1,1 @@
+"""Critics: what reads values off a model."""
