@@ -1,0 +1,77 @@
+"""`TokenTrie`: which token may come next if the text must be one of a list of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class TokenTrie:
+    """A prefix tree of token sequences.
+
+    Node 0 is the root. A sequence that is a prefix of another one ends in a node that has children;
+    with an `end` token, which is appended to every sequence, all of them end in leaves. Of equal
+    sequences the first one counts.
+
+    Args:
+        sequences: token ids of the candidates; their order gives the numbers of `leaf`.
+        end: a token appended to every sequence, such as the end-of-sequence token; None: nothing.
+    """
+
+    def __init__(self, sequences: Iterable[Sequence[int]], end: int | None = None):
+        self.end = end
+        self._next: list[dict[int, int]] = [{}]
+        self._leaf: dict[int, int] = {}
+        self._children: dict[int, tuple[int, ...]] = {}
+        nodes = self._next
+        for index, sequence in enumerate(sequences):
+            node = 0
+            for token in sequence if end is None else (*sequence, end):
+                child = nodes[node].get(token)
+                if child is None:
+                    child = len(nodes)
+                    nodes[node][int(token)] = child
+                    nodes.append({})
+                node = child
+            self._leaf.setdefault(node, index)
+
+    def __len__(self) -> int:
+        """Returns the number of nodes, the root included."""
+        return len(self._next)
+
+    def children(self, node: int) -> tuple[int, ...]:
+        """Returns the tokens that may follow at a node, in ascending order."""
+        tokens = self._children.get(node)
+        if tokens is None:
+            tokens = self._children[node] = tuple(sorted(self._next[node]))
+        return tokens
+
+    def step(self, node: int, token: int) -> int:
+        """Returns the node that a token leads to.
+
+        Raises:
+            ValueError: if the token is not one of `children(node)`.
+        """
+        child = self._next[node].get(token)
+        if child is None:
+            raise ValueError(
+                f"Token {token} does not follow at node {node}; "
+                f"expected one of {self.children(node)[:20]}."
+            )
+        return child
+
+    def walk(self, tokens: Iterable[int]) -> int | None:
+        """Returns the node that tokens lead to from the root, or None if they leave the tree."""
+        node: int | None = 0
+        for token in tokens:
+            node = self._next[node].get(token)
+            if node is None:
+                return None
+        return node
+
+    def leaf(self, node: int) -> int | None:
+        """Returns the index of the sequence that ends at a node, or None."""
+        return self._leaf.get(node)
+
+    def is_complete(self, node: int) -> bool:
+        """Returns whether a sequence ends at a node (a longer one may go on)."""
+        return node in self._leaf
