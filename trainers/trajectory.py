@@ -140,7 +140,7 @@ class Batch:
     Attributes:
         trajectories: the N trajectories.
         turn_offsets: [N + 1]; trajectory n has the turns `turn_offsets[n]:turn_offsets[n + 1]`.
-        token_offsets: [M + 1]; turn m has the action tokens `token_offsets[m]:token_offsets[m + 1]`.
+        token_offsets: [M + 1]; turn m has the tokens `token_offsets[m]:token_offsets[m + 1]`.
         rewards: [M] reward of each turn.
         terminated: [N] whether the trajectory ended by itself (False: bootstrap).
         logprobs: [K] behaviour log-probabilities.
