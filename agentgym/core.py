@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agentgym.errors import SnapshotError, did_you_mean
+from agentgym.errors import SnapshotError, UnknownTaskError, did_you_mean
 from agentgym.serialization import from_json, to_json
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
@@ -57,6 +57,39 @@ class TimeStep:
     def observation(self) -> str:
         """What the agent reads: the feedback, if any, then the text."""
         return f"{self.feedback}\n\n{self.text}" if self.feedback else self.text
+
+
+_FIELDS = (
+    ("text", str),
+    ("rewards", Mapping),
+    ("terminated", bool),
+    ("valid", bool),
+    ("success", bool),
+    ("progress", float | int),
+    ("admissible", tuple),
+    ("state_key", str),
+    ("feedback", str),
+)
+
+
+class UnreadableAction(str):
+    """What an agent said where no action could be read in it: an invalid action in every game.
+
+    Wrappers that translate what an agent says pass it on; it is a `str`, so it goes through other
+    wrappers and processes as one.
+
+    Args:
+        text: what the agent said.
+        feedback: what is wrong with it and what was expected; the agent reads it.
+    """
+
+    feedback: str
+
+    def __new__(cls, text: str, feedback: str = "No action could be read.") -> UnreadableAction:
+        """Returns the text with the feedback attached."""
+        action = super().__new__(cls, text)
+        action.feedback = feedback
+        return action
 
 
 class TextEnv(gymnasium.Env[str, str]):
@@ -151,6 +184,7 @@ class TextEnv(gymnasium.Env[str, str]):
             ValueError: for an option other than "task".
         """
         super().reset(seed=seed)
+        self._check_author()
         options = options or {}
         for key in options:
             if key != "task":
@@ -163,7 +197,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self.task = tasks[drawn] if given is None else self.tasks.check(given)
         self._turn = 0
         self._over = False
-        self._last = self._start(self.task)
+        self._last = self._checked(self._start(self.task), "_start")
         if self.render_mode == "human":
             print(self._picture())
         return self._last.observation, self._info(self._last)
@@ -186,7 +220,10 @@ class TextEnv(gymnasium.Env[str, str]):
             raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
         if self._last is None or self._over:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
-        step = self._advance(action)
+        if isinstance(action, UnreadableAction):
+            step = self._invalid(action.feedback)
+        else:
+            step = self._checked(self._advance(str(action)), "_advance")
         self._last = step
         self._turn += 1
         truncated = not step.terminated and self._turn == self.max_turns
@@ -205,7 +242,6 @@ class TextEnv(gymnasium.Env[str, str]):
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
         terms = {name: float(step.rewards.get(name, 0.0)) for name in self.reward_names}
-        assert terms.keys() >= step.rewards.keys(), "reward_names must list every term"
         terms["invalid"] = 0.0 if step.valid else 0.0 - self.invalid_penalty
         return {
             "task": self.task,
@@ -222,6 +258,42 @@ class TextEnv(gymnasium.Env[str, str]):
         """Returns the last step again, unrewarded, with what was wrong with the action."""
         assert self._last is not None
         return dataclasses.replace(self._last, feedback=message, rewards={}, valid=False)
+
+    # What protects an author: said at once and by name, not as a riddle later.
+
+    def _check_author(self) -> None:
+        for name in ("instructions", "tasks", "State"):
+            if not hasattr(self, name):
+                raise TypeError(f"{type(self).__name__} must set `{name}`: see agentgym.TextEnv.")
+        if "invalid" in self.reward_names:
+            raise TypeError(
+                f"{type(self).__name__}.reward_names must not list 'invalid': it is added."
+            )
+
+    def _checked(self, step: TimeStep, method: str) -> TimeStep:
+        """Returns what the rules returned, if it is a proper TimeStep and the state a State."""
+        where = f"{type(self).__name__}.{method}"
+        if not isinstance(step, TimeStep):
+            raise TypeError(f"{where} must return a TimeStep, got {type(step).__name__}.")
+        for name, kind in _FIELDS:
+            value = getattr(step, name)
+            if not isinstance(value, kind):
+                raise TypeError(
+                    f"{where} must return a TimeStep whose {name} is a "
+                    f"{getattr(kind, '__name__', kind)}, got {type(value).__name__}: {value!r:.80}."
+                )
+        if not 0 <= step.progress <= 1:
+            raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")
+        for name in step.rewards:
+            if name not in self.reward_names:
+                hint = did_you_mean(name, self.reward_names)
+                raise ValueError(
+                    f"{where} returned the reward term {name!r}, which reward_names "
+                    f"{self.reward_names} does not list.{hint}"
+                )
+        if not isinstance(getattr(self, "state", None), self.State):
+            raise TypeError(f"{where} must leave a {self.State.__name__} in self.state.")
+        return step
 
     # Snapshots.
 
@@ -253,6 +325,7 @@ class TextEnv(gymnasium.Env[str, str]):
         Raises:
             SnapshotError: if the snapshot is of another environment or damaged.
         """
+        self._check_author()
         if snapshot.get("env") != type(self).__name__:
             raise SnapshotError(
                 f"Expected a snapshot of {type(self).__name__}, got one of {snapshot.get('env')!r}."
@@ -262,11 +335,15 @@ class TextEnv(gymnasium.Env[str, str]):
             generator.state = snapshot["rng"]
             last = from_json(TimeStep, snapshot["last"])
             state = from_json(self.State, snapshot["state"])
-            task, turn, over = snapshot["task"], snapshot["turn"], snapshot["over"]
-            seed = snapshot["seed"]
+            task = self.tasks.check(snapshot["task"])
+            turn, over, seed = snapshot["turn"], snapshot["over"], snapshot["seed"]
+        except UnknownTaskError as error:
+            raise SnapshotError(
+                f"This snapshot is of an environment made with other arguments: {error}"
+            ) from error
         except (KeyError, ValueError, TypeError) as error:
-            raise SnapshotError(f"This snapshot is damaged: {error}") from error
-        self.task, self._turn, self._over = self.tasks.check(task), turn, over
+            raise SnapshotError(f"This snapshot is damaged: {error!r}") from error
+        self.task, self._turn, self._over = task, turn, over
         self._last, self.state = last, state
         self._np_random, self._np_random_seed = np.random.Generator(generator), seed
         return last.observation, self._info(last)

@@ -1,28 +1,36 @@
 """Typed conversion of states to and from JSON values, so that a snapshot can cross processes.
 
 A state is a dataclass of JSON scalars, lists, tuples, sets, dictionaries with string or integer
-keys, optional values and further dataclasses. `to_json` writes it, `from_json` reads it back with
-the annotated types: tuples come back as tuples, sets as sets, integer keys as integers.
+keys, enumerations, optional values and further dataclasses. `to_json` writes it, `from_json` reads
+it back with the annotated types: tuples come back as tuples, sets as sets, integer keys as
+integers.
 """
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
+import enum
 import types
 import typing
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 T = TypeVar("T")
+
+_SCALARS = (str, bool, int, float)
 
 
 def to_json(value: Any) -> Any:
     """Returns the value as JSON scalars, lists and dictionaries.
 
     Raises:
-        TypeError: for a value that JSON cannot hold.
+        TypeError: for a value that JSON cannot hold, or a dictionary key that is neither a string
+            nor an integer.
     """
-    if value is None or isinstance(value, (str, bool, int, float)):
+    if isinstance(value, enum.Enum):
+        return to_json(value.value)
+    if value is None or isinstance(value, _SCALARS):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -31,10 +39,10 @@ def to_json(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted((to_json(item) for item in value), key=repr)
     if isinstance(value, dict):
-        return {str(key): to_json(item) for key, item in value.items()}
+        return {_key_to_json(key): to_json(item) for key, item in value.items()}
     raise TypeError(
-        f"A state may hold JSON scalars, lists, tuples, sets, dictionaries and dataclasses; "
-        f"got {type(value).__name__}: {value!r}."
+        f"A state may hold JSON scalars, lists, tuples, sets, dictionaries, enumerations and "
+        f"dataclasses; got {type(value).__name__}: {value!r:.200}."
     )
 
 
@@ -42,12 +50,24 @@ def from_json(kind: type[T], value: Any) -> T:
     """Returns a value of the annotated type from its JSON form (inverse of `to_json`).
 
     Raises:
-        ValueError: if the JSON does not have the shape of the type.
+        ValueError: if the JSON does not have the shape of the type, or the type is not one that
+            a state may hold.
     """
     try:
         return _decode(kind, value)
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise ValueError(f"Expected the JSON of a {kind}, got {value!r:.200}: {error}") from error
+
+
+def _key_to_json(key: Any) -> str:
+    if isinstance(key, enum.Enum):
+        key = key.value
+    if isinstance(key, bool) or not isinstance(key, (str, int)):
+        raise TypeError(
+            f"A dictionary of a state needs string or integer keys, got {type(key).__name__}: "
+            f"{key!r:.200}."
+        )
+    return str(key)
 
 
 @cache
@@ -57,27 +77,70 @@ def _field_types(kind: type) -> dict[str, Any]:
 
 
 def _decode(kind: Any, value: Any) -> Any:
-    origin, args = get_origin(kind), get_args(kind)
+    origin = get_origin(kind) or kind
     if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        return _decode(next(arg for arg in args if arg is not type(None)), value)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return kind(**{n: _decode(hint, value[n]) for n, hint in _field_types(kind).items()})
-    if origin is tuple:
-        if len(args) == 2 and args[1] is Ellipsis:
-            return tuple(_decode(args[0], item) for item in value)
-        return tuple(_decode(arg, item) for arg, item in zip(args, value, strict=True))
-    if origin in (list, set, frozenset):
-        return origin(_decode(args[0], item) for item in value)
-    if origin is dict:
-        return {_key(args[0], key): _decode(args[1], item) for key, item in value.items()}
-    if kind is float and isinstance(value, int):
+        return _decode_union(get_args(kind), value)
+    if origin is Any or origin is object:
+        return value
+    if origin is Literal:
+        if value not in get_args(kind):
+            raise TypeError(f"expected one of {get_args(kind)}, got {value!r}")
+        return value
+    if not isinstance(origin, type):
+        raise TypeError(f"a state cannot hold a {kind}")
+    if issubclass(origin, enum.Enum):
+        return origin(value)
+    if origin in _SCALARS or origin is types.NoneType:
+        return _decode_scalar(origin, value)
+    if dataclasses.is_dataclass(origin):
+        return origin(**{n: _decode(hint, value[n]) for n, hint in _field_types(origin).items()})
+    return _decode_container(kind, origin, value)
+
+
+def _decode_scalar(kind: type, value: Any) -> Any:
+    if kind is float and type(value) is int:
         return float(value)
-    if isinstance(kind, type) and kind in (str, int, bool, float) and not isinstance(value, kind):
+    # JSON's true is no number, though Python's bool is an int.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
-def _key(kind: Any, key: str) -> Any:
+def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
+    if type(value) in kinds:  # 1 is an int where both int and float are possible
+        return value
+    errors = []
+    for kind in kinds:
+        try:
+            return _decode(kind, value)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            errors.append(str(error))
+    raise TypeError("; ".join(errors))
+
+
+def _decode_container(kind: Any, origin: type, value: Any) -> Any:
+    args = get_args(kind) or (Any, Any)
+    if issubclass(origin, collections.abc.Mapping):
+        if origin not in (dict, collections.abc.Mapping, collections.abc.MutableMapping):
+            raise TypeError(f"a state cannot hold a {kind}: use dict")
+        return {_decode_key(args[0], key): _decode(args[1], v) for key, v in value.items()}
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, got {type(value).__name__}")
+    if origin is tuple:
+        if get_args(kind) and args[-1] is not Ellipsis:
+            return tuple(_decode(arg, item) for arg, item in zip(args, value, strict=True))
+        return tuple(_decode(args[0], item) for item in value)
+    if issubclass(origin, tuple) and hasattr(origin, "_fields"):
+        hints = typing.get_type_hints(origin).values()
+        return origin(*(_decode(hint, item) for hint, item in zip(hints, value, strict=True)))
+    if origin in (list, set, frozenset):
+        return origin(_decode(args[0], item) for item in value)
+    if origin in (collections.abc.Sequence, collections.abc.Iterable):
+        return [_decode(args[0], item) for item in value]
+    raise TypeError(f"a state cannot hold a {kind}")
+
+
+def _decode_key(kind: Any, key: str) -> Any:
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return next(member for member in kind if str(member.value) == key)
     return int(key) if kind is int else key

@@ -6,13 +6,16 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from gymnasium import Space
+from gymnasium.spaces import Tuple
 from gymnasium.vector.utils import (
+    batch_space,
     create_shared_memory,
     read_from_shared_memory,
     write_to_shared_memory,
@@ -61,7 +64,7 @@ class UnicodeText(Space[str]):
         words = (_WORDS[i] for i in self.np_random.integers(len(_WORDS), size=count))
         return " ".join(words)[: self.max_length]
 
-    def to_jsonable(self, sample_n: Sequence[str]) -> list[str]:
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
         """Returns a batch of members as a JSON list."""
         return list(sample_n)
 
@@ -90,35 +93,46 @@ class _TextSlots:
         self.folder = Path(tempfile.mkdtemp(prefix="agentgym-text-"))
         for i in range(n):
             (self.folder / str(i)).touch()
-        self._files: dict[int, BinaryIO] = {}
+        self._files: dict[int, FileIO] = {}
         self._pid = os.getpid()
-        weakref.finalize(self, _remove_folder, self.folder, self._pid)
+        weakref.finalize(self, _clean_up, self._files, self.folder, self._pid)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"folder": self.folder, "_files": {}, "_pid": self._pid}
+    def __getstate__(self) -> Path:
+        return self.folder
 
-    def _file(self, index: int) -> BinaryIO:
+    def __setstate__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files = {}
+        self._pid = os.getpid()
+        weakref.finalize(self, _clean_up, self._files)
+
+    def _file(self, index: int) -> FileIO:
         if self._pid != os.getpid():  # forked: share no file position with the parent
-            self._files, self._pid = {}, os.getpid()
+            _clean_up(self._files)
+            self._pid = os.getpid()
         if index not in self._files:
-            self._files[index] = open(self.folder / str(index), "r+b", buffering=0)
+            self._files[index] = FileIO(str(self.folder / str(index)), "r+")
         return self._files[index]
 
     def write(self, index: int, text: str) -> None:
-        data = text.encode("utf-8", "surrogatepass")
+        rest = memoryview(text.encode("utf-8", "surrogatepass"))
         file = self._file(index)
         file.seek(0)
-        file.write(data)
+        while rest:  # an unbuffered file may take a part only
+            rest = rest[file.write(rest) :]
         file.truncate()
 
     def read(self, index: int) -> str:
         file = self._file(index)
         file.seek(0)
-        return file.read().decode("utf-8", "surrogatepass")
+        return file.readall().decode("utf-8", "surrogatepass")
 
 
-def _remove_folder(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:
+def _clean_up(files: dict[int, FileIO], folder: Path | None = None, owner: int = 0) -> None:
+    for file in files.values():
+        file.close()
+    files.clear()
+    if folder is not None and os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -152,12 +166,27 @@ class _TextView(Sequence[str]):
         return repr(tuple(self))
 
 
-@create_shared_memory.register(UnicodeText)
+class _TextTuple(Tuple):
+    """The space of a batch of texts; unlike `Tuple` it also takes the live view of one."""
+
+    def contains(self, x: Any) -> bool:
+        return super().contains(tuple(x) if isinstance(x, _TextView) else x)
+
+
+@batch_space.register(UnicodeText)
+def _batch_texts(space: UnicodeText, n: int = 1) -> _TextTuple:
+    stock = batch_space.dispatch(Space)(space, n)
+    assert isinstance(stock, Tuple)
+    return _TextTuple(stock.spaces, seed=stock.np_random)
+
+
+# Gymnasium declares that shared memory is an array; a registered space may choose its own kind.
+@create_shared_memory.register(UnicodeText)  # pyright: ignore[reportArgumentType]
 def _create_text_slots(space: UnicodeText, n: int = 1, ctx: Any = None) -> _TextSlots:
     return _TextSlots(n)
 
 
-@read_from_shared_memory.register(UnicodeText)
+@read_from_shared_memory.register(UnicodeText)  # pyright: ignore[reportArgumentType]
 def _read_text_slots(space: UnicodeText, shared_memory: _TextSlots, n: int = 1) -> _TextView:
     return _TextView(shared_memory, n)
 

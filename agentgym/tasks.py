@@ -46,6 +46,16 @@ class NumberedTasks(Sequence[str]):
         canonical = digits.isascii() and digits.isdigit() and str(int(digits[:20])) == digits
         return canonical and int(digits) in self.numbers
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, NumberedTasks)
+            and other.prefix == self.prefix
+            and other.numbers == self.numbers
+        )
+
+    def __hash__(self) -> int:
+        return hash((NumberedTasks, self.prefix, self.numbers))
+
     def __repr__(self) -> str:
         return f"NumberedTasks({self.prefix!r}, {self.numbers})"
 
@@ -61,6 +71,14 @@ class Tasks:
 
     train: Sequence[str]
     test: Sequence[str]
+
+    def __post_init__(self) -> None:
+        for name in ("train", "test"):
+            tasks = getattr(self, name)
+            if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not len(tasks):
+                raise ValueError(
+                    f"Tasks needs a non-empty sequence of names for {name!r}, got {tasks!r:.80}."
+                )
 
     def split(self, name: str) -> Sequence[str]:
         """Returns the tasks of a split ("train" or "test")."""
