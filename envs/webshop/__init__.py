@@ -1,1 +1,1 @@
-"""WebShop: searching and buying in a shop, by the rules and with the data format of the original."""
+"""WebShop: searching and buying in a shop, by the rules and in the data format of the original."""

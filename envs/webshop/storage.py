@@ -1,0 +1,189 @@
+"""Folders of arrays that are built once, then memory-mapped by every process that needs them."""
+
+from __future__ import annotations
+
+import atexit
+import bisect
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+MANIFEST = "manifest.json"
+_fallbacks: dict[Path, Path] = {}
+
+
+def cache_root() -> Path:
+    """Returns the folder of all that is built: `$AGENTGYM_CACHE` or `~/.cache/agentgym`."""
+    chosen = os.environ.get("AGENTGYM_CACHE")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "agentgym"
+
+
+def temporary_folder() -> Path:
+    """Makes a folder that is deleted when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="agentgym-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def built(target: Path, build: Callable[[Path], None]) -> Path:
+    """Returns `target`, first filled by `build(folder)` if it is not there in full.
+
+    Building happens beside the target, which then appears whole by a rename: readers never see a
+    half-built folder, and of several processes one builds while the others wait. Where the disk
+    does not let us write, a temporary folder is used instead and a warning says so.
+    """
+    if _complete(target):
+        return target
+    if target in _fallbacks:
+        return _fallbacks[target]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _exclusive(target.with_name(target.name + ".lock")):
+            if not _complete(target):
+                _build_and_rename(target, build)
+        return target
+    except OSError as error:
+        warnings.warn(
+            f"Cannot keep built data in {target} ({error}); using a temporary folder for this "
+            "process. Set AGENTGYM_CACHE to a folder that can be written to.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    fallback = temporary_folder() / target.name
+    _build_and_rename(fallback, build)
+    _fallbacks[target] = fallback
+    return fallback
+
+
+def _build_and_rename(target: Path, build: Callable[[Path], None]) -> None:
+    folder = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    folder.mkdir()
+    try:
+        build(folder)
+        sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+        (folder / MANIFEST).write_text(json.dumps(sizes), encoding="utf-8")
+        shutil.rmtree(target, ignore_errors=True)  # damaged, or _complete would have been true
+        try:
+            folder.rename(target)
+        except OSError:
+            if not _complete(target):  # another process, where there are no locks, was faster
+                raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _complete(folder: Path) -> bool:
+    try:
+        sizes = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Holds a lock between processes where the platform and the file system have one."""
+    with path.open("a") as file:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, also when the process dies
+        yield
+
+
+def save(folder: Path, name: str, values: np.ndarray | Sequence[float], dtype: str) -> None:
+    """Writes an array as `name.npy`."""
+    np.save(folder / f"{name}.npy", np.asarray(values, dtype=dtype))
+
+
+def load(folder: Path, name: str) -> np.ndarray:
+    """Returns the array `name.npy`, read-only; a large one is mapped, a small one read."""
+    path = folder / f"{name}.npy"
+    small = path.stat().st_size < 1 << 16
+    # A plain view indexes several times faster than np.memmap; it keeps the mapping alive.
+    array = np.load(path, mmap_mode=None if small else "r").view(np.ndarray)
+    array.flags.writeable = False
+    return array
+
+
+def load_bytes(folder: Path, name: str) -> np.ndarray:
+    """Maps the file `name.bin`, which must not be empty, as uint8."""
+    return np.memmap(folder / f"{name}.bin", np.uint8, "r").view(np.ndarray)
+
+
+def encode(text: str) -> bytes:
+    """Returns UTF-8 also for the lone surrogates that scraped texts contain."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decode(data: bytes) -> str:
+    """Inverts `encode`."""
+    return data.decode("utf-8", "surrogatepass")
+
+
+class StringTable(Sequence[bytes]):
+    """Sorted distinct strings in one mapped file; looked up by bisection."""
+
+    def __init__(self, folder: Path, name: str):
+        self._starts = load(folder, f"{name}_starts")
+        self._bytes = load(folder, f"{name}_bytes")
+
+    @staticmethod
+    def write(folder: Path, name: str, strings: Sequence[bytes]) -> None:
+        """Writes strings, which must be sorted."""
+        starts = np.zeros(len(strings) + 1, np.int64)
+        np.cumsum([len(string) for string in strings], out=starts[1:])
+        save(folder, f"{name}_starts", starts, "int64")
+        save(folder, f"{name}_bytes", np.frombuffer(b"".join(strings), np.uint8), "uint8")
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # no slices
+        return self._bytes[self._starts[index] : self._starts[index + 1]].tobytes()
+
+    def find(self, text: str) -> int | None:
+        """Returns the position of a string, None if it is not in the table."""
+        key = encode(text)
+        position = bisect.bisect_left(self, key)
+        return position if position < len(self) and self[position] == key else None
+
+
+class Facet:
+    """Value -> the ascending rows that have it, in mapped files."""
+
+    def __init__(self, folder: Path, name: str):
+        self.values = StringTable(folder, name)
+        self.starts = load(folder, f"{name}_row_starts")
+        self.rows = load(folder, f"{name}_rows")
+
+    @staticmethod
+    def write(
+        folder: Path, name: str, codes_of: dict[str, int], codes: Sequence[int], rows: Sequence[int]
+    ) -> None:
+        """Writes pairs (code of a value, row), given in ascending order of rows."""
+        values = sorted((encode(value), code) for value, code in codes_of.items())
+        StringTable.write(folder, name, [value for value, _ in values])
+        place = np.empty(len(values), np.int64)
+        place[[code for _, code in values]] = np.arange(len(values))
+        places = place[np.asarray(codes, np.int64)]
+        starts = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(np.bincount(places, minlength=len(values)), out=starts[1:])
+        order = np.argsort(places, kind="stable")
+        save(folder, f"{name}_row_starts", starts, "int64")
+        save(folder, f"{name}_rows", np.asarray(rows, np.int64)[order], "int32")
+
+    def rows_of(self, value: str) -> np.ndarray:
+        """Returns the rows with a value, int64, none if nothing has it."""
+        position = self.values.find(value)
+        if position is None:
+            return np.empty(0, np.int64)
+        return self.rows[self.starts[position] : self.starts[position + 1]].astype(np.int64)
