@@ -13,6 +13,7 @@ import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -22,12 +23,24 @@ from agentgym.envs.webshop import storage
 from agentgym.envs.webshop.analysis import term, terms, words
 from agentgym.envs.webshop.catalogue import Catalogue, Product
 
-FORMAT = 1
+FORMAT = 2
 RESULT_LIMIT = 50
 K1, B = np.float32(0.9), np.float32(0.4)
 _CHUNK = 20_000  # documents in memory at a time during the building of an index
+_DENSE_LIMIT = 100_000  # up to so many postings it is faster to score all documents
+_LOOKUP_COST = 16  # of finding one document in postings, relative to adding one posting
 _open: dict[Path, SearchIndex] = {}
 _lock = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Postings:
+    """Where the postings of a term lie; its weight; the most that it adds to a score."""
+
+    weight: np.float32
+    first: int
+    last: int
+    bound: float
 
 
 class SearchIndex:
@@ -44,7 +57,9 @@ class SearchIndex:
         self._starts = storage.load(directory, "term_starts")
         self._docs = storage.load(directory, "docs")
         self._saturation = storage.load(directory, "saturation")
+        self._strongest = storage.load(directory, "strongest")
         self._asin_rank = storage.load(directory, "asin_rank")
+        self._dense_limit = _DENSE_LIMIT
 
     @classmethod
     def load(cls, catalogue: Catalogue) -> SearchIndex:
@@ -79,32 +94,73 @@ class SearchIndex:
 
     def search_scored(self, query: str, k: int = RESULT_LIMIT) -> tuple[np.ndarray, np.ndarray]:
         """Returns the indices of the best k products, best first, and their scores, float32."""
-        postings = [
-            (self._docs[first:last], weight * self._saturation[first:last])
-            for weight, first, last in self._weighted_postings(query)
-        ]
+        postings = list(self._postings_of(query))
         if not postings or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        docs = np.concatenate([part for part, _ in postings])
-        impacts = np.concatenate([part for _, part in postings])
         # Lucene adds single-precision parts in double precision and rounds the sum.
-        scores = np.bincount(docs, weights=impacts).astype(np.float32)
-        found = np.flatnonzero(scores)
+        if sum(posting.last - posting.first for posting in postings) > self._dense_limit:
+            found = self._candidates(postings, k)
+            sums = np.zeros(len(found))
+            for posting in postings:
+                sums += posting.weight * self._saturation_of(posting, found)
+            scores = sums.astype(np.float32)
+        else:
+            docs = np.concatenate([self._docs[p.first : p.last] for p in postings])
+            parts = [p.weight * self._saturation[p.first : p.last] for p in postings]
+            scores = np.bincount(docs, weights=np.concatenate(parts)).astype(np.float32)
+            found = np.flatnonzero(scores)
+            scores = scores[found]
         if len(found) > k:
-            best = np.partition(scores[found], len(found) - k)[len(found) - k]
-            found = found[scores[found] >= best]
-        order = np.lexsort((self._asin_rank[found], -scores[found]))[:k]
-        return found[order], scores[found[order]]
+            kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+            found, scores = found[kept], scores[kept]
+        order = np.lexsort((self._asin_rank[found], -scores))[:k]
+        return found[order].astype(np.int64), scores[order]
 
-    def _weighted_postings(self, query: str) -> Iterator[tuple[np.float32, int, int]]:
-        """Yields, for each term of a query, its weight and where its postings start and end."""
+    def _postings_of(self, query: str) -> Iterator[_Postings]:
+        """Yields the postings of each distinct term of a query that any document has."""
         total = len(self.catalogue)
         for word, times in Counter(terms(query)).items():
             place = self._terms.find(word)
             if place is not None:
                 first, last = int(self._starts[place]), int(self._starts[place + 1])
                 idf = np.float32(np.log(1 + (total - (last - first) + 0.5) / (last - first + 0.5)))
-                yield np.float32(times) * idf, first, last
+                weight = np.float32(times) * idf
+                yield _Postings(weight, first, last, float(weight * self._strongest[place]))
+
+    def _saturation_of(self, posting: _Postings, docs: np.ndarray) -> np.ndarray:
+        """Returns the saturation of a term in some documents, float32, 0 where it is absent."""
+        part = self._docs[posting.first : posting.last]
+        places = np.minimum(np.searchsorted(part, docs), len(part) - 1)
+        saturation = self._saturation[posting.first : posting.last][places]
+        return np.where(part[places] == docs, saturation, np.float32(0))
+
+    def _candidates(self, postings: list[_Postings], k: int) -> np.ndarray:
+        """Returns documents, int32, ascending, among which are the best k of all.
+
+        Terms come in order of the most that they can add (MaxScore: Turtle & Flood 1995). Once
+        the best k scores so far exceed what the remaining terms can add together, no new document
+        can enter, and those that cannot catch up are dropped after each further term.
+        """
+        scores = np.zeros(len(self.catalogue))
+        found = np.empty(0, np.int32)
+        reached, remaining, closed = 0.0, sum(p.bound for p in postings) * 1.00001, False
+        for posting in sorted(postings, key=lambda p: -p.bound):
+            part = self._docs[posting.first : posting.last]
+            if closed and len(part) > _LOOKUP_COST * len(found):
+                scores[found] += posting.weight * self._saturation_of(posting, found)
+            else:
+                if not closed:
+                    found = np.concatenate((found, part[scores[part] == 0]))
+                scores[part] += posting.weight * self._saturation[posting.first : posting.last]
+            reached += posting.bound
+            remaining -= posting.bound
+            if (closed or remaining < reached) and len(found) > k:
+                values = scores[found]
+                threshold = np.partition(values, len(values) - k)[len(values) - k]
+                closed = closed or threshold > remaining
+                if closed:
+                    found = found[values + remaining >= threshold * 0.99999]
+        return np.sort(found)
 
 
 def find_products(index: SearchIndex, keywords: str, rng: random.Random) -> np.ndarray:
@@ -235,5 +291,7 @@ def _merge(folder: Path, chunks: int, place: np.ndarray, norms: np.ndarray) -> N
         saturation[slots] = frequency / (frequency + norms[chunk_docs])
         free += runs
         file.unlink()
+    strongest = np.maximum.reduceat(saturation, starts[:-1]) if total else saturation
+    storage.save(folder, "strongest", strongest, "float32")
     storage.save(folder, "docs", docs, "int32")
     storage.save(folder, "saturation", saturation, "float32")
