@@ -1,0 +1,281 @@
+"""A scripted shopper that knows only what its instruction and the pages it has seen say.
+
+It searches for the instruction's own words, then always turns to the product that promises most:
+what a page has not told yet counts as half fulfilled, what it lacks counts nothing. Where
+the most promising product is the open one, it reads what is still unclear, chooses the options in
+the order of the page, and buys.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import Stemmer
+
+_OPENERS = re.compile(
+    r"^(hello|hi)?\W*(please )?(find me|show me|get me|i want|i need|i would like|i'd like|"
+    r"i am looking for|i'm looking for|looking for)( to (buy|get|find))? ",
+    re.IGNORECASE,
+)
+_PRICE_CLAUSE = re.compile(r",? and price lower than ([0-9.]+) dollars$")
+_NEXT_OPTION = re.compile(r", and (?=[^:]+: )")
+_JOINTS = re.compile(r", | with | for ")
+_WORD = re.compile(r"[^\W_]+")
+_DOLLARS = re.compile(r"\$([0-9]+(?:\.[0-9]+)?)")
+_STOP_WORDS = frozenset("a an and are be for from in is it me of on or s that the to with".split())
+_stem = Stemmer.Stemmer("porter")
+
+HOPE = 0.5
+"""What a wanted word counts that no page has confirmed or ruled out."""
+RANK_COST = 0.012
+"""What each place further down a page of results takes from a product's promise."""
+UNLIMITED = 40
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an instruction asks for.
+
+    Attributes:
+        search: the instruction without its opening words and its price limit.
+        head: the same without options.
+        options: option name -> value, where the instruction lists them.
+        limit: the price limit in dollars.
+        words: the stems of the words that a product should have.
+        count: roughly how many attributes there are.
+    """
+
+    search: str
+    head: str
+    options: dict[str, str]
+    limit: float
+    words: frozenset[str]
+    count: int
+
+
+@functools.lru_cache(maxsize=256)
+def parse(instruction: str) -> Request:
+    """Reads an instruction, in the form of the original's synthetic ones or any other."""
+    text = _OPENERS.sub("", instruction.strip())
+    clause = _PRICE_CLAUSE.search(text)
+    if clause:
+        text = text[: clause.start()]
+    limit = float(clause.group(1)) if clause else float("inf")
+    head, options = text, {}
+    colon = text.find(": ")
+    start = text.rfind(" with ", 0, max(colon, 0))
+    if colon >= 0 and start >= 0:
+        head = text[:start]
+        pairs = (pair.partition(": ") for pair in _NEXT_OPTION.split(text[start + 6 :]))
+        options = {name: value for name, _, value in pairs}
+    words = frozenset(stems(head))
+    return Request(text, head, options, limit, words, max(1, len(_JOINTS.split(head))))
+
+
+@functools.lru_cache(maxsize=256)
+def queries(instruction: str) -> tuple[str, ...]:
+    """Returns up to four searches that suggest themselves to a reader of the instruction.
+
+    In this order: without opening words and price limit (what the expert searches for); also
+    without options; also without what follows "with" or "for"; the words before the price limit.
+    """
+    request = parse(instruction)
+    noun = re.split(" with | for ", request.head)[0].split(", ")[-1]
+    whole = _PRICE_CLAUSE.sub("", instruction)
+    found = (request.search, request.head, noun, whole)
+    plain = (re.sub(r"[\[\]\s]+", " ", text).strip().lower() for text in found)
+    return tuple(dict.fromkeys(text for text in plain if text)) or ("products",)
+
+
+@functools.lru_cache(maxsize=1024)
+def stems(text: str) -> tuple[str, ...]:
+    """Returns the stems of a text's words, without stop words."""
+    words = _WORD.findall(text.lower())
+    return tuple(_stem.stemWords([word for word in words if word not in _STOP_WORDS]))
+
+
+@dataclass(frozen=True)
+class View:
+    """A page as an agent has seen it, and what it had done to get there.
+
+    Attributes:
+        text: the page in the mode `text`.
+        clickables: what could be clicked.
+        asin: the product that was open, "" for none.
+        section: the part of the product that was open, "" for none.
+        keywords: what had been searched for.
+        page: the number of the page of results.
+    """
+
+    text: str
+    clickables: Sequence[str]
+    asin: str = ""
+    section: str = ""
+    keywords: str = ""
+    page: int = 0
+
+
+@dataclass
+class Candidate:
+    """What is known of a product: `rank` is its place among the results, from 0."""
+
+    asin: str
+    title: str
+    prices: tuple[float, ...]
+    keywords: str
+    page: int
+    rank: int
+    options: dict[str, list[str]] | None = None
+    sections: set[str] = field(default_factory=set)
+    words: set[str] = field(default_factory=set)
+
+
+def recall(seen: Iterable[View]) -> dict[str, Candidate]:
+    """Returns what the pages seen tell about the products, by asin."""
+    known: dict[str, Candidate] = {}
+    for view in seen:
+        nodes = view.text.split(" [SEP] ")
+        if not view.asin:
+            _note_results(known, view, nodes)
+        elif view.asin in known:
+            product = known[view.asin]
+            if view.section:
+                product.sections.add(view.section)
+                product.words.update(stems(" ".join(nodes[4:])))
+            else:
+                product.options = _options(view, nodes)
+    return known
+
+
+def _note_results(known: dict[str, Candidate], view: View, nodes: list[str]) -> None:
+    links = {text for text in view.clickables if text not in ("back to search", "< prev", "next >")}
+    rank = 0
+    for place, node in enumerate(nodes[4:-2], start=4):
+        if node.lower() not in links or node in known:
+            continue
+        title, price = nodes[place + 1], nodes[place + 2]
+        prices = tuple(float(number) for number in _DOLLARS.findall(price))
+        known[node] = Candidate(node, title, prices, view.keywords, view.page, rank)
+        known[node].words.update(stems(title))
+        rank += 1
+
+
+def _options(view: View, nodes: list[str]) -> dict[str, list[str]]:
+    options: dict[str, list[str]] = {}
+    clickable = set(view.clickables)
+    price = next((i for i, node in enumerate(nodes) if node.startswith("Price: ")), len(nodes))
+    values: list[str] | None = None
+    for node in nodes[4 : price - 1]:
+        if node not in clickable:
+            values = options.setdefault(node, [])
+        elif values is not None:
+            values.append(node)
+    return options
+
+
+def fitting(request: Request, name: str, values: Sequence[str]) -> str | None:
+    """Returns the value of an option that the instruction asks for, None if there is none."""
+    if not request.options:
+        said = set(stems(request.search))
+        whole = [value for value in values if stems(value) and said.issuperset(stems(value))]
+        return max(whole, key=len, default=None)
+    wanted = request.options.get(name)
+    if wanted is None or wanted in values:
+        return wanted
+    target = set(stems(wanted))
+    close = [v for v in values if set(stems(v)) and (set(stems(v)) <= target)]
+    close += [v for v in values if target and target <= set(stems(v))]
+    return close[0] if close else None
+
+
+def choices(request: Request, product: Candidate) -> dict[str, str]:
+    """Returns which options to choose for a product that was opened, in the page's order."""
+    found = {
+        name: fitting(request, name, values) for name, values in (product.options or {}).items()
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def promise(request: Request, product: Candidate) -> float:
+    """Returns the reward that buying a product may bring, at best guess."""
+    missing = len(request.words - product.words) / max(1, len(request.words))
+    unclear = product.sections.isdisjoint(("Features", "Description"))
+    attributes = request.count * (1 - missing * (HOPE if unclear else 1))
+    affordable = not product.prices or product.prices[0] <= request.limit
+    options = float(len(request.options))
+    if product.options is not None and request.options:
+        picked = choices(request, product)
+        options = sum(
+            (1.0 if picked[name] == value else 0.7)
+            for name, value in request.options.items()
+            if name in picked
+        )
+    parts = request.count + len(request.options) + 1
+    return (attributes + options + affordable) / parts - RANK_COST * product.rank
+
+
+def next_action(
+    instruction: str,
+    seen: Sequence[View],
+    view: View,
+    chosen: Mapping[str, str],
+    turns_left: int | None,
+) -> str:
+    """Returns what to do next.
+
+    Args:
+        instruction: what to buy.
+        seen: the pages seen so far, in order, the current one included.
+        view: the current page.
+        chosen: the options chosen for the open product.
+        turns_left: turns until the episode is cut off; None: no limit.
+    """
+    request = parse(instruction)
+    if "search" in view.clickables and "back to search" not in view.clickables:
+        return f"search[{queries(instruction)[0]}]"
+    if view.section:
+        return "click[< prev]"
+    turns = UNLIMITED if turns_left is None else turns_left
+    known = recall(seen)
+    if view.asin in known and known[view.asin].options is not None:
+        return _at_product(request, known, known[view.asin], chosen, turns)
+    return _at_results(request, known, view, turns)
+
+
+def _best(request: Request, products: Iterable[Candidate]) -> Candidate | None:
+    return max(products, key=lambda product: promise(request, product), default=None)
+
+
+def _at_product(
+    request: Request,
+    known: dict[str, Candidate],
+    product: Candidate,
+    chosen: Mapping[str, str],
+    turns: int,
+) -> str:
+    picked = choices(request, product)
+    left = [value for name, value in picked.items() if chosen.get(name) != value]
+    other_costs = len(request.options) + 3
+    best = _best(request, known.values())
+    if best is not product and turns >= other_costs:
+        return "click[< prev]"
+    unclear = request.words - product.words and not product.sections
+    if unclear and turns >= len(left) + 3:
+        return "click[features]"
+    if left and turns > 1:
+        return f"click[{left[0]}]"
+    return "click[buy now]"
+
+
+def _at_results(request: Request, known: dict[str, Candidate], view: View, turns: int) -> str:
+    here = [product for product in known.values() if product.asin.lower() in view.clickables]
+    opened = [product for product in here if product.options is not None]
+    # The last turns are for the best product that is known, not for another look.
+    pool = opened if opened and turns < len(request.options) + 4 else here
+    best = _best(request, pool)
+    if best is None:
+        return "click[next >]" if view.page < 5 else "click[back to search]"
+    return f"click[{best.asin.lower()}]"
