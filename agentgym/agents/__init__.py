@@ -1,1 +1,83 @@
-"""Agents: something that plays."""
+"""Agents: something that plays.
+
+`make_agent` makes one from a word; `agentgym.evaluate` lets it play.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.agents.chat import ChatAgent, ChatError
+from agentgym.agents.expert import ExpertAgent, NoExpertError
+from agentgym.agents.human import HumanAgent, Quit
+from agentgym.agents.random import RandomAgent
+from agentgym.agents.view import Agent, View
+from agentgym.arguments import check_arguments, keyword_parameters
+from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
+
+__all__ = [
+    "Agent",
+    "ChatAgent",
+    "ChatError",
+    "ExpertAgent",
+    "HumanAgent",
+    "NoExpertError",
+    "Quit",
+    "RandomAgent",
+    "View",
+    "make_agent",
+]
+
+_SIMPLE: dict[str, Callable[..., Agent]] = {
+    "random": RandomAgent,
+    "expert": ExpertAgent,
+    "human": HumanAgent,
+}
+KINDS = (*_SIMPLE, "chat:MODEL@URL", "policy:FOLDER")
+
+
+def make_agent(spec: str, **options: Any) -> Agent:
+    """Makes an agent from a word.
+
+    Args:
+        spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
+            "policy:FOLDER" (a trained checkpoint; needs the extra "train").
+        options: further arguments of the agent's class, such as `temperature=0.7`.
+
+    Raises:
+        ConfigError: for another word, or an option that this agent does not have.
+        MissingExtraError: if a policy is asked for and torch is not installed.
+    """
+    kind, _, rest = spec.partition(":")
+    if kind in _SIMPLE and not rest:
+        return _call(spec, _SIMPLE[kind], (), options)
+    if kind == "chat":
+        # The last @ before a scheme: names of models and addresses may both contain one.
+        found = re.fullmatch(r"(.+)@(https?://.+)", rest)
+        if found is None:
+            raise ConfigError(
+                f"A chat agent is written chat:MODEL@URL, such as "
+                f"chat:llama3@http://localhost:11434/v1; got {spec!r}."
+            )
+        return _call(spec, ChatAgent, found.groups(), options)
+    if kind == "policy" and rest:
+        try:
+            from agentgym.trainers.agent import PolicyAgent  # type: ignore[import-not-found]
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.startswith("agentgym"):
+                raise
+            raise MissingExtraError("A policy agent", "train", error.name) from error
+        return _call(spec, PolicyAgent.from_folder, (rest,), options)
+    raise ConfigError(
+        f"Unknown agent {spec!r}.{did_you_mean(spec, _SIMPLE)} Known: {', '.join(KINDS)}."
+    )
+
+
+def _call(
+    spec: str, make: Callable[..., Agent], args: tuple[str, ...], options: dict[str, Any]
+) -> Agent:
+    known = {name: p for name, p in keyword_parameters(make).items() if p.kind is p.KEYWORD_ONLY}
+    check_arguments(f"Agent {spec!r}", known, options)
+    return make(*args, **options)

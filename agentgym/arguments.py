@@ -1,0 +1,121 @@
+"""Arguments given as words: `key=value` on a command line, checked before anything is made."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from agentgym.errors import ConfigError, did_you_mean
+
+_PYTHON_WORDS = {"True": True, "False": False, "None": None}
+_CHECKED = (bool, int, float, str, type(None))
+
+
+def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
+    """Returns the arguments in words such as "size=20", "render_mode=ansi", "data_dir=~/shop".
+
+    A value is read as JSON (numbers, true, false, null, "text", [..], {..}), as Python's True,
+    False or None, and as a plain string if it is none of these.
+
+    Raises:
+        ConfigError: for a word without "=" or a key given twice.
+    """
+    arguments: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key.isidentifier():
+            raise ConfigError(f"Expected key=value, got {pair!r}.")
+        if key in arguments:
+            raise ConfigError(f"{key!r} is given twice.")
+        arguments[key] = _value(value)
+    return arguments
+
+
+def _value(text: str) -> Any:
+    if text in _PYTHON_WORDS:
+        return _PYTHON_WORDS[text]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Returns what the makers take by keyword.
+
+    A class whose `__init__` takes `**kwargs` hands them on: the parameters of its bases count too.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for maker in makers:
+        functions = [maker]
+        if isinstance(maker, type):
+            functions = [cls.__dict__["__init__"] for cls in maker.__mro__ if _has_init(cls)]
+        for function in functions:
+            parameters = inspect.signature(function).parameters.values()
+            for p in parameters:
+                if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "self":
+                    found.setdefault(p.name, _resolved(function, p))
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
+    return found
+
+
+def _has_init(cls: type) -> bool:
+    return "__init__" in cls.__dict__ and cls is not object
+
+
+def _resolved(function: Callable[..., Any], parameter: inspect.Parameter) -> inspect.Parameter:
+    """Returns the parameter with its annotation as a type rather than as text."""
+    try:
+        hint = typing.get_type_hints(function).get(parameter.name, Any)
+    except NameError:  # a name imported for type checkers only
+        hint = Any
+    return parameter.replace(annotation=hint)
+
+
+def check_arguments(
+    what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
+    """Checks names and simple types (bool, int, float, str, None) of given arguments.
+
+    Raises:
+        ConfigError: for an unknown name or a value of another type; the message names the closest
+            known names, or the types.
+    """
+    for name, value in given.items():
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"{what} has no argument {name!r}: {has}.{did_you_mean(name, known)}")
+        hint = known[name].annotation
+        if not _fits(hint, value):
+            raise ConfigError(
+                f"Argument {name!r} of {what} is {_written(hint)}; "
+                f"got {value!r} ({type(value).__name__})."
+            )
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    for kind in _alternatives(hint):
+        if kind not in _CHECKED:
+            return True  # left to whoever takes it
+        if isinstance(value, bool) and kind is not bool:
+            continue
+        if isinstance(value, kind) or (kind is float and isinstance(value, int)):
+            return True
+    return False
+
+
+def _written(hint: Any) -> str:
+    names = [kind.__name__ for kind in _alternatives(hint)]
+    return " or ".join("null" if name == "NoneType" else name for name in names)

@@ -1,0 +1,102 @@
+"""What there is to know about each id, read from the code: for `agentgym list` and the docs page.
+
+Nothing is written by hand: an environment's page is the docstring of its class.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+
+from agentgym.arguments import keyword_parameters
+from agentgym.errors import MissingExtraError
+from agentgym.games import TextGame
+from agentgym.registration import TABLE, Entry
+
+
+@dataclass(frozen=True)
+class Description:
+    """An id in a line.
+
+    Attributes:
+        id: the full id.
+        kind: "single-agent" or "multi-agent".
+        summary: what it is.
+        max_turns: turns after which an episode is truncated; None: no limit.
+        extra: the optional dependency it needs, if any.
+    """
+
+    id: str
+    kind: str
+    summary: str
+    max_turns: int | None
+    extra: str | None
+
+
+def author_class(entry: Entry) -> type:
+    """Returns the class an author wrote for an id: a `TextEnv`, or the `TextGame` of a module.
+
+    Raises:
+        MissingExtraError: if its module needs an optional dependency that is not installed.
+    """
+    module, _, name = entry.entry_point.partition(":")
+    try:
+        home = importlib.import_module(module)
+    except ImportError as error:
+        if entry.extra is None:
+            raise
+        raise MissingExtraError(entry.id, entry.extra, entry.package) from error
+    if name:
+        return getattr(home, name)
+    games = [
+        value
+        for value in vars(home).values()
+        if isinstance(value, type) and issubclass(value, TextGame) and value.__module__ == module
+    ]
+    assert len(games) == 1, f"{module} must define exactly one TextGame, has {games}"
+    return games[0]
+
+
+def describe(entry: Entry) -> Description:
+    """Returns an id's description."""
+    kind = "multi-agent" if entry.multi_agent else "single-agent"
+    try:
+        cls = author_class(entry)
+    except MissingExtraError as error:
+        return Description(entry.id, kind, str(error), None, entry.extra)
+    summary = (inspect.getdoc(cls) or "").partition("\n")[0]
+    limit = entry.kwargs.get("max_turns", keyword_parameters(cls)["max_turns"].default)
+    return Description(entry.id, kind, summary, limit, entry.extra)
+
+
+def render_page() -> str:
+    """Returns the page of all environments, in Markdown."""
+    descriptions = [describe(entry) for entry in TABLE]
+    lines = [
+        "# Environments",
+        "",
+        "Written by `agentgym docs` from the docstrings: edit those.",
+        "",
+        "| id | kind | what it is | turns | extra |",
+        "|---|---|---|---|---|",
+    ]
+    for d in descriptions:
+        name = d.id.partition("/")[2]
+        limit = "no limit" if d.max_turns is None else str(d.max_turns)
+        lines.append(f"| `{name}` | {d.kind} | {d.summary} | {limit} | {d.extra or ''} |")
+    for cls, entries in _by_class().items():
+        ids = ", ".join(f"`{entry.id}`" for entry in entries)
+        body = (inspect.getdoc(cls) or "").replace("\n## ", "\n### ")
+        lines += ["", f"## {cls.__name__}", "", ids, "", body]
+    return "\n".join(lines) + "\n"
+
+
+def _by_class() -> dict[type, list[Entry]]:
+    classes: dict[type, list[Entry]] = {}
+    for entry in TABLE:
+        try:
+            classes.setdefault(author_class(entry), []).append(entry)
+        except MissingExtraError:  # the page lists it, without its docstring
+            continue
+    return classes

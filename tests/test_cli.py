@@ -1,0 +1,285 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentgym
+from agentgym import cli, evaluate
+from agentgym.agents import ChatError, RandomAgent
+from agentgym.arguments import parse_arguments
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def plain_output(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "PY_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*words: str) -> int:
+    try:
+        return cli.main(words)
+    except SystemExit as ended:  # tyro, for --help and wrong options
+        return int(ended.code or 0)
+
+
+def process(*words: str, **kwargs) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agentgym", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **kwargs,
+    )
+
+
+def test_arguments_are_json_where_they_can_be():
+    words = ["a=1", "b=2.5", "c=true", "d=null", 'e="x=y"', "f=[1, 2]", "g=/tmp/x", "h-i=a=b"]
+    assert parse_arguments([*words, "j=True", "k=None", "l=", "m=007"]) == {
+        **{"a": 1, "b": 2.5, "c": True, "d": None, "e": "x=y", "f": [1, 2], "g": "/tmp/x"},
+        **{"h_i": "a=b", "j": True, "k": None, "l": "", "m": "007"},
+    }
+    for wrong in (["size"], ["=3"], ["a b=3"], ["a=1", "a=2"]):
+        with pytest.raises(ConfigError):
+            parse_arguments(wrong)
+
+
+def test_list_shows_every_id(capsys):
+    assert run("list") == 0
+    shown = capsys.readouterr().out
+    for id in agentgym.REGISTRY:
+        assert id.partition("/")[2] in shown
+    assert "Walk to a target number" in shown
+
+
+def test_list_as_json(capsys):
+    assert run("list", "--json") == 0
+    listed = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed.keys() == agentgym.REGISTRY.keys()
+    assert listed["AgentGym/NumberLine-v0"] == {
+        "id": "AgentGym/NumberLine-v0",
+        "kind": "single-agent",
+        "summary": "Walk to a target number, one step at a time.",
+        "max_turns": 15,
+        "extra": None,
+    }
+    assert listed["AgentGym/TicTacToe-v0"]["kind"] == "multi-agent"
+
+
+def test_listing_loads_no_torch():
+    code = (
+        "import sys; from agentgym.cli import main; main(['list']); "
+        "assert not {'torch', 'transformers'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_watching_the_expert(capsys):
+    assert run("play", "NumberLine-v0", "--agent", "expert", "--task", "test/4", "--seed", "1") == 0
+    shown = capsys.readouterr().out
+    assert "task test/4  seed 1" in shown
+    assert NumberLine.instructions in shown
+    assert "> +" in shown or "> -" in shown
+    assert "Done!" in shown
+    assert "Solved after" in shown
+
+
+def test_play_repeats_an_episode_of_an_evaluation(capsys):
+    [record] = evaluate.evaluate("NumberLine-v0", "random", tasks=["test/11"]).episodes
+    run(
+        *("play", "NumberLine-v0", "--agent", "random"),
+        *("--task", record.task, "--seed", str(record.seed)),
+    )
+    assert f"after {record.turns} turn" in capsys.readouterr().out
+
+
+def test_a_human_plays_in_a_terminal():
+    words = ("play", "NumberLine-v0", "--task", "train/0", "--seed", "0", "--env-kwargs", "size=2")
+    played = process(*words, input="[bold]\n+\n-\n")
+    assert played.returncode == 0
+    assert "Say + or -, not '[bold]'." in played.stdout
+    assert "Actions: + | -" in played.stdout
+    assert "Solved after" in played.stdout
+    left = process(*words, input="quit\n")
+    assert (left.returncode, left.stderr) == (0, "")
+    assert "You left." in left.stdout
+
+
+def test_eval_compares_agents_and_writes_files(tmp_path, capsys):
+    reports, played = tmp_path / "reports.json", tmp_path / "played.jsonl"
+    words = ("--agent", "random", "expert", "--episodes", "20", "--num-envs", "3", "--seed", "4")
+    files = ("--json", str(reports), "--save", str(played))
+    assert run("eval", "NumberLine-v0", *words, "--env-kwargs", "size=6", *files) == 0
+    shown = capsys.readouterr().out
+    assert "NumberLine-v0 size=6" in shown
+    assert "random" in shown
+    assert "expert" in shown
+    data = json.loads(reports.read_text())
+    assert [report["agent"] for report in data] == ["random", "expert"]
+    expected = evaluate.evaluate(
+        "NumberLine-v0", "expert", tasks=20, seed=4, env_kwargs={"size": 6}
+    )
+    assert data[1] == expected.to_json()
+    assert len(played.read_text().splitlines()) == 40
+    assert run("eval", "NumberLine-v0", *files) == cli.WRONG_USE  # nothing is overwritten
+    assert len(played.read_text().splitlines()) == 40
+
+
+def test_a_suite_goes_on_without_the_experts_that_do_not_exist(monkeypatch, capsys):
+    line = agentgym.REGISTRY["AgentGym/NumberLine-v0"]
+    monkeypatch.setattr(cli, "TABLE", (line,))
+    monkeypatch.setattr(NumberLine, "expert", lambda self: None)
+    words = ("eval", "--suite", "core", "--agent", "expert", "random", "--episodes", "5")
+    assert run(*words) == 0
+    shown = capsys.readouterr().out
+    assert "NumberLine has no scripted expert." in shown
+    assert "random" in shown
+    assert run("eval", "NumberLine-v0", "--agent", "expert") == cli.WRONG_USE
+
+
+def test_what_was_found_before_an_error_is_shown_and_written(tmp_path, monkeypatch, capsys):
+    calls = []
+
+    def act(self, views):
+        calls.append(len(views))
+        if len(calls) > 20:
+            raise ChatError("The server is gone.")
+        return ["+"] * len(views)
+
+    monkeypatch.setattr(RandomAgent, "act", act)
+    path = tmp_path / "reports.json"
+    words = ("eval", "NumberLine-v0", "--agent", "expert", "random", "--episodes", "50")
+    assert run(*words, "--json", str(path)) == cli.WRONG_USE
+    out, err = capsys.readouterr()
+    assert "Error: The server is gone." in err
+    assert "short episodes are over-represented" in out
+    expert, random = json.loads(path.read_text())
+    assert len(expert["episodes"]) == 50
+    assert 0 < len(random["episodes"]) < 50
+
+
+def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
+    calls = []
+
+    def act(self, views):
+        calls.append(len(views))
+        if len(calls) > 20:
+            raise KeyboardInterrupt
+        return ["+"] * len(views)
+
+    monkeypatch.setattr(RandomAgent, "act", act)
+    words = ("eval", "NumberLine-v0", "--agent", "random", "expert", "--episodes", "50")
+    assert run(*words) == cli.INTERRUPTED
+    shown = capsys.readouterr().out
+    assert "/50" in shown
+    assert "expert" not in shown  # not begun
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("eval NumberLin-v0", "Did you mean: AgentGym/NumberLine-v0"),
+        ("eval", "agentgym list"),
+        ("eval CartPole-v1", "no text environment"),
+        ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
+        ("eval NumberLine-v0 --agent chat:x@http://127.0.0.1:1/v1", "No reply from"),
+        ("eval NumberLine-v0 --agent random --agent-kwargs t=1", "it has none"),
+        ("eval NumberLine-v0 --env-kwargs siz=3", "Did you mean: size"),
+        ("eval NumberLine-v0 --env-kwargs size=x", "is int; got 'x'"),
+        ("eval NumberLine-v0 --env-kwargs size=1", "size must be at least 2"),
+        ("eval NumberLine-v0 --env-kwargs size", "Expected key=value"),
+        ("eval NumberLine-v0 --episodes 0", "at least 1"),
+        ("eval NumberLine-v0 --episodes many", "many"),
+        ("eval NumberLine-v0 --json no/such/folder/x.json", "no folder"),
+        ("eval NumberLine-v0 --save .", "is a folder"),
+        ("eval NumberLine-v0 --episods 3", "--episodes"),
+        ("eval NumberLine-v0 --split dev", "dev"),
+        ("play NumberLin-v0", "Did you mean"),
+        ("play NumberLine-v0 --task tset/1", "Unknown task 'tset/1'"),
+        ("play NumberLine-v0 --seed -1", "seed must be"),
+        ("play", "ID"),
+        ("evl", "eval"),
+    ],
+)
+def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert run(*line.split()) == cli.WRONG_USE
+    assert message in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("error", [TypeError("a bug"), ZeroDivisionError(), RuntimeError("a bug")])
+def test_a_bug_keeps_its_traceback(error, monkeypatch):
+    def fail(self, views):
+        raise error
+
+    monkeypatch.setattr(RandomAgent, "act", fail)
+    with pytest.raises(type(error)):
+        cli.main(["eval", "NumberLine-v0"])
+
+
+def test_a_value_error_that_nobody_raised_on_purpose_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(RandomAgent, "act", lambda self, views: [int("x")])
+    with pytest.raises(ValueError, match="invalid literal"):
+        cli.main(["eval", "NumberLine-v0"])
+
+
+def test_no_command_shows_the_help(capsys):
+    assert run() == 0
+    shown = capsys.readouterr().out
+    for command in ("list", "play", "eval", "train"):
+        assert command in shown
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip() == agentgym.__version__
+
+
+def test_ctrl_c_at_the_prompt_ends_quietly(monkeypatch, capsys):
+    def interrupt(prompt):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupt)
+    assert run("play", "NumberLine-v0") == cli.INTERRUPTED
+    assert "Interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
+def test_a_reader_that_leaves_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "agentgym", "list"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert done.stderr == b""
+
+
+def test_a_pipe_gets_plain_text():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    environment.pop("COLUMNS")
+    shown = process("eval", "NumberLine-v0", "--episodes", "3", env=environment)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "\x1b" not in shown.stdout
+
+
+def test_the_page_of_environments(tmp_path: Path, capsys):
+    page = tmp_path / "docs" / "environments.md"
+    assert run("docs", "--out", str(page), "--check") == 1
+    assert run("docs", "--out", str(page)) == 0
+    assert run("docs", "--out", str(page), "--check") == 0
+    text = page.read_text()
+    assert "| `NumberLine-v0` | single-agent | Walk to a target number" in text
+    assert "## NumberLine\n\n`AgentGym/NumberLine-v0`" in text
+    assert "### Rewards" in text
+    page.write_text(text + "by hand")
+    assert run("docs", "--out", str(page), "--check") == 1
