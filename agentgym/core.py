@@ -220,10 +220,9 @@ class TextEnv(gymnasium.Env[str, str]):
             raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
         if self._last is None or self._over:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
-        if isinstance(action, UnreadableAction):
-            step = self._invalid(action.feedback)
-        else:
-            step = self._checked(self._advance(str(action)), "_advance")
+        unreadable = isinstance(action, UnreadableAction)
+        step = self._unreadable(action) if unreadable else self._advance(str(action))
+        step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1
         truncated = not step.terminated and self._turn == self.max_turns
@@ -258,6 +257,10 @@ class TextEnv(gymnasium.Env[str, str]):
         """Returns the last step again, unrewarded, with what was wrong with the action."""
         assert self._last is not None
         return dataclasses.replace(self._last, feedback=message, rewards={}, valid=False)
+
+    def _unreadable(self, action: UnreadableAction) -> TimeStep:
+        """Plays a turn in which no action could be read; by default an invalid one."""
+        return self._invalid(action.feedback)
 
     # What protects an author: said at once and by name, not as a riddle later.
 

@@ -1,1 +1,21 @@
 """Wrappers: one a file, each a `gymnasium.Wrapper` over a text environment."""
+
+from agentgym.wrappers.admissible_action import AdmissibleAction
+from agentgym.wrappers.base import TextWrapper
+from agentgym.wrappers.encode_observation import EncodeObservation
+from agentgym.wrappers.extract_action import ExtractAction
+from agentgym.wrappers.history_observation import HistoryObservation
+from agentgym.wrappers.multi_trial import MultiTrial
+from agentgym.wrappers.token_action import TokenAction
+from agentgym.wrappers.weighted_reward import WeightedReward
+
+__all__ = [
+    "AdmissibleAction",
+    "EncodeObservation",
+    "ExtractAction",
+    "HistoryObservation",
+    "MultiTrial",
+    "TextWrapper",
+    "TokenAction",
+    "WeightedReward",
+]

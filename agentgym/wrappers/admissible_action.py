@@ -1,0 +1,97 @@
+"""`AdmissibleAction`: choose one of the admissible actions by its number."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from agentgym.core import UnreadableAction
+from agentgym.errors import ConfigError
+from agentgym.wrappers.base import TextWrapper
+
+
+class AdmissibleAction(TextWrapper):
+    """Numbers the admissible actions of the moment, for libraries that want `Discrete` actions.
+
+    **Actions**: `Discrete(max_actions)`; number i is `info["admissible"][i]`. A number without an
+    action is an unreadable action: invalid, and the agent reads why. It never raises.
+
+    **Observations**, **rewards**: unchanged.
+
+    **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action.
+    If only the first `max_actions` are kept, `admissible` lists these.
+
+    Args:
+        env: an environment that lists its admissible actions.
+        max_actions: how many numbers there are.
+        overflow: what happens where more actions are admissible: "error" raises, "first" keeps the
+            first `max_actions` in the environment's order, which can put the solution out of reach.
+
+    Raises:
+        ConfigError: from `reset` if the environment lists no admissible actions, from `reset` and
+            `step` if there are more than `max_actions` and `overflow` is "error".
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], max_actions: int, *, overflow: str = "error"):
+        super().__init__(env, max_actions=max_actions, overflow=overflow)
+        self._need_text("actions")
+        if max_actions < 1:
+            raise ConfigError(f"max_actions must be at least 1, got {max_actions}.")
+        if overflow not in ("error", "first"):
+            raise ConfigError(f"overflow must be 'error' or 'first', got {overflow!r}.")
+        self.max_actions = max_actions
+        self.overflow = overflow
+        self.action_space = Discrete(max_actions)
+        self._admissible: tuple[str, ...] = ()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode: see `TextEnv.reset`."""
+        observation, info = super().reset(seed=seed, options=options)
+        if not self._admissible:
+            raise ConfigError(
+                f"AdmissibleAction needs info['admissible'], but {self.env.unwrapped} lists no "
+                "admissible actions: its actions are free text. TokenAction takes these."
+            )
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Plays the admissible action of a number."""
+        return super().step(self.action_text(action))
+
+    def action_text(self, action: Any) -> str:
+        """Returns what a number says; an `UnreadableAction` if it has no action."""
+        number = operator.index(action)
+        if 0 <= number < len(self._admissible):
+            return self._admissible[number]
+        return UnreadableAction(
+            f"#{number}",
+            f"There is no action number {number}: there are {len(self._admissible)}, from 0.",
+        )
+
+    def action_masks(self) -> np.ndarray:
+        """Returns which numbers have an action, bool (max_actions,): for `MaskablePPO`."""
+        return np.arange(self.max_actions) < len(self._admissible)
+
+    def expert(self) -> int | None:
+        """Returns the number of the expert's action, None if there is none."""
+        text = self.env.get_wrapper_attr("expert")()
+        return self._admissible.index(text) if text in self._admissible else None
+
+    def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        admissible = tuple(info.get("admissible", ()))
+        if len(admissible) > self.max_actions:
+            if self.overflow == "error":
+                raise ConfigError(
+                    f"{len(admissible)} actions are admissible, but max_actions is "
+                    f"{self.max_actions}: raise it, or pass overflow='first' to keep the first."
+                )
+            admissible = admissible[: self.max_actions]
+        self._admissible = admissible
+        mask = self.action_masks().astype(np.int8)
+        return observation, {**info, "admissible": admissible, "action_mask": mask}

@@ -1,0 +1,95 @@
+"""`TextWrapper`: what the wrappers share - recorded arguments, snapshots, checks of the spaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.utils import RecordConstructorArgs
+
+from agentgym.errors import ConfigError, SnapshotError
+from agentgym.spaces import UnicodeText
+
+
+class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Base class of the wrappers: `reset`, `step` and `restore` show what `_view` makes of it.
+
+    `snapshot` and `restore` cover the environment and what the wrappers remember. An environment
+    made by `gymnasium.make` must have been reset before `restore`: a wrapper of Gymnasium insists.
+
+    Args:
+        env: the environment.
+        **arguments: the wrapper's own arguments, recorded for `env.spec`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], **arguments: Any):
+        # Not copied: a tokenizer is large and is not changed.
+        RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)
+        super().__init__(env)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode: see `TextEnv.reset`."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._begin()
+        return self._view(observation, info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Plays one turn: see `TextEnv.step`."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation, info = self._view(observation, info)
+        return observation, float(reward), terminated, truncated, info
+
+    def _begin(self) -> None:
+        """Forgets the last episode."""
+
+    def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns observation and info as this wrapper shows them."""
+        return observation, info
+
+    def _memory(self) -> dict[str, Any]:
+        """Returns what the wrapper remembers within an episode, as JSON."""
+        return {}
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        """Sets what `_memory` returned."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns a JSON-able snapshot of the environment and this wrapper."""
+        return {
+            "wrapper": type(self).__name__,
+            "memory": self._memory(),
+            "env": self.env.get_wrapper_attr("snapshot")(),
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Continues from a snapshot of an environment wrapped with the same arguments.
+
+        Returns:
+            The observation and info at the snapshot.
+
+        Raises:
+            SnapshotError: if the snapshot is of another wrapper or environment, or damaged.
+        """
+        if snapshot.get("wrapper") != type(self).__name__ or "env" not in snapshot:
+            raise SnapshotError(
+                f"Expected a snapshot of {type(self).__name__}, got one of "
+                f"{snapshot.get('wrapper', snapshot.get('env'))!r:.80}."
+            )
+        observation, info = self.env.get_wrapper_attr("restore")(snapshot["env"])
+        try:
+            self._remember(snapshot["memory"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"This snapshot is damaged: {error!r}") from error
+        return self._view(observation, info)
+
+    def _need_text(self, what: str) -> None:
+        """Raises ConfigError if the environment's observations or actions are no texts."""
+        space = self.env.observation_space if what == "observations" else self.env.action_space
+        if not isinstance(space, (UnicodeText, gymnasium.spaces.Text)):
+            raise ConfigError(
+                f"{type(self).__name__} needs an environment whose {what} are texts, got {space}. "
+                "Put the wrappers that read or write text inside, those that turn it into numbers "
+                "outside."
+            )

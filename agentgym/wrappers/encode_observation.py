@@ -1,0 +1,224 @@
+"""`EncodeObservation`: texts as arrays, for libraries and networks that want numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+
+from agentgym.errors import ConfigError
+from agentgym.wrappers.base import TextWrapper
+from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_CACHED_WORDS = 200_000
+_REGION = 40
+_FACTS = 6
+_IDENTITY = 16
+CANDIDATE_FEATURES = _FACTS + _IDENTITY
+"""How many numbers describe one candidate action."""
+
+
+class EncodeObservation(TextWrapper):
+    """Encodes the observation as an array: hashed words, or token ids.
+
+    **Actions**, **rewards**, **info**: unchanged. Put `AdmissibleAction` outside for `Discrete`
+    actions: `AdmissibleAction(EncodeObservation(env, max_actions=n), n)`.
+
+    **Observations** with `encoding="hashed_words"`: `Box(-1, 1, (size + 22 * max_actions,),
+    float32)`. First comes the text: words and pairs of neighbouring words (which tell "at 3, go to
+    7" from "at 7, go to 3"), each added with a sign to one of `size` places (signed feature
+    hashing: Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", arXiv
+    0902.2206), scaled to length 1. Then 22 numbers for each of the first `max_actions` admissible
+    actions, which say how it fits the task, so that a small network can choose without having to
+    know any word:
+
+    - 0: 1 if there is such an action;
+    - 1: share of its words (but the first, the verb) that the first observation of the episode
+      holds, where environments state the task;
+    - 2: how well its *region* fits: the region is what the observation says after mentioning it (at
+      most 40 words, up to the next action mentioned), such as the title of a product; its words
+      that the first observation holds count, the more the fewer other regions have them;
+    - 3, 4: 1 if no other action has a greater 1, or 2;
+    - 5: 1 if it was taken before in this episode (known if this wrapper sees texts as actions);
+    - 6 to 21: its words, hashed and scaled as above.
+
+    **Observations** with a tokenizer: `Box(0, V - 1, (size,), int64)`, the last `size` token ids,
+    padded on the right with the tokenizer's `pad_token_id`, or 0.
+
+    Args:
+        env: an environment with text observations.
+        encoding: "hashed_words" or a tokenizer (see `TokenAction`).
+        size: places of the hashed words, or number of token ids.
+        max_actions: how many admissible actions are described (hashed words only).
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        encoding: str | Tokenizer = "hashed_words",
+        *,
+        size: int = 512,
+        max_actions: int = 0,
+    ):
+        super().__init__(env, encoding=encoding, size=size, max_actions=max_actions)
+        self._need_text("observations")
+        if size < 1 or max_actions < 0:
+            raise ConfigError(
+                f"size must be at least 1 and max_actions at least 0, got {size}, {max_actions}."
+            )
+        self.size = size
+        self.max_actions = max_actions
+        self.tokenizer: Tokenizer | None = None
+        if isinstance(encoding, str):
+            if encoding != "hashed_words":
+                raise ConfigError(
+                    f"encoding must be 'hashed_words' or a tokenizer, got {encoding!r}."
+                )
+            shape = (size + CANDIDATE_FEATURES * max_actions,)
+            self.observation_space = Box(-1, 1, shape, np.float32)
+        else:
+            if max_actions:
+                raise ConfigError("max_actions needs encoding='hashed_words'.")
+            self.tokenizer = encoding
+            self.observation_space = Box(0, vocabulary_size(encoding) - 1, (size,), np.int64)
+        self._text_hash = WordHash(size)
+        self._action_hash = WordHash(_IDENTITY)
+        self._first = ""
+        self._first_words: frozenset[str] = frozenset()
+        self._taken: set[str] = set()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Plays one turn: see `TextEnv.step`."""
+        if isinstance(action, str) and self.max_actions:
+            self._taken.add(str(action))
+        return super().step(action)
+
+    def _view(self, observation: str, info: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+        if self.tokenizer is not None:
+            return self._token_ids(self.tokenizer, observation), info
+        if not self._first:
+            self._set_first(observation)
+        words = _WORD.findall(observation.lower())
+        pairs = [f"{one} {two}" for one, two in pairwise(words)]
+        text = self._text_hash.vector([*words, *pairs])
+        if not self.max_actions:
+            return text, info
+        actions = self._describe(words, info.get("admissible", ())[: self.max_actions])
+        return np.concatenate([text, actions.ravel()]), info
+
+    def _token_ids(self, tokenizer: Tokenizer, text: str) -> np.ndarray:
+        ids = encode(tokenizer, text)[-self.size :]
+        padding = getattr(tokenizer, "pad_token_id", None) or 0
+        array = np.full(self.size, padding, dtype=np.int64)
+        array[: len(ids)] = ids
+        return array
+
+    def _describe(self, words: Sequence[str], actions: Sequence[str]) -> np.ndarray:
+        """Returns the features of the candidate actions, float32 (max_actions, 22)."""
+        features = np.zeros((self.max_actions, CANDIDATE_FEATURES), dtype=np.float32)
+        if not actions:
+            return features
+        facts = features[: len(actions)]
+        split = [_WORD.findall(action.lower()) for action in actions]
+        arguments = [[w for w in said[1:] if w.isalnum()] or said for said in split]
+        facts[:, 0] = 1
+        for i, argument in enumerate(arguments):
+            known = sum(word in self._first_words for word in argument)
+            facts[i, 1] = known / max(len(argument), 1)
+        facts[:, 2] = fits(regions(words, arguments), self._first_words)
+        for column in (1, 2):
+            best = facts[:, column].max()
+            facts[:, column + 2] = (facts[:, column] == best) & (best > 0)
+        facts[:, 5] = [action in self._taken for action in actions]
+        for i, said in enumerate(split):
+            facts[i, _FACTS:] = self._action_hash.vector(said)
+        return features
+
+    def _set_first(self, text: str) -> None:
+        self._first = text
+        self._first_words = frozenset(w for w in _WORD.findall(text.lower()) if w.isalnum())
+
+    def _begin(self) -> None:
+        self._set_first("")
+        self._taken = set()
+
+    def _memory(self) -> dict[str, Any]:
+        return {"first": self._first, "taken": sorted(self._taken)}
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        self._set_first(memory["first"])
+        self._taken = set(memory["taken"])
+
+
+class WordHash:
+    """Adds words with signs to a few places, by CRC-32: the same in every process.
+
+    Args:
+        size: how many places there are.
+    """
+
+    def __init__(self, size: int):
+        self.size = size
+        self._places: dict[str, int] = {}
+
+    def vector(self, words: Iterable[str]) -> np.ndarray:
+        """Returns the words' sum of signed unit vectors, scaled to length 1; float32 (size,)."""
+        known = self._places
+        if len(known) > _CACHED_WORDS:
+            known.clear()
+        # The sign is kept as an offset: places 0 to size - 1 are positive, the rest negative.
+        places = [known[word] if word in known else self._place(word) for word in words]
+        counts = np.bincount(places, minlength=2 * self.size) if places else np.zeros(2 * self.size)
+        vector = (counts[: self.size] - counts[self.size :]).astype(np.float32)
+        length = math.sqrt(float(vector @ vector))
+        return vector / np.float32(length) if length else vector
+
+    def _place(self, word: str) -> int:
+        code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+        place = self._places[word] = (code >> 1) % self.size + (code & 1) * self.size
+        return place
+
+
+def regions(words: Sequence[str], arguments: Sequence[Sequence[str]]) -> list[set[str]]:
+    """Returns for each action the words of its region in the observation.
+
+    A region starts where the action is mentioned: at the last place of the rarest of its words.
+
+    Args:
+        words: the words of the observation.
+        arguments: the words of each action.
+    """
+    counts = Counter(words)
+    place = {word: i for i, word in enumerate(words)}
+    mentions = []
+    for argument in arguments:
+        found = [word for word in argument if word in counts]
+        mentions.append(place[min(found, key=counts.__getitem__)] if found else None)
+    starts = sorted({mention for mention in mentions if mention is not None})
+    ends = dict(pairwise([*starts, len(words)]))
+    return [
+        set() if start is None else set(words[start : min(ends[start], start + _REGION)])
+        for start in mentions
+    ]
+
+
+def fits(found: Sequence[set[str]], task: frozenset[str]) -> np.ndarray:
+    """Returns how well each region fits the task, in [0, 1]; float32 (n,).
+
+    A word of the task weighs log((1 + n) / (1 + number of regions that have it)).
+    """
+    shared = [region & task for region in found]
+    having = Counter(word for region in shared for word in region)
+    weight = {word: math.log((1 + len(found)) / (1 + n)) for word, n in having.items()}
+    total = sum(weight[word] for word in sorted(weight)) or 1.0
+    sums = [sum(weight[word] for word in sorted(region)) / total for region in shared]
+    return np.minimum(np.array(sums, dtype=np.float32), 1)

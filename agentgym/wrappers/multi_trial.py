@@ -1,0 +1,129 @@
+"""`MultiTrial`: several attempts at one task in one episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from agentgym.errors import ConfigError
+from agentgym.wrappers.base import TextWrapper
+
+
+class MultiTrial(TextWrapper):
+    """Gives several attempts at the same start of the same task, and shows how earlier ones went.
+
+    An episode of this wrapper is up to n episodes of the environment, all with the same task and
+    seed. It is the setting of agents that improve from attempt to attempt, such as Reflexion
+    (arXiv 2303.11366).
+
+    **Actions**: unchanged.
+
+    **Observations**: text; from the second attempt on, a line for each earlier attempt (and its
+    transcript, if wanted) stands before the observation.
+
+    **Rewards**: unchanged; those of all attempts count.
+
+    **Episode end**: termination and truncation of the last attempt, or of one that succeeds.
+
+    **Info**: `trial` (int, from 0: the attempt that the next action belongs to), `trial_end` (bool:
+    the last action ended an attempt) and `trial_success` (bool: successfully) are added. After
+    `trial_end` the other keys describe the start of the next attempt, except `valid` and
+    `reward_terms`, which belong to the last action.
+
+    Put `HistoryObservation` inside, so that the history is that of the attempt.
+
+    Args:
+        env: an environment of texts.
+        n: greatest number of attempts.
+        transcripts: whether observations and actions of the earlier attempts are shown as well.
+        stop_on_success: whether a successful attempt is the last one.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        n: int,
+        *,
+        transcripts: bool = False,
+        stop_on_success: bool = True,
+    ):
+        super().__init__(env, n=n, transcripts=transcripts, stop_on_success=stop_on_success)
+        self._need_text("observations")
+        self._need_text("actions")
+        if n < 1:
+            raise ConfigError(f"n must be at least 1, got {n}.")
+        self.n = n
+        self.transcripts = transcripts
+        self.stop_on_success = stop_on_success
+        self._earlier: list[str] = []
+        self._current: list[str] = []
+        self._return = 0.0
+        self._seed = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts the first attempt: without a seed, one is drawn from the environment's stream."""
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        self._seed = seed
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays one turn; after the end of an attempt it shows the start of the next one."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        reward = float(reward)
+        self._return += reward
+        self._current += [f"> {action}", observation]
+        ended = terminated or truncated
+        success = bool(info["success"])
+        last = len(self._earlier) + 1 == self.n or (success and self.stop_on_success)
+        if ended and not last:
+            self._earlier.append(self._summary(info))
+            options = {"task": info["task"]}
+            observation, start = self.env.reset(seed=self._seed, options=options)
+            played = {key: info[key] for key in ("valid", "reward_terms")}
+            info = {**start, **played}
+            self._current, self._return = [observation], 0.0
+            terminated = truncated = False
+        observation, info = self._show(observation, info)
+        info |= {"trial_end": ended, "trial_success": ended and success}
+        return observation, reward, terminated, truncated, info
+
+    def _summary(self, info: dict[str, Any]) -> str:
+        outcome = "succeeded" if info["success"] else "failed"
+        line = (
+            f"Attempt {len(self._earlier) + 1} {outcome} after {info['turn']} turns "
+            f"with a return of {self._return:g}."
+        )
+        return "\n\n".join([line, *self._current]) if self.transcripts else line
+
+    def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        if not self._current:
+            self._current = [observation]
+        observation, info = self._show(observation, info)
+        return observation, info | {"trial_end": False, "trial_success": False}
+
+    def _show(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        trial = len(self._earlier)
+        if trial:
+            line = f"This is attempt {trial + 1} of {self.n}."
+            gap = "\n\n" if self.transcripts else "\n"
+            observation = f"{gap.join([*self._earlier, line])}\n\n{observation}"
+        return observation, {**info, "trial": trial}
+
+    def _begin(self) -> None:
+        self._earlier, self._current, self._return = [], [], 0.0
+
+    def _memory(self) -> dict[str, Any]:
+        return {
+            "earlier": list(self._earlier),
+            "current": list(self._current),
+            "return": self._return,
+            "seed": self._seed,
+        }
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        self._earlier, self._current = list(memory["earlier"]), list(memory["current"])
+        self._return, self._seed = float(memory["return"]), memory["seed"]

@@ -1,0 +1,51 @@
+"""`WeightedReward`: another mixture of the reward's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.wrappers.base import TextWrapper
+
+
+class WeightedReward(TextWrapper):
+    """Makes the reward a weighted sum of the environment's reward terms.
+
+    **Actions**, **observations**: unchanged.
+
+    **Rewards**: the sum of weight times term over the terms given; others do not count.
+
+    **Info**: `reward_terms` are the weighted ones, so that they still sum to the reward.
+
+    Args:
+        env: an environment that reports `info["reward_terms"]`.
+        terms: weight by name of the term; "invalid" is the cost of invalid actions.
+
+    Raises:
+        ConfigError: from `reset`, if the environment has no such term.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], terms: Mapping[str, float]):
+        super().__init__(env, terms=dict(terms))
+        self.terms = {name: float(weight) for name, weight in terms.items()}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Plays one turn: see `TextEnv.step`."""
+        observation, _, terminated, truncated, info = super().step(action)
+        reward = float(sum(info["reward_terms"].values()))
+        return observation, reward, terminated, truncated, info
+
+    def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        given = info.get("reward_terms", {})
+        for name in self.terms:
+            if name not in given:
+                raise ConfigError(
+                    f"Unknown reward term {name!r}; this environment has {sorted(given)}."
+                    f"{did_you_mean(name, given)}"
+                )
+        weighted = {name: self.terms.get(name, 0.0) * term for name, term in given.items()}
+        # + 0.0: a weight of 0 must not make -0.0 of a penalty.
+        return observation, {**info, "reward_terms": {n: t + 0.0 for n, t in weighted.items()}}

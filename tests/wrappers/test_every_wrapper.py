@@ -1,0 +1,241 @@
+"""What holds for all wrappers."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env, data_equivalence
+
+from agentgym import wrappers
+from agentgym.core import INFO_KEYS
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError, SnapshotError
+
+from .tokenizers import LATIN
+
+Make = Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
+
+WRAPPERS: dict[str, Make] = {
+    "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=40),
+    "token-constrained": lambda env: wrappers.TokenAction(env, LATIN, constrain=True, gamma=0.9),
+    "admissible": lambda env: wrappers.AdmissibleAction(env, 4),
+    "hashed": lambda env: wrappers.EncodeObservation(env, size=32),
+    "hashed-actions": lambda env: wrappers.EncodeObservation(env, size=32, max_actions=3),
+    "ids": lambda env: wrappers.EncodeObservation(env, LATIN, size=20),
+    "history": lambda env: wrappers.HistoryObservation(env),
+    "history-1": lambda env: wrappers.HistoryObservation(env, 1, keep_first=True),
+    "extract": lambda env: wrappers.ExtractAction(env, "tags"),
+    "weighted": lambda env: wrappers.WeightedReward(env, {"task": 2.0, "invalid": 0.5}),
+    "trials": lambda env: wrappers.MultiTrial(env, 3),
+    "trials-transcripts": lambda env: wrappers.MultiTrial(
+        env, 2, transcripts=True, stop_on_success=False
+    ),
+    "stack": lambda env: wrappers.AdmissibleAction(
+        wrappers.EncodeObservation(
+            wrappers.WeightedReward(
+                wrappers.MultiTrial(wrappers.HistoryObservation(env, 2), 2), {"task": 1.0}
+            ),
+            size=16,
+            max_actions=2,
+        ),
+        2,
+    ),
+}
+
+
+def make(name: str, *, bare: bool = False) -> gymnasium.Env[Any, Any]:
+    kwargs: dict[str, Any] = {"max_turns": 4, "invalid_penalty": 0.25, "size": 4}
+    env = NumberLine(**kwargs) if bare else gymnasium.make("AgentGym/NumberLine-v0", **kwargs)
+    return WRAPPERS[name](env)
+
+
+every = pytest.mark.parametrize("name", WRAPPERS)
+
+
+def play(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> list[Any]:
+    """Random actions; a new episode after the end of one."""
+    env.action_space.seed(seed)
+    results: list[Any] = [env.reset(seed=seed)]
+    ended = False
+    for _ in range(steps):
+        results.append(env.reset() if ended else env.step(env.action_space.sample()))
+        ended = len(results[-1]) == 5 and (results[-1][2] or results[-1][3])
+    return results
+
+
+@every
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
+def test_checked_by_gymnasium(name: str, global_rng_untouched: None):
+    check_env(make(name, bare=True), skip_render_check=True)
+
+
+@every
+def test_steps_are_deterministic_and_in_the_space(name: str, global_rng_untouched: None):
+    env = make(name)
+    one, two = play(env, 5, 60), play(make(name), 5, 60)
+    assert data_equivalence(one, two, exact=True)
+    assert all(result[0] in env.observation_space for result in one)
+
+
+@every
+def test_info_keys_and_types_are_constant_and_terms_sum_to_the_reward(name: str):
+    results = play(make(name), 3, 60)
+    first = results[0][-1]
+    assert set(first) >= set(INFO_KEYS)
+    for result in results:
+        info = result[-1]
+        assert {k: type(v) for k, v in info.items()} == {k: type(v) for k, v in first.items()}
+        if len(result) == 5:
+            assert type(result[1]) is float
+            assert result[1] == pytest.approx(sum(info["reward_terms"].values()))
+            assert not (result[2] and result[3])
+
+
+def restorable(name: str, steps: int = 7) -> gymnasium.Env[Any, Any]:
+    env = make(name)
+    env.action_space.seed(1)
+    env.reset(seed=8)
+    for _ in range(steps):
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            env.reset()
+    return env
+
+
+@every
+def test_snapshots_continue_exactly(name: str):
+    env = restorable(name)
+    snapshot = json.loads(json.dumps(env.get_wrapper_attr("snapshot")()))
+    other = make(name)
+    other.reset()
+    observation, info = other.get_wrapper_attr("restore")(snapshot)
+    assert observation in env.observation_space
+    assert set(info) >= set(INFO_KEYS)
+    for _ in range(30):
+        action = env.action_space.sample()
+        left, right = env.step(action), other.step(action)
+        assert data_equivalence(left, right, exact=True)
+        if left[2] or left[3]:
+            assert data_equivalence(env.reset(), other.reset(), exact=True)
+
+
+def test_snapshots_continue_in_another_process():
+    script = (
+        "import json, sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from tests.wrappers.test_every_wrapper import make\n"
+        "for line in sys.stdin:\n"
+        "    name, snapshot, action = json.loads(line)\n"
+        "    env = make(name)\n"
+        "    env.reset()\n"
+        "    env.restore(snapshot)\n"
+        "    print(repr(env.step(action)))\n"
+    )
+    lines, expected = [], []
+    for name in WRAPPERS:
+        env = restorable(name)
+        action = env.action_space.sample()
+        action = action if isinstance(action, str) else int(action)
+        lines.append(json.dumps([name, env.get_wrapper_attr("snapshot")(), action]))
+        expected.append(repr(env.step(action)))
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(Path(__file__).parents[2])],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        env={"PYTHONHASHSEED": "7"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "\n".join(expected).strip()
+
+
+@every
+def test_snapshots_of_others_are_refused(name: str):
+    env = make(name)
+    env.reset(seed=0)
+    with pytest.raises(SnapshotError, match="Expected a snapshot of"):
+        env.get_wrapper_attr("restore")({"wrapper": "Another", "env": {}, "memory": {}})
+    with pytest.raises(SnapshotError):
+        env.get_wrapper_attr("restore")(NumberLine().reset(seed=0)[1])
+
+
+@every
+def test_pickle_and_deepcopy(name: str):
+    env = restorable(name)
+    action = env.action_space.sample()
+    twins = [pickle.loads(pickle.dumps(env)), copy.deepcopy(env)]
+    expected = env.step(action)
+    assert all(data_equivalence(twin.step(action), expected, exact=True) for twin in twins)
+
+
+@every
+def test_the_arguments_are_recorded_so_that_the_spec_makes_it_again(name: str):
+    env = make(name)
+    assert env.spec is not None
+    again = gymnasium.make(env.spec)
+    assert data_equivalence(env.reset(seed=1), again.reset(seed=1), exact=True)
+
+
+def test_wrappers_of_plain_arguments_make_a_spec_of_json():
+    for name in ("admissible", "hashed", "history", "extract", "weighted", "trials", "stack"):
+        spec = make(name).spec
+        assert spec is not None
+        assert EnvSpec.from_json(spec.to_json()) == spec
+
+
+@every
+def test_vector_environments(name: str):
+    envs = gymnasium.vector.SyncVectorEnv([lambda: make(name)] * 2)
+    observations, _ = envs.reset(seed=4)
+    assert observations in envs.observation_space
+    envs.action_space.seed(0)
+    for _ in range(6):
+        assert envs.step(envs.action_space.sample())[0] in envs.observation_space
+
+
+def test_all_are_exported_and_documented():
+    for name in wrappers.__all__:
+        wrapper = getattr(wrappers, name)
+        assert issubclass(wrapper, gymnasium.Wrapper)
+        if name != "TextWrapper":
+            for heading in ("**actions**", "**observations**", "**rewards**", "**info**", "args:"):
+                assert heading in str(wrapper.__doc__).lower(), (name, heading)
+
+
+def test_the_wrong_order_is_named():
+    numbers = wrappers.EncodeObservation(NumberLine())
+    for make_outer in (
+        lambda: wrappers.TokenAction(numbers, LATIN),
+        lambda: wrappers.HistoryObservation(numbers),
+        lambda: wrappers.MultiTrial(numbers, 2),
+        lambda: wrappers.EncodeObservation(numbers),
+        lambda: wrappers.ExtractAction(wrappers.AdmissibleAction(NumberLine(), 2)),
+    ):
+        with pytest.raises(ConfigError, match=r"needs an environment whose \w+ are texts"):
+            make_outer()
+
+
+@every
+def test_the_experts_actions_pass_through(name: str):
+    env = make(name)
+    for seed in range(5):
+        env.reset(seed=seed)
+        total, ended, info = 0.0, False, {}
+        while not ended:
+            action = env.get_wrapper_attr("expert")()
+            assert action is not None
+            _, reward, terminated, truncated, info = env.step(action)
+            total += float(reward)
+            ended = terminated or truncated
+        assert info["success"], name
+        assert total == pytest.approx({"weighted": 2.0, "trials-transcripts": 2.0}.get(name, 1.0))
