@@ -7,6 +7,7 @@ and its number alone, so a catalogue of 1,000 is the start of one of 1,000,000.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from typing import Any, TypeVar
 from agentgym.envs.webshop.catalogue import Catalogue, Record
 from agentgym.envs.webshop.words import BRANDS, GROUPS, Group
 
-VERSION = 4
+VERSION = 8
 MAX_PRODUCTS = 1_000_000
 FAMILY = 4
+MAX_CHOICES = 12
 _ASIN_SPACE = 9_000_000_000
 
 T = TypeVar("T")
@@ -100,8 +102,7 @@ def _family(draw: _Draw) -> list[_Item]:
     """Returns four products, the last three each different from the first in one respect."""
     group = draw.one(GROUPS)
     low, high = group.prices
-    # Squared: most things are cheap.
-    cents = 100 * low + int((100 * high - 100 * low) * draw.unit() ** 2)
+    cents = 100 * low + int(100 * (high - low) * draw.unit())
     cents -= cents % 50 - 49
     hidden = draw.one(("use", "use", "use", "feature"))
     base = _Item(
@@ -122,24 +123,20 @@ def _family(draw: _Draw) -> list[_Item]:
 
 def _wanted(draw: _Draw, hidden: str) -> tuple[str, ...]:
     """Returns what an instruction names; seldom what only the pages of a product tell."""
-    names = [draw.one(("first", "second"))] if draw.unit() < 0.35 else ["first", "second"]
+    names = [draw.one(("first", "second"))] if draw.unit() < 0.75 else ["first", "second"]
     for name in ("feature", "use"):
-        if draw.unit() < (0.3 if name == hidden else 0.9):
+        if draw.unit() < (0.25 if name == hidden else 0.75):
             names.append(name)
     return tuple(names)
 
 
 def _options(draw: _Draw, group: Group) -> dict[str, list[str]]:
-    """Returns one or two axes (seldom none) with at most twelve combinations."""
-    axes = list(group.options)
-    chance = draw.unit()
-    if chance < 0.04:
-        return {}
-    if chance < 0.2:
-        axes = [draw.one(axes)]
+    """Returns up to three axes, mostly two or three, with at most twelve combinations."""
+    number = draw.one((0, 1, 1, 1, *(2,) * 7, *(3,) * 9))
+    axes = draw.some(tuple(group.options), min(number, len(group.options)))
     counts = [min(3 + draw.below(2), len(group.options[axis])) for axis in axes]
-    if len(counts) == 2 and counts[0] * counts[1] > 12:
-        counts[0] = 3
+    while math.prod(counts) > MAX_CHOICES:
+        counts[counts.index(max(counts))] -= 1
     return {axis: draw.some(group.options[axis], n) for axis, n in zip(axes, counts, strict=True)}
 
 

@@ -62,7 +62,7 @@ GROUPS: tuple[Group, ...] = (
         _split("machine washable, quick dry, slim fit, wind proof, fleece lined, ultra light"),
         _split("zip pockets, ribbed cuffs, storm hood, two way zipper, chest logo, drawstring hem"),
         _split("daily wear, trail walks, cold weather, city travel, sailing trips"),
-        {"color": _COLORS, "size": _SIZES},
+        {"color": _COLORS, "size": _SIZES, "length": _split("short, regular, long")},
         (25, 140),
     ),
     Group(
@@ -72,7 +72,7 @@ GROUPS: tuple[Group, ...] = (
         _split("hand washable, wrinkle free, relaxed fit, stretch woven, pure cotton, low rise"),
         _split("elastic waist, side stripes, button front, back pocket, contrast stitching"),
         _split("office work, gym training, summer days, school events, lounging around"),
-        {"color": _COLORS, "size": _SIZES},
+        {"color": _COLORS, "size": _SIZES, "length": _split("short, regular, long")},
         (12, 70),
     ),
     Group(
@@ -82,7 +82,7 @@ GROUPS: tuple[Group, ...] = (
         _split("slip resistant, water repellent, wide fit, vegan leather, open toe, hand stitched"),
         _split("memory foam, rubber soles, arch support, side zips, padded collars, hook straps"),
         _split("indoor use, long distances, rainy streets, hospital shifts, evening parties"),
-        {"color": _COLORS, "size": _SHOES},
+        {"color": _COLORS, "size": _SHOES, "width": _split("narrow, regular, wide")},
         (18, 120),
     ),
     Group(
@@ -92,7 +92,7 @@ GROUPS: tuple[Group, ...] = (
         _split("sulfate free, cruelty free, color safe, salon grade, silicone free"),
         _split("coconut oil, tea tree, argan extract, keratin complex, biotin boost"),
         _split("damaged hair, curly hair, oily scalps, fine strands, daily washing"),
-        {"scent": _SCENTS, "size": _VOLUMES},
+        {"scent": _SCENTS, "size": _VOLUMES, "package": _split("pump, tube, refill")},
         (6, 45),
     ),
     Group(
@@ -102,7 +102,7 @@ GROUPS: tuple[Group, ...] = (
         _split("paraben free, fragrance free, fast absorbing, non greasy, dermatologist tested"),
         _split("shea butter, aloe vera, green tea, hyaluronic acid, rose water"),
         _split("dry skin, sensitive faces, night care, travel bags, mature complexions"),
-        {"scent": _SCENTS, "size": _VOLUMES},
+        {"scent": _SCENTS, "size": _VOLUMES, "package": _split("pump, tube, refill")},
         (5, 60),
     ),
     Group(
@@ -112,7 +112,7 @@ GROUPS: tuple[Group, ...] = (
         _split("gluten free, sugar free, dairy free, stone baked, certified organic, low sodium"),
         _split("whole grains, sea salt, real fruit, added protein, roasted seeds"),
         _split("school lunches, hiking tours, movie nights, gift baskets, keto diets"),
-        {"flavor": _FLAVORS, "count": _COUNTS},
+        {"flavor": _FLAVORS, "count": _COUNTS, "package": _split("pouch, tin, box")},
         (4, 40),
     ),
     Group(
@@ -122,7 +122,7 @@ GROUPS: tuple[Group, ...] = (
         _split("caffeine free, fair trade, cold pressed, non gmo, freshly packed"),
         _split("natural flavors, vitamin c, ginger root, milk thistle, stevia leaf"),
         _split("quick breakfasts, iced drinks, bedtime routines, large families, party punch"),
-        {"flavor": _FLAVORS, "count": _COUNTS},
+        {"flavor": _FLAVORS, "count": _COUNTS, "package": _split("pouch, tin, box")},
         (5, 50),
     ),
     Group(
@@ -132,7 +132,11 @@ GROUPS: tuple[Group, ...] = (
         _split("noise cancelling, water proof, fast charging, hands free, low latency"),
         _split("carrying case, touch controls, deep bass, voice assistant, solar panel"),
         _split("video calls, road trips, gaming desks, outdoor parties, small rooms"),
-        {"color": _COLORS, "style": _split("basic, deluxe, sport")},
+        {
+            "color": _COLORS,
+            "style": _split("basic, deluxe, sport"),
+            "plug": _split("europe, usa, asia"),
+        },
         (15, 220),
     ),
     Group(
@@ -142,7 +146,11 @@ GROUPS: tuple[Group, ...] = (
         _split("plug and play, high speed, energy saving, heavy duty, foldable design"),
         _split("usb c port, led display, aluminum body, cable clips, silent keys"),
         _split("home offices, business travel, college dorms, shared tables, older devices"),
-        {"color": _METALS, "style": _split("compact, upright, extended")},
+        {
+            "color": _METALS,
+            "style": _split("compact, upright, extended"),
+            "plug": _split("europe, usa, asia"),
+        },
         (10, 160),
     ),
     Group(
@@ -152,7 +160,11 @@ GROUPS: tuple[Group, ...] = (
         _split("super soft, easy care, allergy friendly, double sided, moisture wicking"),
         _split("tasseled edges, deep pockets, bamboo fibers, cooling gel, hidden zippers"),
         _split("guest rooms, hot sleepers, kids bedrooms, back sleepers, vacation homes"),
-        {"color": _COLORS, "size": _split("twin, queen, king")},
+        {
+            "color": _COLORS,
+            "size": _split("twin, queen, king"),
+            "pattern": _split("plain, striped, floral"),
+        },
         (15, 130),
     ),
     Group(
@@ -162,7 +174,11 @@ GROUPS: tuple[Group, ...] = (
         _split("dishwasher safe, non stick, bpa free, scratch proof, hand made"),
         _split("stainless steel, bamboo lid, cool handles, measuring marks, gift box"),
         _split("gas stoves, picnic lunches, small kitchens, family dinners, baking classes"),
-        {"color": _COLORS, "count": _split("single, pair, 4 pack, 8 pack")},
+        {
+            "color": _COLORS,
+            "count": _split("single, pair, 4 pack, 8 pack"),
+            "pattern": _split("plain, striped, floral"),
+        },
         (8, 90),
     ),
     Group(
@@ -184,7 +200,7 @@ GROUPS: tuple[Group, ...] = (
         _split("rust proof, frost resistant, uv protected, kink free, self watering"),
         _split("drainage holes, brass fittings, tilting pole, wall hooks, rubber grip"),
         _split("raised beds, sunny balconies, vegetable plots, windy terraces, herb corners"),
-        {"color": _COLORS, "size": _SIZES},
+        {"color": _COLORS, "size": _SIZES, "pattern": _split("plain, striped, floral")},
         (9, 150),
     ),
     Group(
@@ -194,7 +210,7 @@ GROUPS: tuple[Group, ...] = (
         _split("leak proof, tear resistant, quick pitch, insulated walls, packs small"),
         _split("mesh pockets, reflective cords, padded straps, compass clip, repair kit"),
         _split("music festivals, mountain tours, scout groups, canoe weekends, family picnics"),
-        {"color": _COLORS, "size": _SIZES},
+        {"color": _COLORS, "size": _SIZES, "season": _split("summer, winter")},
         (12, 260),
     ),
     Group(
@@ -204,7 +220,7 @@ GROUPS: tuple[Group, ...] = (
         _split("chew proof, odor free, washable fabric, vet approved, extra quiet"),
         _split("raised rim, plush filling, safety buckle, catnip pouch, sisal rope"),
         _split("senior dogs, young kittens, large breeds, crate training, car rides"),
-        {"color": _COLORS, "size": _SIZES},
+        {"color": _COLORS, "size": _SIZES, "shape": _split("round, square, oval")},
         (6, 110),
     ),
     Group(
@@ -214,7 +230,11 @@ GROUPS: tuple[Group, ...] = (
         _split("award winning, non toxic, screen free, glow dark, beginner friendly"),
         _split("wooden pieces, picture guide, storage tin, magnetic board, spare parts"),
         _split("rainy afternoons, preschool ages, art lessons, birthday presents, two players"),
-        {"theme": _split("ocean, space, jungle, castle, robots"), "count": _COUNTS},
+        {
+            "theme": _split("ocean, space, jungle, castle, robots"),
+            "count": _COUNTS,
+            "language": _split("english, german, spanish"),
+        },
         (7, 80),
     ),
 )
