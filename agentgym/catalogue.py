@@ -86,10 +86,15 @@ def render_page() -> str:
         limit = "no limit" if d.max_turns is None else str(d.max_turns)
         lines.append(f"| `{name}` | {d.kind} | {d.summary} | {limit} | {d.extra or ''} |")
     for cls, entries in _by_class().items():
-        ids = ", ".join(f"`{entry.id}`" for entry in entries)
+        ids = ", ".join(f"`{entry.id}`{_arguments(entry)}" for entry in entries)
         body = (inspect.getdoc(cls) or "").replace("\n## ", "\n### ")
         lines += ["", f"## {cls.__name__}", "", ids, "", body]
     return "\n".join(lines) + "\n"
+
+
+def _arguments(entry: Entry) -> str:
+    words = ", ".join(f"{key}={value!r}" for key, value in entry.kwargs.items())
+    return f" (`{words}`)" if words else ""
 
 
 def _by_class() -> dict[type, list[Entry]]:

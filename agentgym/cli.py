@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import importlib
 import io
 import json as json_module
 import os
@@ -60,12 +61,12 @@ def list_environments(*, json: bool = False) -> int:
     table.add_column("environment", no_wrap=True)
     table.add_column("kind")
     table.add_column("turns", justify="right")
-    table.add_column("what it is", overflow="fold")
+    table.add_column("what it is")
     table.add_column("extra")
     for d in descriptions:
         limit = "-" if d.max_turns is None else str(d.max_turns)
-        name = d.id.partition("/")[2]
-        table.add_row(name, d.kind, limit, Text(d.summary), d.extra or "")
+        name, kind = d.id.partition("/")[2], d.kind.removesuffix("-agent")
+        table.add_row(name, kind, limit, Text(d.summary), d.extra or "")
     _console().print(table)
     return 0
 
@@ -280,9 +281,7 @@ def _train(words: list[str]) -> int:
     named = bool(words) and not words[0].startswith("-")
     recipe, rest = (words[0], words[1:]) if named else (None, words)
     try:
-        from agentgym.trainers import cli as trainers_cli  # type: ignore[attr-defined]
-
-        return trainers_cli.main(recipe, rest) or 0
+        return importlib.import_module("agentgym.trainers.cli").main(recipe, rest) or 0
     except ModuleNotFoundError as error:
         if error.name not in TRAIN_PACKAGES:
             raise

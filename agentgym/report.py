@@ -183,7 +183,7 @@ def compare(reports: Sequence[Report]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("agent", overflow="fold")
     for title in ("n", "success", "reward", "progress", "valid", "turns", "trunc"):
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", overflow="fold")
     above = None
     for report in reports:
         heading = _heading(report)

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,48 @@ def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monke
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert run(*line.split()) == cli.WRONG_USE
     assert message in "".join(capsys.readouterr())
+
+
+class Trainers(types.ModuleType):
+    """Stands in for `agentgym.trainers.cli`."""
+
+    def __init__(self, error: Exception | None = None):
+        super().__init__("agentgym.trainers.cli")
+        self.error = error
+        self.calls = []
+
+    def main(self, recipe: str | None, argv: list[str]) -> int | None:
+        self.calls.append((recipe, argv))
+        if self.error is not None:
+            raise self.error
+        return None
+
+
+def test_train_hands_the_rest_of_the_line_on(monkeypatch):
+    trainers = Trainers()
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.cli", trainers)
+    assert run("train", "poad", "--env", "X", "--help") == 0
+    assert run("train") == run("train", "--help") == 0
+    assert trainers.calls == [("poad", ["--env", "X", "--help"]), (None, []), (None, ["--help"])]
+
+
+def test_train_without_torch_says_what_to_install(monkeypatch, capsys):
+    trainers = Trainers(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.cli", trainers)
+    assert run("train", "poad") == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
+
+
+def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):
+    class Absent:
+        def find_spec(self, name, path=None, target=None):
+            if name == "agentgym.trainers.agent":
+                raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.delitem(sys.modules, "agentgym.trainers.agent", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    assert run("eval", "NumberLine-v0", "--agent", "policy:runs/x") == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("error", [TypeError("a bug"), ZeroDivisionError(), RuntimeError("a bug")])
