@@ -136,9 +136,60 @@ def turn(gamma: float = 0.99, lambda_: float = 0.95) -> TwoClockGAE:
 
     "True Knowledge Comes from Practice: Aligning LLMs with Embodied Environments via Reinforcement
     Learning" (TWOSOME, arXiv 2401.14151) with an action's ratio; "Turn-PPO" (arXiv 2512.17008) with
-    a turn's; with a token's ratio it is the value reading of VL-DAC: the same credit, another loss.
+    a turn's; with a token's ratio it is VL-DAC (arXiv 2508.04280): the same credit, another loss.
     """
     return TwoClockGAE(1.0, 1.0, gamma, lambda_, reads="turns")
+
+
+@dataclass(frozen=True)
+class BilevelGAE:
+    """GAE over turns, then GAE over the tokens of each turn towards the turn's advantage.
+
+    First pass, over the last tokens of turns: delta_t = r_t + gamma_a m V[t+1,L] - V[t,L] and
+    A[t,L] = delta_t + gamma_a lambda_a A[t+1,L]. Second pass, inside each turn: A[t,j] =
+    gamma_w V[t,j+1] - V[t,j] + gamma_w lambda_w A[t,j+1], starting from A[t,L].
+
+    Source: "VAGEN: Reinforcing World Model Reasoning for Multi-Turn VLM Agents", arXiv 2510.16907.
+    The authors' code finds the ends of turns by non-zero rewards, so that turns rewarded 0 melt
+    into the next; here ends are known. A turn bootstraps from the next turn's *last* token.
+
+    Attributes:
+        gamma_token: discount inside a turn.
+        lambda_token: trace decay inside a turn.
+        gamma_turn: discount from turn to turn.
+        lambda_turn: trace decay from turn to turn.
+    """
+
+    gamma_token: float = 1.0
+    lambda_token: float = 1.0
+    gamma_turn: float = 0.95
+    lambda_turn: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Checks that every parameter is a discount."""
+        for name in ("gamma_token", "lambda_token", "gamma_turn", "lambda_turn"):
+            check_fraction(name, getattr(self, name))
+
+    def __call__(self, batch: Batch, values: Values | None) -> Credit:
+        """Estimates advantages and value targets of a token critic."""
+        values = require_values(values, batch, "tokens")
+        assert values.tokens is not None
+        future = np.where(batch.terminated, 0.0, values.bootstrap)
+        slots = Slots.of(batch)
+        value, delta, decay = np.empty((3, slots.last[-1] + 1))
+        slots.spread(values.tokens, values.turns, out=value)
+        ends = value[slots.last]
+        following = _following(ends, future, batch.turn_offsets)
+        turn_decay = np.full(len(ends), self.gamma_turn * self.lambda_turn)
+        turn_decay[batch.turn_offsets[1:] - 1] = 0.0
+        turns = reverse_scan(batch.rewards + self.gamma_turn * following - ends, turn_decay)
+        np.multiply(value[1:], self.gamma_token, out=delta[:-1])
+        np.subtract(delta[:-1], value[:-1], out=delta[:-1])
+        decay[:] = self.gamma_token * self.lambda_token
+        delta[slots.last], decay[slots.last] = turns, 0.0
+        advantages = reverse_scan(delta, decay)
+        value += advantages
+        return Credit(slots.tokens(advantages), slots.tokens(value))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+# A None where an array is needed is a failing test.
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
+# pyright: reportArgumentType=false, reportCallIssue=false
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.trainers.credit.turn_rewards import (
+    StepBaseline,
+    attribute_progress,
+    implicit_process_rewards,
+    monte_carlo_values,
+    shape_rewards,
+    with_rewards,
+)
+from agentgym.trainers.credit.two_clock import turn
+from agentgym.trainers.trajectory import Batch, Values
+
+from .worlds import generators, random_batch, trajectory
+
+
+@given(generators)
+def test_attributed_progress_adds_up_to_the_return(rng):
+    batch = random_batch(rng)
+    shaped = attribute_progress(batch, rng.normal(size=batch.num_turns))
+    totals = np.add.reduceat(shaped.rewards, batch.turn_offsets[:-1])
+    assert np.allclose(totals, [t.episode_return for t in batch.trajectories])
+    assert shaped.trajectories is batch.trajectories
+
+
+def test_golden_progress():
+    batch = Batch.of([trajectory([1, 1], [0.0, 1.0])])
+    assert attribute_progress(batch, [0.2, 0.4]).rewards.tolist() == pytest.approx([0.4, 0.6])
+    raw = attribute_progress(batch, [0.2, 0.4], conserve=False, valid_bonus=0.5)
+    assert raw.rewards.tolist() == pytest.approx([0.7, 0.9])
+
+
+def test_golden_implicit_rewards():
+    batch = Batch.of([trajectory([2, 0, 1], [9, 9, 9])])  # behaviour log-probabilities are -1
+    shaped = implicit_process_rewards(batch, [-0.5, -2.0, 0.0], beta=0.1)
+    assert np.allclose(shaped.rewards, [-0.05, 0.0, 0.1])
+    same = implicit_process_rewards(batch, [-0.5, -2, 0], [-0.5, -2, 0])
+    assert not same.rewards.any()
+
+
+def test_golden_step_baseline():
+    batch = Batch.of([trajectory([1, 1], [0.0, 1.0]), trajectory([1], [0.0])])
+    process = with_rewards(batch, [0.3, 0.6, 0.0])
+    advantages = StepBaseline(omega=2.0)(process).advantages
+    assert np.allclose(advantages, [1 + 2 * 0.0, 1 + 2 * 0.45, -1 - 2 * 0.45])
+
+
+def test_golden_monte_carlo_values():
+    batch = Batch.of(
+        [
+            trajectory([1, 1], [0, 1], keys=["s", "x"], actions=["go", "take"]),
+            trajectory([1, 1, 1], [0, 0, 1], keys=["s", "s", "x"], actions=["wait", "go", "take"]),
+            trajectory([1], [0], keys=["s"], actions=["go"], task="another"),
+        ]
+    )
+    q = monte_carlo_values(batch, gamma=0.5)
+    # (s, go): one turn before the end both times; (x, take): at the end; (s, wait): two before.
+    assert q.tolist() == [0.5, 1.0, 0.25, 0.5, 1.0, 0.0]
+
+
+@given(generators, st.floats(0, 1))
+def test_shaping_moves_advantages_by_the_potential_only(rng, gamma):
+    # Exact Monte Carlo advantages do not change when the critic's values are shifted by -Phi.
+    batch = random_batch(rng)
+    potentials, final = rng.normal(size=batch.num_turns), rng.normal(size=len(batch.trajectories))
+    v = rng.normal(size=batch.num_turns).astype(np.float32)
+    after = rng.normal(size=len(batch.trajectories)).astype(np.float32)
+    plain = turn(gamma, 0.7)(batch, Values(None, v, after))
+    shaped = turn(gamma, 0.7)(
+        shape_rewards(batch, potentials, gamma, final),
+        Values(None, (v - potentials).astype(np.float32), (after - final).astype(np.float32)),
+    )
+    assert np.allclose(plain.advantages, shaped.advantages, atol=1e-4)
+
+
+def test_mistakes_are_named():
+    batch = Batch.of([trajectory([1, 1], [0, 1], terminated=False)])
+    with pytest.raises(ValueError, match="2 rewards"):
+        with_rewards(batch, [1.0])
+    with pytest.raises(ValueError, match="2 contributions"):
+        attribute_progress(batch, [1.0])
+    with pytest.raises(ValueError, match="cut off"):
+        shape_rewards(batch, [0.0, 0.0], 0.9)

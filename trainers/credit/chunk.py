@@ -1,0 +1,62 @@
+"""Credit for a chunk of turns: several turns as one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agentgym.trainers.credit.scan import reverse_scan
+from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
+from agentgym.trainers.trajectory import Batch, Credit, Values
+
+
+@dataclass(frozen=True)
+class ChunkGAE:
+    """GAE over chunks of `size` turns; all tokens of a chunk share one advantage.
+
+    With G the lambda-return, computed over turns,
+
+        G_t = r_t + gamma G_{t+1}                                 inside a chunk
+        G_t = r_t + gamma [(1 - lambda) V(o_{t+1}) + lambda G_{t+1}]  at its end
+        A   = G - V at the chunk's first turn
+
+    so size 1 is `turn` and a size no trajectory reaches is the Monte Carlo advantage. Between them,
+    a chunk trades variance for bias like an n-step return whose steps are plans. The targets are
+    G at every turn. After "Reinforcement Learning with Action Chunking" (arXiv 2507.07969), with
+    turns for actions.
+
+    Attributes:
+        size: turns of a chunk, counted from the start of the trajectory.
+        gamma: discount of a turn.
+        lambda_: trace decay of a chunk.
+    """
+
+    size: int = 4
+    gamma: float = 0.99
+    lambda_: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Checks the parameters."""
+        if self.size < 1:
+            raise ValueError(f"A chunk has at least one turn; got size {self.size}.")
+        check_fraction("gamma", self.gamma)
+        check_fraction("lambda_", self.lambda_)
+
+    def __call__(self, batch: Batch, values: Values | None) -> Credit:
+        """Estimates advantages, and targets of a turn critic."""
+        values = require_values(values, batch, "turns")
+        value = np.asarray(values.turns, np.float64)
+        start = batch.turn_offsets[batch.turn_trajectory]
+        place = np.arange(batch.num_turns) - start
+        first = np.arange(batch.num_turns) - place % self.size
+        ends = (place + 1) % self.size == 0
+        last = batch.turn_offsets[1:] - 1
+        following = np.append(value[1:], 0.0)
+        rewards = batch.rewards + np.where(ends, self.gamma * (1 - self.lambda_) * following, 0.0)
+        decay = np.where(ends, self.gamma * self.lambda_, self.gamma)
+        future = np.where(batch.terminated, 0.0, values.bootstrap)
+        rewards[last], decay[last] = batch.rewards[last] + self.gamma * future, 0.0
+        returns = reverse_scan(rewards, decay)
+        advantages = (returns - value)[first]
+        return Credit(broadcast(advantages, batch), returns.astype(np.float32))

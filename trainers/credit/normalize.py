@@ -1,0 +1,82 @@
+"""Advantages brought to mean 0 and standard deviation 1."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from agentgym.trainers.trajectory import Batch, Credit, IntArray
+
+Per = Literal["batch", "task", "agent", "group"]
+Over = Literal["tokens", "turns"]
+
+
+def normalize_advantages(
+    credit: Credit,
+    batch: Batch,
+    per: Per | None = "batch",
+    over: Over = "tokens",
+    *,
+    center: bool = True,
+    epsilon: float = 1e-8,
+) -> Credit:
+    """(A - mean) / (std + epsilon), where mean and std are those of what belongs together.
+
+    Args:
+        credit: whose advantages are normalised.
+        batch: the batch it is about.
+        per: "batch": everything; "task": each task of each environment; "agent": each agent of
+            each environment; "group": trajectories that began in the same state, each agent for
+            itself; None: changes nothing.
+        over: "tokens": every token counts once; "turns": every turn does, so that long actions
+            have no more say in mean and std than short ones (StepPO, arXiv 2604.18401).
+        center: whether to subtract the mean.
+        epsilon: keeps small deviations finite.
+    """
+    if per is None:
+        return credit
+    labels = _labels(batch, per)
+    lengths = np.diff(batch.token_offsets)
+    if over not in ("tokens", "turns"):
+        raise ValueError(f"over is 'tokens' or 'turns', not {over!r}.")
+    if batch.num_tokens == 0:
+        return credit
+    advantages = np.asarray(credit.advantages, np.float64)
+    group = np.repeat(labels[batch.turn_trajectory], lengths)
+    weight = np.ones(batch.num_tokens)
+    if over == "turns":
+        weight = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
+    total = np.maximum(np.bincount(group, weight), np.finfo(np.float64).tiny)
+    mean = np.bincount(group, weight * advantages) / total
+    centered = advantages - mean[group]
+    std = np.sqrt(np.bincount(group, weight * centered**2) / total)
+    # Advantages equal up to float32's rounding carry no signal; dividing would make one of it.
+    std = np.where(std > 1e-6 * np.abs(mean), std + epsilon, 1.0)
+    result = (centered if center else advantages) / std[group]
+    return replace(credit, advantages=result.astype(np.float32))
+
+
+def normalize_per_agent(credit: Credit, batch: Batch, over: Over = "turns") -> Credit:
+    """Each agent of each group by its own mean and standard deviation.
+
+    One mean and deviation over agents whose rewards differ in scale lets some agents' gradients
+    explode. "Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems", arXiv 2602.08847:
+    A_i = (R - mean_i) / std_i over the turns in which agent i acted. A group holds one agent's
+    trajectories, so this is `per="group"`.
+    """
+    return normalize_advantages(credit, batch, per="group", over=over)
+
+
+def _labels(batch: Batch, per: Per) -> IntArray:
+    """[N] 0.. number of what each trajectory belongs to."""
+    if per == "batch":
+        return np.zeros(len(batch.trajectories), np.int64)
+    if per == "group":
+        return np.unique(batch.groups, return_inverse=True)[1]
+    if per not in ("task", "agent"):
+        raise ValueError(f"per is 'batch', 'task', 'agent', 'group' or None, not {per!r}.")
+    numbers: dict[tuple[str, str], int] = {}
+    names = ((t.env_id, t.task if per == "task" else t.agent) for t in batch.trajectories)
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
