@@ -5,18 +5,22 @@ Shapes: B rows (segments), S positions, k action tokens in these rows, b bootstr
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, IntArray, Turn
 
 
 @dataclass
 class Collated:
     """Some segments as right-padded tensors, with the places of their action tokens.
+
+    Action tokens are in the order of the rows and, within a row, of the batch.
 
     Attributes:
         tokens: int64 [B, S] token ids, padded on the right.
@@ -50,12 +54,22 @@ class Collated:
 
     def to(self, device: torch.device | str) -> Collated:
         """Returns the same on another device."""
-        raise NotImplementedError
+        moved = {
+            field.name: value.to(device)
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return dataclasses.replace(self, **moved)
 
 
 def segment_rows(batch: Batch) -> list[tuple[int, int]]:
     """Returns all (trajectory, segment) that carry action tokens or a bootstrap, in order."""
-    raise NotImplementedError
+    rows: set[tuple[int, int]] = set()
+    for number, trajectory in enumerate(batch.trajectories):
+        rows.update((number, turn.segment) for turn in trajectory.turns)
+        if trajectory.bootstrap is not None:
+            rows.add((number, trajectory.bootstrap))
+    return sorted(rows)
 
 
 def collate(
@@ -74,6 +88,82 @@ def collate(
 
     Raises:
         ValueError: if there are no rows, or an action starts at position 0 of its segment (nothing
-            predicts it).
+            predicts it), or the temperature is not positive.
     """
-    raise NotImplementedError
+    if not rows:
+        raise ValueError("Expected at least one (trajectory, segment) to collate, got none.")
+    if not temperature > 0:
+        raise ValueError(
+            f"temperature must be positive, got {temperature}: actions taken greedily "
+            "(temperature 0) are for evaluation, they cannot be trained on."
+        )
+    turns: list[Turn] = []
+    turn_row: list[int] = []
+    turn_number: list[int] = []
+    bootstraps: list[tuple[int, int, int]] = []
+    sequences = [batch.trajectories[n].segments[segment].tokens for n, segment in rows]
+    for row, (n, segment) in enumerate(rows):
+        trajectory = batch.trajectories[n]
+        first = int(batch.turn_offsets[n])
+        for place, turn in enumerate(trajectory.turns):
+            if turn.segment == segment:
+                turns.append(turn)
+                turn_row.append(row)
+                turn_number.append(first + place)
+        if trajectory.bootstrap == segment:
+            bootstraps.append((row, len(sequences[row]) - 1, n))
+    tokens, mask = _pad(sequences, pad_id)
+    starts = np.array([turn.start for turn in turns], np.int64)
+    lengths = np.array([turn.stop - turn.start for turn in turns], np.int64)
+    if (starts < 1).any():
+        raise ValueError("An action starts at position 0 of its segment; no token predicts it.")
+    row = np.repeat(np.array(turn_row, np.int64), lengths)
+    column = _ranges(starts, lengths)
+    first_token = batch.token_offsets[np.array(turn_number, np.int64)]
+    offsets, ids = _supports(turns, lengths)
+    bootstrap = torch.tensor(bootstraps, dtype=torch.int64).reshape(-1, 3)
+    return Collated(
+        tokens=torch.from_numpy(tokens),
+        attention_mask=torch.from_numpy(mask),
+        row=torch.from_numpy(row),
+        column=torch.from_numpy(column - 1),
+        target=torch.from_numpy(tokens[row, column]),
+        index=torch.from_numpy(_ranges(first_token, lengths)),
+        support_offsets=None if offsets is None else torch.from_numpy(offsets),
+        support_ids=None if ids is None else torch.from_numpy(ids),
+        bootstrap_row=bootstrap[:, 0],
+        bootstrap_column=bootstrap[:, 1],
+        bootstrap_trajectory=bootstrap[:, 2],
+        temperature=float(temperature),
+    )
+
+
+def _pad(sequences: Sequence[np.ndarray], pad_id: int) -> tuple[IntArray, IntArray]:
+    """Returns sequences padded on the right, and their mask."""
+    lengths = np.array([len(sequence) for sequence in sequences])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    tokens = np.full(mask.shape, pad_id, np.int64)
+    tokens[mask] = np.concatenate(sequences)
+    return tokens, mask.astype(np.int64)
+
+
+def _ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """Returns start, start + 1, ... of each range, one after the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def _supports(
+    turns: Sequence[Turn], lengths: IntArray
+) -> tuple[IntArray, IntArray] | tuple[None, None]:
+    """Returns offsets [k + 1] and ids of all supports, or None where no turn has one."""
+    if all(turn.support is None for turn in turns):
+        return None, None
+    counts = [
+        np.zeros(length, np.int64) if turn.support is None else np.diff(turn.support.offsets)
+        for turn, length in zip(turns, lengths, strict=True)
+    ]
+    ids = [turn.support.ids for turn in turns if turn.support is not None]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+    return offsets, np.concatenate(ids).astype(np.int64)

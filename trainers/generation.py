@@ -1,9 +1,4 @@
-"""Generation: `Sampling`, `Request`, `Sample`, and the batched loop that turns requests into samples.
-
-Tokens are drawn by inverse CDF with uniform numbers of each request's own generator, so what is
-sampled does not depend on who else is in the batch. The log-probability kept with a token is the
-one it was really drawn with: temperature first, then the constraint, then top-k, then top-p.
-"""
+"""What generation is asked for and gives back: `Sampling`, `Request`, `Sample`, `PrefixCache`."""
 
 from __future__ import annotations
 
@@ -12,8 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.trajectory import FloatArray, Support
+
+Tokens = NDArray[np.int32]
+States = list[tuple[Tensor, Tensor]]
+"""Keys and values of one sequence, [heads, length, size] each, for every layer."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,21 @@ class Sampling:
     top_p: float = 1.0
     max_new_tokens: int = 32
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise ConfigError(f"temperature must be 0 (greedy) or positive: {self.temperature}.")
+        if self.top_k < 0:
+            raise ConfigError(f"top_k must be 0 (all tokens) or positive, got {self.top_k}.")
+        if not 0 < self.top_p <= 1:
+            raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}.")
+        if self.max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}.")
+
+    @property
+    def restricts(self) -> bool:
+        """Whether fewer tokens than the vocabulary can be drawn."""
+        return self.temperature == 0 or self.top_k > 0 or self.top_p < 1
+
 
 @dataclass
 class Request:
@@ -45,7 +61,7 @@ class Request:
             which a `PrefixCache` keeps what was computed; None: nothing is kept.
     """
 
-    prompt: NDArray[np.int32]
+    prompt: Tokens
     rng: np.random.Generator
     candidates: Sequence[str] | None = None
     slot: int | str | None = None
@@ -63,7 +79,7 @@ class Sample:
         finished: whether the end token was generated.
     """
 
-    tokens: NDArray[np.int32]
+    tokens: Tokens
     logprobs: FloatArray
     support: Support | None
     text: str
@@ -77,7 +93,7 @@ class GenerationStats:
     Attributes:
         requests: actions generated.
         prompt_tokens: tokens of their prompts.
-        cached_tokens: prompt tokens that a `PrefixCache` held already.
+        cached_tokens: tokens that a `PrefixCache` held already.
         forced_tokens: action tokens that the constraint left no choice about.
         new_tokens: action tokens, forced ones included.
         forward_passes: calls of the model.
@@ -103,14 +119,37 @@ class GenerationStats:
 class PrefixCache:
     """Keys and values of what each slot has seen: a prompt that extends it feeds only the rest.
 
-    Made by `Policy.session()`. What is stored belongs to the weights it was computed with: it is
+    Made by `Policy.session()`. What is kept belongs to the weights it was computed with: it is
     dropped by itself when an optimiser has changed them, and by `clear`.
     """
 
+    def __init__(self) -> None:
+        self._slots: dict[int | str, tuple[Tokens, States]] = {}
+        self._weights: int | None = None
+
     def clear(self) -> None:
         """Forgets everything."""
-        raise NotImplementedError
+        self._slots.clear()
 
     def drop(self, slot: int | str) -> None:
         """Forgets one slot (its episode is over); unknown slots are no error."""
-        raise NotImplementedError
+        self._slots.pop(slot, None)
+
+    def refresh(self, weights: int) -> None:
+        """Forgets everything if `weights`, a number that changes with the weights, has changed."""
+        if weights != self._weights:
+            self.clear()
+        self._weights = weights
+
+    def keep(self, slot: int | str, tokens: Tokens, states: States) -> None:
+        """Keeps what was computed for a slot's tokens."""
+        self._slots[slot] = tokens, states
+
+    def match(self, slot: int | str | None, tokens: Tokens) -> tuple[int, States]:
+        """Returns how many tokens at the start are known (never all), and states covering them."""
+        if slot is None or slot not in self._slots:
+            return 0, []
+        known, states = self._slots[slot]
+        length = min(len(known), len(tokens) - 1)
+        differs = np.flatnonzero(known[:length] != tokens[:length])
+        return int(differs[0]) if len(differs) else length, states

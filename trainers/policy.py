@@ -4,14 +4,19 @@ Everything the trainer does with a model goes through here: `act` (batched gener
 constrained to candidates), `forward` (log-probs under the distribution really sampled from, with
 gradients), `hidden` (what critics read), `score_candidates` (a softmax over listed actions).
 
+The vocabulary projection is computed only where it is needed: a hook on the head hands it the
+positions asked for. Whatever a model does to its logits after the head (capping, scaling) is kept.
+
 Shapes: B rows, S positions, k action tokens, b bootstrap positions, V vocabulary, H hidden, C
 candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import copy
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,29 +24,40 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
+from agentgym.errors import ConfigError
+from agentgym.trainers.candidates import Normalization, candidate_logprobs
 from agentgym.trainers.collate import Collated
-from agentgym.trainers.generation import GenerationStats, PrefixCache, Request, Sample, Sampling
+from agentgym.trainers.decoding import generate
+from agentgym.trainers.distribution import score
+from agentgym.trainers.generation import (
+    GenerationStats,
+    PrefixCache,
+    Request,
+    Sample,
+    Sampling,
+    States,
+)
+from agentgym.trainers.heads import check_head, head_reads, scores_in_parts
+from agentgym.trainers.loading import LoraSettings, load_model
+from agentgym.trie import TokenTrie
 
-Normalization = Literal["sum", "token", "word"]
+__all__ = [
+    "GenerationStats",
+    "LoraSettings",
+    "Normalization",
+    "Policy",
+    "PrefixCache",
+    "Request",
+    "Sample",
+    "Sampling",
+    "Scores",
+]
 
-
-@dataclass(frozen=True)
-class LoraSettings:
-    """A low-rank adapter (Hu et al., arXiv 2106.09685), by `peft`.
-
-    Attributes:
-        rank: rank of the update.
-        alpha: the update is scaled by alpha / rank.
-        dropout: must stay 0 where ratios are to be exact.
-        targets: names of the modules it is put on; None: what peft knows for the architecture,
-            else all linear layers but the head.
-    """
-
-    rank: int = 16
-    alpha: float = 32.0
-    dropout: float = 0.0
-    targets: tuple[str, ...] | None = None
+MEMO = 1 << 15
+"""How many texts, and how many lists of candidates, are remembered with their tokens."""
 
 
 class Scores(NamedTuple):
@@ -63,29 +79,68 @@ class Scores(NamedTuple):
 class Policy(nn.Module):
     """A causal language model as a policy; made by `Policy.load`.
 
-    Attributes:
-        model: the `transformers` model (or `peft` model around it).
+    Dropout is off for good: with it, the log-probs of training would not be those of acting.
+
+    Args:
+        model: a `transformers` causal LM, or a `peft` model around one.
         tokenizer: its tokenizer.
+        batch_size: how many requests `act` runs at once.
+
+    Attributes:
+        model: the model.
+        tokenizer: the tokenizer.
         end_token: id of the token that ends an action (the tokenizer's end of sequence).
         pad_token: id used for padding (always masked).
         hidden_size: H.
         max_length: the longest sequence the model can read (positions), or None if unlimited.
         batch_size: how many requests `act` runs at once.
+        padding: whether rows of different lengths can be generated together.
+        blocks: whether keys and values can be cut and put together (`PrefixCache`).
         stats: work done by `act`.
+        logits_at_once: most logits (action tokens times vocabulary) `forward` holds at a time; a
+            larger number of them is computed in parts, and again for the gradients.
+
+    Raises:
+        ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
     """
 
-    model: Any
-    tokenizer: Any
-    end_token: int
-    pad_token: int
-    hidden_size: int
-    max_length: int | None
-    batch_size: int
-    stats: GenerationStats
+    logits_at_once: int = 1 << 26
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 64):
         super().__init__()
-        raise NotImplementedError
+        if tokenizer.eos_token_id is None:
+            raise ConfigError(
+                "The tokenizer has no end-of-sequence token, and an action must end with one. "
+                "Set tokenizer.eos_token before making the policy."
+            )
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        self.model = model
+        self.tokenizer = tokenizer
+        self.end_token: int = tokenizer.eos_token_id
+        pad = tokenizer.pad_token_id
+        self.pad_token: int = self.end_token if pad is None else pad
+        self.batch_size = batch_size
+        self.stats = GenerationStats()
+        config = model.config.get_text_config(decoder=True)
+        self.hidden_size: int = config.hidden_size
+        self.max_length: int | None = getattr(config, "max_position_embeddings", None)
+        self._reference: list[nn.Module] = []  # in a list: no part of the module's state
+        self._encoded: dict[str, tuple[int, ...]] = {}
+        self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
+        self._accepts = frozenset(inspect.signature(_innermost(model).forward).parameters)
+        layers = DynamicCache(config=model.config).layers
+        self.padding = "position_ids" in self._accepts and all(
+            isinstance(layer, DynamicLayer) for layer in layers
+        )
+        self.blocks = (
+            self.padding
+            and all(type(layer) is DynamicLayer for layer in layers)
+            and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
+        )
+        self.eval()
+        self._plain_head = check_head(model, self.end_token)
 
     @classmethod
     def load(
@@ -96,6 +151,7 @@ class Policy(nn.Module):
         dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32",
         device: str | torch.device = "cpu",
         batch_size: int = 64,
+        seed: int = 0,
     ) -> Policy:
         """Loads any causal LM of the Hugging Face hub or a folder, a saved adapter folder included.
 
@@ -105,38 +161,67 @@ class Policy(nn.Module):
             dtype: type of the weights; "auto": as stored.
             device: where it lives.
             batch_size: how many requests `act` runs at once.
+            seed: of the fresh adapter's weights.
 
         Raises:
             ConfigError: if there is no such model, no tokenizer, no end-of-sequence token, or the
                 adapter does not fit.
         """
-        raise NotImplementedError
+        model, tokenizer = load_model(name, lora, dtype, seed)
+        return cls(model.to(device), tokenizer, batch_size=batch_size)
 
     def save(self, folder: str | Path) -> None:
         """Saves weights (or adapter) and tokenizer as an ordinary Hugging Face folder."""
-        raise NotImplementedError
+        self.model.save_pretrained(str(folder))
+        self.tokenizer.save_pretrained(str(folder))
 
     @property
     def device(self) -> torch.device:
         """Where the model lives."""
-        raise NotImplementedError
+        return next(self.model.parameters()).device
 
     @property
     def has_adapter(self) -> bool:
         """Whether only a LoRA adapter is trained."""
-        raise NotImplementedError
+        return hasattr(self.model, "disable_adapter")
+
+    # Text and tokens.
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text, without special tokens; memoised."""
-        raise NotImplementedError
+        """Returns the token ids of a text; special tokens spelt out in it are plain text."""
+        tokens = self._encoded.get(text)
+        if tokens is None:
+            if len(self._encoded) >= MEMO:
+                self._encoded.clear()
+            # Lone surrogates cannot be tokenised; whatever an environment says must not raise.
+            clean = text.encode("utf-8", "replace").decode()
+            ids = self.tokenizer(clean, add_special_tokens=False, split_special_tokens=True)
+            tokens = self._encoded[text] = tuple(ids["input_ids"])
+        return list(tokens)
 
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
         """Returns the text of token ids, special tokens left out."""
-        raise NotImplementedError
+        return self.tokenizer.decode(
+            list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+
+    def trie(self, candidates: Sequence[str]) -> tuple[TokenTrie, int]:
+        """Returns the tree of the candidates' tokens, each with the end token, and its depth."""
+        key = tuple(candidates)
+        found = self._tries.get(key)
+        if found is None:
+            if len(self._tries) >= MEMO >> 4:
+                self._tries.clear()
+            sequences = [self.encode(text) for text in key]
+            depth = 1 + max(map(len, sequences))
+            found = self._tries[key] = TokenTrie(sequences, end=self.end_token), depth
+        return found
+
+    # Acting.
 
     def session(self) -> PrefixCache:
         """Returns an empty cache for `act`: contexts that grow are not computed again."""
-        raise NotImplementedError
+        return PrefixCache()
 
     def act(
         self,
@@ -146,15 +231,58 @@ class Policy(nn.Module):
     ) -> list[Sample]:
         """Generates one action for each request; no gradients.
 
+        Args:
+            requests: prompts, each with its generator and perhaps candidates.
+            sampling: how tokens are drawn.
+            cache: made by `session`; what was computed for a request's slot is not computed again.
+
         Raises:
             ValueError: for an empty prompt, an empty list of candidates, or a prompt and action
                 that are longer than the model can read.
         """
-        raise NotImplementedError
+        with torch.no_grad():
+            return generate(self, requests, sampling, cache)
+
+    def weights_version(self) -> int:
+        """Returns a number that changes whenever an optimiser changes the weights in place."""
+        return sum(parameter._version for parameter in self.model.parameters())
+
+    def new_cache(self, states: States | None = None) -> DynamicCache:
+        """Returns a cache of keys and values, empty or with [b, heads, length, size] states."""
+        if states is None:
+            return DynamicCache(config=self.model.config)
+        return DynamicCache(states, config=self.model.config)
+
+    def next_logits(
+        self,
+        tokens: NDArray[np.int64],
+        mask: NDArray[np.bool_],
+        positions: NDArray[np.int64],
+        cache: DynamicCache,
+    ) -> Tensor:
+        """Returns float32 [b, V] logits after the last column of tokens [b, n]."""
+        inputs = {
+            "input_ids": self._tensor(tokens),
+            "attention_mask": self._tensor(mask.astype(np.int64)),
+            "past_key_values": cache,
+            "use_cache": True,
+        }
+        if "position_ids" in self._accepts:
+            inputs["position_ids"] = self._tensor(positions)
+        with head_reads(self.model, lambda hidden: hidden[:, -1:]):
+            return self.model(**inputs).logits[:, -1].float()
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    # Scoring.
 
     def forward(self, collated: Collated) -> Scores:
-        """Scores action tokens under the distribution they were sampled from, with gradients."""
-        raise NotImplementedError
+        """Scores action tokens under the distribution they were sampled from, with gradients.
+
+        Tokens that were forced (one token allowed) have log-probability and entropy 0.
+        """
+        return self._scores(self.model, collated)
 
     def hidden(self, collated: Collated, *, adapter: bool = True) -> tuple[Tensor, Tensor]:
         """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H]; no head.
@@ -164,11 +292,16 @@ class Policy(nn.Module):
             adapter: False reads the base model without its adapter (a policy without one raises
                 ConfigError).
         """
-        raise NotImplementedError
+        if not adapter and not self.has_adapter:
+            raise ConfigError("This policy has no adapter to switch off; load it with lora=...")
+        with nullcontext() if adapter else self.model.disable_adapter():
+            states = self._read(self.model, collated, lambda hidden: hidden[:, :0])[0]
+        return _at_places(states, collated)
 
     def freeze_reference(self) -> None:
         """Keeps the present weights for `reference_logprobs`; needless with an adapter."""
-        raise NotImplementedError
+        if not self.has_adapter:
+            self._reference = [copy.deepcopy(self.model).requires_grad_(False)]
 
     def reference_logprobs(self, collated: Collated) -> Tensor:
         """Returns [k] log-probs of the reference: adapter off, or `freeze_reference`'s copy.
@@ -176,7 +309,79 @@ class Policy(nn.Module):
         Raises:
             ConfigError: if there is neither an adapter nor a frozen reference.
         """
-        raise NotImplementedError
+        with torch.no_grad():
+            if self.has_adapter:
+                with self.model.disable_adapter():
+                    return self._scores(self.model, collated).logprobs
+            if not self._reference:
+                raise ConfigError(
+                    "There is no reference: call freeze_reference() before training, or train an "
+                    "adapter (its base is the reference)."
+                )
+            return self._scores(self._reference[0].to(self.device), collated).logprobs
+
+    def _scores(self, model: Any, collated: Collated) -> Scores:
+        offsets = collated.support_offsets
+        k = len(collated.target)
+        chosen = torch.arange(k, device=collated.target.device)
+        support = None
+        if offsets is not None and collated.support_ids is not None and k:
+            counts = offsets.diff()
+            # A forced token's log-prob is 0 whatever the model says; one is kept, so that every
+            # parameter has a gradient on every process.
+            open_ = counts != 1
+            open_[0] |= ~open_.any()
+            chosen = open_.nonzero()[:, 0]
+            ids = collated.support_ids[torch.repeat_interleave(open_, counts)]
+            support = torch.nn.functional.pad(counts[chosen].cumsum(0), (1, 0)), ids
+        target, temperature = collated.target[chosen], collated.temperature
+        places = collated.row[chosen], collated.column[chosen]
+        vocabulary = model.config.get_text_config(decoder=True).vocab_size
+        if self._plain_head and len(chosen) * vocabulary > self.logits_at_once:
+            states, _ = self._read(model, collated, lambda hidden: hidden[:, :0])
+            size = max(1, self.logits_at_once // vocabulary)
+            scored = scores_in_parts(
+                model.get_output_embeddings(), states[places], target, support, temperature, size
+            )
+        else:
+            states, logits = self._read(model, collated, lambda hidden: hidden[places][None])
+            scored = score(logits[0], target, support, temperature)
+        logprobs, entropy = scored
+        if len(chosen) < k:
+            logprobs = logprobs.new_zeros(k).index_copy(0, chosen, logprobs)
+            entropy = entropy.new_zeros(k).index_copy(0, chosen, entropy)
+        return Scores(logprobs, entropy, *_at_places(states, collated))
+
+    def _read(
+        self, model: Any, collated: Collated, pick: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the hidden states [B, S, H] the head reads, and the logits of what is picked."""
+        inputs = {"input_ids": collated.tokens, "attention_mask": collated.attention_mask}
+        with head_reads(model, pick) as states:
+            logits = model(**inputs, use_cache=False).logits
+        return states[0], logits
+
+    # Listed actions.
+
+    def candidate_logprobs(
+        self,
+        prompts: Sequence[NDArray[np.int32]],
+        candidates: Sequence[Sequence[str]],
+        normalization: Normalization = "sum",
+    ) -> list[Tensor]:
+        """Returns `score_candidates` of every prompt as float32 tensors with gradients."""
+        return candidate_logprobs(self, prompts, candidates, normalization)
+
+    def score_candidates_batch(
+        self,
+        prompts: Sequence[NDArray[np.int32]],
+        candidates: Sequence[Sequence[str]],
+        normalization: Normalization = "sum",
+    ) -> list[NDArray[np.float32]]:
+        """Returns `score_candidates` of every prompt, computed together."""
+        with torch.no_grad():
+            scores = self.candidate_logprobs(prompts, candidates, normalization)
+        return [score.cpu().numpy() for score in scores]
 
     def score_candidates(
         self,
@@ -186,25 +391,19 @@ class Policy(nn.Module):
     ) -> NDArray[np.float32]:
         """Returns the log-probabilities [C] of a softmax over candidates.
 
-        The score of a candidate is the sum of its tokens' log-probs ("sum": GLAM, arXiv 2302.02662),
-        divided by the number of tokens ("token") or of words ("word": TWOSOME, arXiv 2401.14151).
+        The score of a candidate is the sum of its tokens' log-probs, the end token's included
+        ("sum": GLAM, arXiv 2302.02662), divided by the number of tokens ("token") or of
+        whitespace-separated words ("word": TWOSOME, arXiv 2401.14151).
         """
-        raise NotImplementedError
+        return self.score_candidates_batch([prompt], [candidates], normalization)[0]
 
-    def score_candidates_batch(
-        self,
-        prompts: Sequence[NDArray[np.int32]],
-        candidates: Sequence[Sequence[str]],
-        normalization: Normalization = "sum",
-    ) -> list[NDArray[np.float32]]:
-        """Returns `score_candidates` of every prompt, computed together."""
-        raise NotImplementedError
 
-    def candidate_logprobs(
-        self,
-        prompts: Sequence[NDArray[np.int32]],
-        candidates: Sequence[Sequence[str]],
-        normalization: Normalization = "sum",
-    ) -> list[Tensor]:
-        """Returns `score_candidates_batch` as tensors with gradients."""
-        raise NotImplementedError
+def _innermost(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _at_places(states: Tensor, collated: Collated) -> tuple[Tensor, Tensor]:
+    return (
+        states[collated.row, collated.column],
+        states[collated.bootstrap_row, collated.bootstrap_column],
+    )

@@ -1,23 +1,34 @@
-"""The default model: a small decoder and tokenizer made from an environment's own text.
+"""The default model: a small decoder and a tokenizer made from an environment's own text.
 
-Everything is made here, from a seed: nothing is downloaded. The result is an ordinary Hugging Face
-folder.
+Everything is made here, from a seed: nothing is downloaded. Saved with `Policy.save` it is an
+ordinary Hugging Face folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
+import torch
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.registration import find
+from agentgym.trainers.policy import Policy
+
+PAD, END = "<|pad|>", "<|end|>"
+
 
 @dataclass(frozen=True)
 class TinySize:
-    """Size of a small Llama-style decoder (tied embeddings).
+    """Size of a small Llama-style decoder (tied embeddings, no grouped queries).
 
     Attributes:
-        layers: number of blocks.
+        layers: number of blocks; two are the least that can copy by induction.
         hidden: width.
         heads: attention heads; hidden / heads is even.
         intermediate: width of the MLP.
@@ -40,43 +51,157 @@ SIZES: dict[str, TinySize] = {
 }
 
 
-def tiny_model(
-    folder: str | Path,
-    texts: Sequence[str],
-    *,
-    seed: int = 0,
-    size: str | TinySize = "tiny",
-) -> Path:
-    """Makes a model and its tokenizer, trained on texts, and saves them as a Hugging Face folder.
-
-    Raises:
-        ValueError: for an unknown size or no text at all.
-    """
-    raise NotImplementedError
-
-
 def tiny_policy(
     env_id: str,
     *,
     seed: int = 0,
     size: str | TinySize = "tiny",
     folder: str | Path | None = None,
-    episodes: int = 32,
+    episodes: int = 64,
+    batch_size: int = 64,
     **env_kwargs: Any,
-) -> Any:
+) -> Policy:
     """Returns a fresh `Policy` whose tokenizer has read the environment's training tasks.
+
+    The same arguments give the same tokenizer and weights.
 
     Args:
         env_id: id of an environment.
         seed: of the weights, and of the episodes read.
         size: a name of `SIZES`, or a size.
-        folder: where to keep the model; None: a temporary folder that is removed again.
-        episodes: how many episodes of expert and random play are read.
+        folder: where to save it, if anywhere.
+        episodes: how many episodes of expert and of random play are read.
+        batch_size: how many requests `Policy.act` runs at once.
+        **env_kwargs: arguments of the environment.
+
+    Raises:
+        ConfigError: for an unknown size.
+    """
+    texts = played_texts(env_id, seed=seed, episodes=episodes, **env_kwargs)
+    policy = Policy(*tiny_model(texts, seed=seed, size=size), batch_size=batch_size)
+    if folder is not None:
+        policy.save(folder)
+    return policy
+
+
+def tiny_model(
+    texts: Sequence[str], *, seed: int = 0, size: str | TinySize = "tiny"
+) -> tuple[Any, Any]:
+    """Returns a fresh model and a tokenizer trained on texts.
+
+    Raises:
+        ConfigError: for an unknown size.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    if isinstance(size, str):
+        if size not in SIZES:
+            raise ConfigError(f"Unknown size {size!r}.{did_you_mean(size, SIZES)} {list(SIZES)}")
+        size = SIZES[size]
+    tokenizer = tiny_tokenizer(texts, size.vocabulary)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=size.hidden,
+        intermediate_size=size.intermediate,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.heads,
+        max_position_embeddings=size.positions,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        model = LlamaForCausalLM(config)
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            # Residual branches start small, so that the depth does not matter at the start.
+            last = name.endswith(("o_proj.weight", "down_proj.weight"))
+            scale = 1 / math.sqrt(2 * size.layers) if last else 1.0
+            std = scale / math.sqrt(size.hidden)
+            parameter.data.normal_(0.0, std, generator=generator)
+    return model.eval(), tokenizer
+
+
+def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
+    """Returns a byte-level BPE tokenizer: any text comes back as it was, digits stand alone.
+
+    Args:
+        texts: what it is trained on.
+        vocabulary: largest number of tokens; 258 or more (bytes and two special tokens).
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    if vocabulary < 258:
+        raise ConfigError(f"A vocabulary needs 258 tokens or more, got {vocabulary}.")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[PAD, END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    clean = (text.encode("utf-8", "replace").decode() for text in texts)
+    tokenizer.train_from_iterator(clean, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        split_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def played_texts(env_id: str, *, seed: int = 0, episodes: int = 64, **env_kwargs: Any) -> list[str]:
+    """Returns what expert and random agents read and say in an environment's training tasks.
+
+    Half of the episodes are the expert's; where there is none, all are played at random.
+
+    Args:
+        env_id: id of an environment, with or without the namespace.
+        seed: of the episodes and the random agent.
+        episodes: how many of each kind.
         **env_kwargs: arguments of the environment.
     """
-    raise NotImplementedError
+    texts: list[str] = []
+    env = gymnasium.make(find(env_id).id, **env_kwargs)
+    try:
+        for episode in range(2 * episodes):
+            seeds = np.random.SeedSequence([seed, episode])
+            texts.extend(_play(env, np.random.default_rng(seeds), expert=episode % 2 == 0))
+    finally:
+        env.close()
+    return texts
 
 
-def played_texts(env_id: str, *, seed: int = 0, episodes: int = 32, **env_kwargs: Any) -> list[str]:
-    """Returns what expert and random agents read and say in an environment's training tasks."""
-    raise NotImplementedError
+def _play(env: Any, rng: np.random.Generator, expert: bool) -> Iterator[str]:
+    """Plays one episode; yields observations, candidates and actions."""
+    game = env.unwrapped
+    yield str(getattr(game, "instructions", ""))
+    observation, info = env.reset(seed=int(rng.integers(2**31)))
+    over = False
+    for _ in range(100):
+        if over:
+            break
+        yield str(observation)
+        admissible = tuple(info.get("admissible", ()))
+        yield "\n".join(admissible)
+        action = game.expert() if expert and hasattr(game, "expert") else None
+        if action is None and admissible:
+            action = admissible[int(rng.integers(len(admissible)))]
+        if action is None:
+            action = game.random_action(rng) if hasattr(game, "random_action") else ""
+        yield f"\n> {action}\n"
+        observation, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+    yield str(observation)

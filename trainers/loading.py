@@ -1,0 +1,146 @@
+"""Opening models: any causal LM of the hub or a folder, with or without a LoRA adapter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from agentgym.errors import ConfigError, MissingExtraError
+
+DTYPES = ("float32", "bfloat16", "float16", "auto")
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """A low-rank adapter (Hu et al., arXiv 2106.09685), by `peft`; without dropout.
+
+    Attributes:
+        rank: rank of the update.
+        alpha: the update is scaled by alpha / rank.
+        targets: names of the modules it is put on; None: what peft knows for the architecture,
+            else all linear layers but the head.
+    """
+
+    rank: int = 16
+    alpha: float = 32.0
+    targets: tuple[str, ...] | None = None
+
+
+def load_model(
+    name: str | Path, lora: LoraSettings | None, dtype: str, seed: int
+) -> tuple[Any, Any]:
+    """Returns model and tokenizer; see `Policy.load`."""
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
+    folder = Path(name)
+    if folder.is_dir() and (folder / "adapter_config.json").is_file():
+        if lora is not None:
+            raise ConfigError(f"{name} is an adapter already; load it without lora settings.")
+        return _load_adapter(folder, dtype)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ConfigError(
+            f"{name} is a folder but holds no model: expected a config.json in it "
+            "(as written by save_pretrained)."
+        )
+    model, tokenizer = _load_base(str(name), dtype)
+    return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
+
+
+def _load_base(name: str, dtype: str) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        config = AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"Cannot open the model {name!r}: expected 'tiny', a folder written by "
+            f"save_pretrained, or the id of a causal language model on the hub. ({error})"
+        ) from error
+    # With dropout, log-probs in training would differ from those the actions were sampled with.
+    for key, value in config.to_dict().items():
+        if isinstance(value, float) and ("dropout" in key or "pdrop" in key):
+            setattr(config, key, 0.0)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"The model {name!r} has no tokenizer beside it, and text cannot be read without one. "
+            f"Save it there with tokenizer.save_pretrained. ({error})"
+        ) from error
+    try:
+        # Weights missing in the files are initialised at random by the global generator.
+        with torch.random.fork_rng():
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                name, config=config, dtype="auto" if dtype == "auto" else getattr(torch, dtype)
+            )
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"Cannot open {name!r} as a causal language model: {error}") from error
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ConfigError(
+            f"The tokenizer of {name!r} has {len(tokenizer)} tokens, the model embeddings for "
+            f"{rows}. They do not belong together."
+        )
+    return model, tokenizer
+
+
+def _load_adapter(folder: Path, dtype: str) -> tuple[Any, Any]:
+    peft = _peft()
+    base = peft.PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+    if not base:
+        raise ConfigError(f"The adapter in {folder} does not say which base model it belongs to.")
+    model, tokenizer = _load_base(str(base), dtype)
+    with torch.random.fork_rng():
+        return peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True), tokenizer
+
+
+def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
+    """Returns the model with a fresh adapter; everything else is frozen.
+
+    Raises:
+        ConfigError: if the adapter does not fit the model.
+    """
+    peft = _peft()
+
+    def wrap(targets: list[str] | str | None) -> Any:
+        settings = peft.LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            lora_dropout=0.0,
+            target_modules=targets,
+            task_type="CAUSAL_LM",
+        )
+        with torch.random.fork_rng():
+            return peft.get_peft_model(model, settings)
+
+    if lora.rank < 1:
+        raise ConfigError(f"The rank of a LoRA adapter must be at least 1, got {lora.rank}.")
+    known = peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+    automatic = None if model.config.model_type in known else "all-linear"
+    try:
+        wrapped = wrap(automatic if lora.targets is None else list(lora.targets))
+    except ValueError as error:
+        raise ConfigError(
+            f"The LoRA adapter does not fit {type(model).__name__}: {error} "
+            "Name the linear layers to adapt in LoraSettings(targets=...)."
+        ) from error
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in wrapped.named_parameters():
+        if "lora_A" in name and parameter.dim() == 2:
+            fresh = torch.empty(parameter.shape)
+            nn.init.kaiming_uniform_(fresh, a=math.sqrt(5), generator=generator)
+            parameter.data.copy_(fresh)
+    return wrapped
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise MissingExtraError("A LoRA adapter", "train", "peft") from error
+    return peft
