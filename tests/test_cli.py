@@ -41,9 +41,9 @@ def process(*words: str, **kwargs) -> subprocess.CompletedProcess[str]:
 
 
 def test_arguments_are_json_where_they_can_be():
-    words = ["a=1", "b=2.5", "c=true", "d=null", 'e="x=y"', "f=[1, 2]", "g=/tmp/x", "h-i=a=b"]
+    words = ["a=1", "b=2.5", "c=true", "d=null", 'e="x=y"', "f=[1, 2]", "g=/data/x", "h-i=a=b"]
     assert parse_arguments([*words, "j=True", "k=None", "l=", "m=007"]) == {
-        **{"a": 1, "b": 2.5, "c": True, "d": None, "e": "x=y", "f": [1, 2], "g": "/tmp/x"},
+        **{"a": 1, "b": 2.5, "c": True, "d": None, "e": "x=y", "f": [1, 2], "g": "/data/x"},
         **{"h_i": "a=b", "j": True, "k": None, "l": "", "m": "007"},
     }
     for wrong in (["size"], ["=3"], ["a b=3"], ["a=1", "a=2"]):
