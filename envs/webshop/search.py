@@ -23,7 +23,7 @@ from agentgym.envs.webshop import storage
 from agentgym.envs.webshop.analysis import term, terms, words
 from agentgym.envs.webshop.catalogue import Catalogue, Product
 
-FORMAT = 2
+FORMAT = 3
 RESULT_LIMIT = 50
 K1, B = np.float32(0.9), np.float32(0.4)
 _CHUNK = 20_000  # documents in memory at a time during the building of an index
@@ -59,6 +59,7 @@ class SearchIndex:
         self._saturation = storage.load(directory, "saturation")
         self._strongest = storage.load(directory, "strongest")
         self._asin_rank = storage.load(directory, "asin_rank")
+        self._total = int(storage.load(directory, "total")[0])  # documents with any term
         self._dense_limit = _DENSE_LIMIT
 
     @classmethod
@@ -118,12 +119,12 @@ class SearchIndex:
 
     def _postings_of(self, query: str) -> Iterator[_Postings]:
         """Yields the postings of each distinct term of a query that any document has."""
-        total = len(self.catalogue)
         for word, times in Counter(terms(query)).items():
             place = self._terms.find(word)
             if place is not None:
                 first, last = int(self._starts[place]), int(self._starts[place + 1])
-                idf = np.float32(np.log(1 + (total - (last - first) + 0.5) / (last - first + 0.5)))
+                having, without = last - first, self._total - (last - first)
+                idf = np.float32(np.log(1 + (without + 0.5) / (having + 0.5)))
                 weight = np.float32(times) * idf
                 yield _Postings(weight, first, last, float(weight * self._strongest[place]))
 
@@ -236,6 +237,7 @@ def _write(folder: Path, catalogue: Catalogue) -> None:
     storage.StringTable.write(folder, "terms", [name for name, _ in encoded])
     del codes, encoded
     _merge(folder, chunks, place, _length_norms(lengths))
+    storage.save(folder, "total", [int(np.count_nonzero(lengths))], "int64")
     ranks = np.empty(len(catalogue), np.int32)
     ranks[catalogue.by_asin] = np.arange(len(catalogue), dtype=np.int32)
     storage.save(folder, "asin_rank", ranks, "int32")
