@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import importlib
 import io
 import json as json_module
@@ -351,21 +350,7 @@ def _users_fault(error: Exception) -> bool:
     """Whether the message is for the user; anything else is a bug and keeps its traceback."""
     if isinstance(error, (AgentGymError, gymnasium.error.UnregisteredEnv)):
         return True
-    if isinstance(error, OSError):
-        return error.filename is not None
-    return isinstance(error, ValueError) and _raised_by_us(error)
-
-
-def _raised_by_us(error: Exception) -> bool:
-    """Whether a `raise` in our own code raised it, rather than something like int("x")."""
-    at = error.__traceback__
-    if at is None:
-        return False
-    while at.tb_next is not None:
-        at = at.tb_next
-    frame = at.tb_frame
-    instruction = dis.opname[frame.f_code.co_code[at.tb_lasti]]
-    return instruction == "RAISE_VARARGS" and frame.f_globals["__name__"].startswith("agentgym.")
+    return isinstance(error, OSError) and error.filename is not None
 
 
 def _complain(message: str) -> None:

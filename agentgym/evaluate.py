@@ -19,7 +19,7 @@ from gymnasium.envs.registration import load_env_creator
 from agentgym.agents import Agent, View, make_agent
 from agentgym.arguments import check_arguments, keyword_parameters
 from agentgym.catalogue import author_class
-from agentgym.errors import ConfigError
+from agentgym.errors import AgentGymError, ConfigError
 from agentgym.registration import NAMESPACE, REGISTRY, find
 from agentgym.report import Record, Report
 from agentgym.tasks import Tasks, task_rng
@@ -33,7 +33,7 @@ def full_id(id: str) -> str:
     """Returns the registered id: AgentGym's ids may be given without their namespace.
 
     Raises:
-        ValueError: if there is no such id; the message names the closest ones.
+        ConfigError: if there is no such id; the message names the closest ones.
     """
     id = id.removeprefix("agentgym:")
     if f"{NAMESPACE}/{id}" in REGISTRY:
@@ -52,8 +52,7 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
         kwargs: arguments of the environment.
 
     Raises:
-        ValueError: for an unknown id.
-        ConfigError: for an unknown argument, or a value of a wrong type.
+        ConfigError: for an unknown id or argument, or a value that the environment refuses.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
     id = full_id(id)
@@ -64,7 +63,12 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
         known = keyword_parameters(_entry_point(id), author_class(REGISTRY[id]))
         known.pop("game", None)  # fixed by the id
         check_arguments(id, known, kwargs)
-    return gymnasium.make(id, disable_env_checker=True, **kwargs)
+    try:
+        return gymnasium.make(id, disable_env_checker=True, **kwargs)
+    except AgentGymError:
+        raise
+    except ValueError as error:  # how a constructor refuses an argument
+        raise ConfigError(f"{id}: {error}") from error
 
 
 def _entry_point(id: str) -> Callable[..., Any]:

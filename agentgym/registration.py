@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.errors import MissingExtraError, did_you_mean
+from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 
 NAMESPACE = "AgentGym"
 
@@ -58,6 +58,12 @@ TABLE: tuple[Entry, ...] = (
     ),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
+    Entry("PrisonersDilemma-v0", "agentgym.envs.matrix.prisoners_dilemma"),
+    Entry(
+        "PrisonersDilemma-Talk-v0",
+        "agentgym.envs.matrix.prisoners_dilemma",
+        {"messages": 1},
+    ),
 )
 
 REGISTRY: dict[str, Entry] = {entry.id: entry for entry in TABLE}
@@ -83,11 +89,11 @@ def find(id: str) -> Entry:
     """Returns the table's entry of an id, with or without the namespace.
 
     Raises:
-        ValueError: if there is no such id; the message names the closest ones.
+        ConfigError: if there is no such id; the message names the closest ones.
     """
     full = id if "/" in id else f"{NAMESPACE}/{id}"
     if full not in REGISTRY:
-        raise ValueError(f"Unknown environment {id!r}.{did_you_mean(full, REGISTRY)}")
+        raise ConfigError(f"Unknown environment {id!r}.{did_you_mean(full, REGISTRY)}")
     return REGISTRY[full]
 
 
@@ -108,7 +114,7 @@ def _arguments(id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 def _game_module(id: str) -> Any:
     entry = find(id)
     if not entry.multi_agent:
-        raise ValueError(f"{entry.id} is a single-agent environment: use gymnasium.make.")
+        raise ConfigError(f"{entry.id} is a single-agent environment: use gymnasium.make.")
     try:
         return importlib.import_module(entry.entry_point)
     except ImportError as error:
