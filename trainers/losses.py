@@ -7,7 +7,8 @@ divide by the count of the whole batch instead of averaging the averages of unev
     (surrogate.loss.total / global_count).backward()
 
 `aggregation_weights` says what a token weighs; computed once over the whole batch and indexed by
-minibatch, the weights do not depend on how the batch was cut.
+minibatch, the weights do not depend on how the batch was cut. Losses of data that another policy
+collected are in `offline_losses`.
 """
 
 from __future__ import annotations
@@ -102,10 +103,15 @@ def aggregation_weights(
 
 def aggregate(losses: Tensor, weights: Weights | None = None) -> Sum:
     """Sums losses [k]; without weights, every token counts once."""
-    losses = _wide(losses)
+    losses = wide(losses)
     if weights is None:
         return Sum(losses.sum(), losses.new_tensor(float(losses.numel())))
     return Sum((losses * weights.weight).sum(), weights.share.sum().to(losses.dtype))
+
+
+def wide(x: Tensor) -> Tensor:
+    """At least float32: half precision is too coarse for sums and ratios."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,7 @@ def clipped_surrogate(
     """
     if dual_clip is not None and dual_clip <= 1:
         raise ValueError(f"dual_clip bounds a ratio from above and is > 1; got {dual_clip}.")
-    logprobs = _wide(logprobs)
+    logprobs = wide(logprobs)
     advantages = advantages.to(logprobs.dtype).detach()
     if detached is not None:
         logprobs = torch.where(detached, logprobs.detach(), logprobs)
@@ -194,13 +200,154 @@ def approximate_kl(log_ratio: Tensor) -> Sum:
     Args:
         log_ratio: [k] log policy - log behaviour.
     """
-    log_ratio = _wide(log_ratio.detach()).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    log_ratio = wide(log_ratio.detach()).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     return aggregate(torch.expm1(log_ratio) - log_ratio)
 
 
-def _wide(x: Tensor) -> Tensor:
-    """At least float32."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+def covariance_clip(
+    logprobs: Tensor,
+    advantages: Tensor,
+    *,
+    fraction: float = 0.02,
+    low: float = 1.0,
+    high: float = 5.0,
+    generator: torch.Generator,
+) -> Tensor:
+    """[k] which tokens give no gradient, so that entropy does not collapse ("Clip-Cov").
+
+    The tokens that drive entropy down are those where (log pi - mean)(A - mean) is large. Of the
+    tokens where it lies in (low, high), some are drawn, at most `fraction` of all tokens.
+
+    Source: "The Entropy Mechanism of Reinforcement Learning for Reasoning Language Models", arXiv
+    2505.22617 (fraction 2e-4); SPEAR, arXiv 2509.22601, uses 0.02.
+
+    Args:
+        logprobs: [k] under the policy being optimised.
+        advantages: [k].
+        fraction: largest share of tokens.
+        low: lower bound of the covariance.
+        high: upper bound of the covariance.
+        generator: draws the tokens; on the CPU.
+    """
+    x, y = wide(logprobs.detach()), wide(advantages.detach())
+    detached = torch.zeros_like(x, dtype=torch.bool)
+    if x.numel() == 0:
+        return detached
+    covariance = (x - x.mean()) * (y - y.mean())
+    candidates = ((covariance > low) & (covariance < high)).nonzero().squeeze(-1)
+    wanted = min(int(fraction * x.numel()), len(candidates))
+    chosen = torch.randperm(len(candidates), generator=generator)[:wanted].to(x.device)
+    detached[candidates[chosen]] = True
+    return detached
+
+
+def entropy_bonus(entropy: Tensor, weights: Weights | None = None) -> Sum:
+    """Negative entropy: what is added, times a coefficient, to the loss.
+
+    Args:
+        entropy: [k] of the distribution that each token was drawn from, with gradient.
+        weights: aggregation.
+    """
+    return aggregate(-entropy, weights)
+
+
+def kl_penalty(
+    logprobs: Tensor, reference: Tensor, kind: Literal["k1", "k2", "k3"] = "k3"
+) -> Tensor:
+    """[k] estimates of KL(policy || reference) from tokens that the policy drew.
+
+    With x = log reference - log policy: k1 = -x (unbiased, may be negative), k2 = x^2 / 2 (its
+    gradient is the unbiased one), k3 = exp(x) - 1 - x (unbiased, never negative). See John
+    Schulman, "Approximating KL Divergence", 2020.
+
+    Args:
+        logprobs: [k] under the policy, with gradient.
+        reference: [k] under the reference.
+        kind: which estimate.
+    """
+    x = (wide(reference).detach() - wide(logprobs)).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    if kind == "k1":
+        return -x
+    if kind == "k2":
+        return 0.5 * x.square()
+    if kind == "k3":
+        return torch.expm1(x) - x
+    raise ValueError(f"kind is 'k1', 'k2' or 'k3', not {kind!r}.")
+
+
+def value_loss(
+    values: Tensor,
+    targets: Tensor,
+    old_values: Tensor | None = None,
+    *,
+    clip: float | None = None,
+    huber: float | None = None,
+    weights: Weights | None = None,
+) -> Sum:
+    """Half the squared error, or Huber's, of values; pessimistic within a clip range.
+
+    max(l(V - R), l(V_old + clip(V - V_old, -clip, clip) - R)), l(e) = e^2 / 2, or beyond |e| >
+    huber: huber (|e| - huber / 2).
+
+    Args:
+        values: [k] of tokens or turns, with gradient.
+        targets: [k].
+        old_values: [k] before the update; needed with `clip`.
+        clip: how far a value may move in one update; None: no clip.
+        huber: where the error becomes linear; None: never.
+        weights: aggregation.
+    """
+    values, targets = wide(values), wide(targets).detach()
+    losses = _error(values - targets, huber)
+    if clip is not None:
+        if old_values is None:
+            raise ValueError("A clipped value loss needs the old values; got None.")
+        old = wide(old_values).detach()
+        moved = old + (values - old).clamp(-clip, clip)
+        losses = torch.maximum(losses, _error(moved - targets, huber))
+    return aggregate(losses, weights)
+
+
+def explained_variance(values: Tensor, targets: Tensor) -> Tensor:
+    """1 - Var[R - V] / Var[R]: 1 is perfect, 0 no better than a constant.
+
+    0 where the targets do not vary or there are none.
+    """
+    values, targets = values.detach().double(), targets.detach().double()
+    if targets.numel() == 0:
+        return targets.new_zeros(())
+    variance = targets.var(correction=0)
+    residual = (targets - values).var(correction=0)
+    return torch.where(variance > 0, 1 - residual / variance.clamp_min(1e-30), 0.0)
+
+
+def overlong_penalty(lengths: Tensor, limit: int, margin: int) -> Tensor:
+    """Soft punishment of long actions or trajectories, to be added to the reward.
+
+    0 up to limit - margin tokens, then linear down to -1 at `limit` and beyond.
+
+    Source: "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", arXiv 2503.14476,
+    eq. 13.
+    """
+    if not 0 < margin <= limit:
+        raise ValueError(f"Expected 0 < margin <= limit; got margin {margin}, limit {limit}.")
+    return ((limit - margin - lengths) / margin).clamp(-1.0, 0.0)
+
+
+def policy_gradient(logprobs: Tensor, advantages: Tensor, weights: Weights | None = None) -> Sum:
+    """REINFORCE: -A log pi, no ratio; the actor's loss of ArCHer (arXiv 2402.19446)."""
+    return aggregate(-wide(advantages).detach() * wide(logprobs), weights)
+
+
+def behaviour_cloning(logprobs: Tensor, weights: Weights | None = None) -> Sum:
+    """Cross-entropy of demonstrated tokens: -log pi."""
+    return aggregate(-logprobs, weights)
+
+
+def _error(e: Tensor, huber: float | None) -> Tensor:
+    if huber is None:
+        return 0.5 * e.square()
+    return torch.nn.functional.huber_loss(e, torch.zeros_like(e), reduction="none", delta=huber)
 
 
 def _reciprocal_size(span: Tensor, dtype: torch.dtype) -> Tensor:
