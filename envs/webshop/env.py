@@ -75,7 +75,7 @@ class WebShop(TextEnv):
     `explain_invalid`: whether an action that the page does not allow is answered by what was wrong
     with it, above the page; by default the page is shown again in silence, as in the original.
     `max_turns`: 15; None removes the limit. `split`: "test" (the first 500 goals, or a tenth if
-    there are fewer than 5,000) or "train" (the rest); task `goal/7` is goal 7 in the original's order.
+    there are fewer than 5,000) or "train" (the rest); `goal/7` is goal 7 in the original's order.
 
     ## Example Transcript
     ```
@@ -221,6 +221,13 @@ class WebShop(TextEnv):
             keywords=session.keywords,
             page=session.page,
         )
+
+    def _picture(self) -> str:
+        from agentgym.envs.webshop.picture import picture  # rich is slow to import
+
+        assert self._last is not None
+        note = "" if self._last.valid else self._last.feedback or "This page does not offer that."
+        return picture(self.state.session, self.shop, note)
 
     def snapshot(self) -> dict[str, Any]:
         """Returns the episode's state; the shop is only named, by a fingerprint."""

@@ -8,6 +8,7 @@ format that agents, prompts and published trajectories rely on.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from agentgym.envs.webshop.catalogue import Product
 
 BASE_URL = "http://127.0.0.1:3000"
 PAGE_SIZE = 10
+LONGEST_KEY = 500
 SECTIONS = {"description": "Description", "features": "Features", "reviews": "Reviews"}
 PLACES = ("search_results", "item_page", "item_sub_page", "done")
 """Kinds of pages, in the order in which the original looks for them in a URL."""
@@ -116,6 +118,9 @@ def url(session: Session, shop: Shop) -> str:
 
 def state_key(session: Session) -> str:
     """Returns what tells pages apart: equal iff the same actions lead to the same from here."""
+    keywords = session.keywords
+    if len(keywords) > LONGEST_KEY:
+        keywords = hashlib.sha256(keywords.encode("utf-8", "surrogatepass")).hexdigest()
     parts = (
         session.goal,
         session.place,
@@ -123,8 +128,8 @@ def state_key(session: Session) -> str:
         session.product,
         sorted(session.options.items()),
         session.page,
-        session.shown if session.keywords.startswith("<r>") else (),
-        session.keywords,
+        session.shown if keywords.startswith("<r>") else (),
+        keywords,
     )
     return "/".join(str(part) for part in parts)
 
