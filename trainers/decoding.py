@@ -248,8 +248,9 @@ class _Batch:
             logits = self._read()
             # Where padding is not allowed inside, some rows may have forced tokens left to read.
             ready = [place for place, row in enumerate(self.rows) if not len(row.pending)]
-            if len(ready) < len(self.rows):
-                logits = logits[torch.tensor(ready, device=logits.device)]
+            if not ready:
+                continue
+            logits = logits if len(ready) == len(self.rows) else logits[ready]
             drawn = [self.rows[place] for place in ready]
             for row, choice in zip(drawn, choose(drawn, logits, self.sampling), strict=True):
                 row.add(*choice)
@@ -283,7 +284,11 @@ class _Batch:
         """Feeds pending tokens, padded on the left; returns the logits after the last."""
         rows, model = self.rows, self.model
         lengths = np.array([len(row.pending) for row in rows])
-        width = int(lengths.max() if model.blocks or not self.mask.size else lengths.min())
+        if model.blocks or not self.mask.size:
+            width = int(lengths.max())
+        else:
+            # Recurrent models go on from a state by one token at a time.
+            width = int(lengths.min()) if model.padding else 1
         positions = np.array([[row.read] for row in rows]) + np.arange(width)
         lengths = np.minimum(lengths, width)
         positions -= width - lengths[:, None]

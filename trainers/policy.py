@@ -60,6 +60,10 @@ MEMO = 1 << 15
 """How many texts, and how many lists of candidates, are remembered with their tokens."""
 
 
+CACHE_NAMES = ("past_key_values", "cache_params")
+"""How models of `transformers` call the cache they are given; the second are recurrent ones."""
+
+
 class Scores(NamedTuple):
     """What the model says about the action tokens of a `Collated`; all with gradients.
 
@@ -129,9 +133,10 @@ class Policy(nn.Module):
         self._reference: list[nn.Module] = []  # in a list: no part of the module's state
         self._encoded: dict[str, tuple[int, ...]] = {}
         self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
-        self._accepts = frozenset(inspect.signature(_innermost(model).forward).parameters)
+        accepted = inspect.signature(_innermost(model).forward).parameters
+        self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
-        self.padding = "position_ids" in self._accepts and all(
+        self.padding = "position_ids" in accepted and all(
             isinstance(layer, DynamicLayer) for layer in layers
         )
         self.blocks = (
@@ -261,13 +266,10 @@ class Policy(nn.Module):
         cache: DynamicCache,
     ) -> Tensor:
         """Returns float32 [b, V] logits after the last column of tokens [b, n]."""
-        inputs = {
-            "input_ids": self._tensor(tokens),
-            "attention_mask": self._tensor(mask.astype(np.int64)),
-            "past_key_values": cache,
-            "use_cache": True,
-        }
-        if "position_ids" in self._accepts:
+        inputs: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
+        inputs[self._cache_name] = cache
+        if self.padding:
+            inputs["attention_mask"] = self._tensor(mask.astype(np.int64))
             inputs["position_ids"] = self._tensor(positions)
         with head_reads(self.model, lambda hidden: hidden[:, -1:]):
             return self.model(**inputs).logits[:, -1].float()

@@ -1,0 +1,116 @@
+"""Small random models of several architectures, made without a download."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from agentgym.trainers.policy import Policy, Sample
+from agentgym.trainers.tiny import tiny_tokenizer
+from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
+
+TEXTS = ["You are in a room. go north, go south; take the red key 17 times\n> "] * 3
+COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+LLAMA_LIKE = {**COMMON, "intermediate_size": 48, "max_position_embeddings": 512}
+MODELS: dict[str, dict[str, Any]] = {
+    "llama": {**LLAMA_LIKE, "tie_word_embeddings": True},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512},
+    "qwen2": {**LLAMA_LIKE, "num_key_value_heads": 2},
+    # Logits are capped after the head; every other layer sees 8 tokens.
+    "gemma2": {
+        **LLAMA_LIKE,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "sliding_window": 8,
+        "final_logit_softcapping": 2.0,
+    },
+    "mistral": {**LLAMA_LIKE, "num_key_value_heads": 2, "sliding_window": 8},
+    # No attention at all: a recurrent state.
+    "mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
+}
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    return tiny_tokenizer(TEXTS, 300)
+
+
+@pytest.fixture(scope="session")
+def make_model(tokenizer: Any) -> Callable[..., Any]:
+    def make(kind: str = "llama", seed: int = 0, **changes: Any) -> Any:
+        config = AutoConfig.for_model(
+            kind,
+            vocab_size=len(tokenizer),
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            **{**MODELS[kind], **changes},
+        )
+        with torch.random.fork_rng():
+            model = AutoModelForCausalLM.from_config(config)
+        generator = torch.Generator().manual_seed(seed)
+        for parameter in model.parameters():
+            if parameter.dim() == 2:
+                std = 1 / math.sqrt(min(parameter.shape))
+                parameter.data.normal_(0, std, generator=generator)
+        return model.eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_policy(tokenizer: Any, make_model: Callable[..., Any]) -> Callable[..., Policy]:
+    """Returns `make(kind, batch_size=..., **config)`: a policy with random weights."""
+
+    def make(kind: str = "llama", batch_size: int = 64, **changes: Any) -> Policy:
+        return Policy(make_model(kind, **changes), tokenizer, batch_size=batch_size)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def as_batch() -> Callable[..., Batch]:
+    """Returns `make(prompts, samples)`: one trajectory of one turn for each."""
+
+    def make(prompts: Sequence[np.ndarray], samples: Sequence[Sample]) -> Batch:
+        trajectories = [
+            Trajectory(
+                env_id="Test",
+                task=str(number),
+                seed=number,
+                segments=[
+                    Segment(np.concatenate([prompt, sample.tokens]).astype(np.int32)),
+                    Segment(np.asarray(prompt, np.int32)),
+                ],
+                turns=[
+                    Turn(
+                        segment=0,
+                        start=len(prompt),
+                        stop=len(prompt) + len(sample.tokens),
+                        logprobs=sample.logprobs,
+                        support=sample.support,
+                        observation="",
+                        action=sample.text,
+                        reward=0.0,
+                        reward_terms={},
+                        valid=True,
+                        progress=0.0,
+                        state_key="",
+                    )
+                ],
+                terminated=False,
+                truncated=True,
+                success=False,
+                bootstrap=1,
+            )
+            for number, (prompt, sample) in enumerate(zip(prompts, samples, strict=True))
+        ]
+        return Batch.of(trajectories)
+
+    return make
