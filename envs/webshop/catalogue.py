@@ -101,7 +101,8 @@ class Catalogue(Sequence[Product]):
         """Opens the original's JSON files in `data_dir`: `items_shuffle*.json` and the rest.
 
         Args:
-            data_dir: The folder, which must hold one file of each kind.
+            data_dir: The folder, which must hold one file of each kind (or, as
+                the original's, one without and one with the number of products in its name).
             num_products: How many records to read from the start; None reads all.
 
         Returns:
@@ -112,7 +113,7 @@ class Catalogue(Sequence[Product]):
         """
         if num_products is not None and num_products < 1:
             raise ValueError(f"num_products must be positive or None, not {num_products}.")
-        files = DataFiles.find(Path(data_dir).expanduser())
+        files = DataFiles.find(Path(data_dir).expanduser(), num_products)
         key: list[Any] = [num_products]
         for path in (files.products, files.annotations, files.human):
             if path is not None:
@@ -143,7 +144,7 @@ class Catalogue(Sequence[Product]):
 
     @classmethod
     def _cached(cls, key: str, records: Callable[[], Iterable[Record]], source: str) -> Catalogue:
-        name = hashlib.sha256(key.encode()).hexdigest()[:24]
+        name = hashlib.sha256(key.encode()).hexdigest()[:20]
         target = storage.cache_root() / "webshop" / f"{FORMAT}-{name}"
         with _lock:
             if target in _open:

@@ -30,16 +30,19 @@ class DataFiles:
     human: Path | None
 
     @classmethod
-    def find(cls, data_dir: Path) -> DataFiles:
+    def find(cls, data_dir: Path, num_products: int | None) -> DataFiles:
         """Finds `items_shuffle*.json`, `items_ins_v2*.json` and perhaps `items_human_ins.json`.
 
+        Of several, as in the original's folder, those are taken that are named for the number of
+        products (`items_shuffle_1000.json`), else those named for none.
+
         Raises:
-            DataError: A file is missing, or several fit.
+            DataError: A file is missing, or it is unclear which one is meant.
         """
         human = data_dir / "items_human_ins.json"
         return cls(
-            _only(data_dir, "items_shuffle*.json"),
-            _only(data_dir, "items_ins_v2*.json"),
+            _chosen(data_dir, "items_shuffle", num_products),
+            _chosen(data_dir, "items_ins_v2", num_products),
             human if human.exists() else None,
         )
 
@@ -55,12 +58,15 @@ class DataFiles:
             yield product, json.loads(annotation) if annotation else None, instructions
 
 
-def _only(data_dir: Path, pattern: str) -> Path:
-    found = sorted(data_dir.glob(pattern))
+def _chosen(data_dir: Path, stem: str, num_products: int | None) -> Path:
+    found = sorted(data_dir.glob(f"{stem}*.json"))
+    for name in (f"{stem}_{num_products}.json", f"{stem}.json"):
+        if data_dir / name in found:
+            return data_dir / name
     if len(found) == 1:
         return found[0]
     have = "several fit: " + ", ".join(path.name for path in found) if found else "there is none"
-    raise DataError(f"Expected one file {pattern} in the WebShop data folder {data_dir}; {have}.")
+    raise DataError(f"Expected a file {stem}*.json in the WebShop data folder {data_dir}; {have}.")
 
 
 class _JsonReader:

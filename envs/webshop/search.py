@@ -23,12 +23,13 @@ from agentgym.envs.webshop import storage
 from agentgym.envs.webshop.analysis import term, terms, words
 from agentgym.envs.webshop.catalogue import Catalogue, Product
 
-FORMAT = 3
+FORMAT = 1
 RESULT_LIMIT = 50
 K1, B = np.float32(0.9), np.float32(0.4)
 _CHUNK = 20_000  # documents in memory at a time during the building of an index
 _DENSE_LIMIT = 100_000  # up to so many postings it is faster to score all documents
 _LOOKUP_COST = 16  # of finding one document in postings, relative to adding one posting
+_WORTH_CHECKING = 0.3  # of what could be reached, the rest at which looking at the best may pay
 _open: dict[Path, SearchIndex] = {}
 _lock = threading.RLock()
 
@@ -69,7 +70,7 @@ class SearchIndex:
         The same catalogue gives the same object. Building takes a second for 1,000 products and
         minutes for a million.
         """
-        target = catalogue.directory / f"search-{FORMAT}"
+        target = catalogue.directory / f"index-{FORMAT}"
         with _lock:
             if target not in _open:
                 built = storage.built(target, lambda to: _write(to, catalogue))
@@ -155,7 +156,7 @@ class SearchIndex:
                 scores[part] += posting.weight * self._saturation[posting.first : posting.last]
             reached += posting.bound
             remaining -= posting.bound
-            if (closed or remaining < reached) and len(found) > k:
+            if (closed or remaining < _WORTH_CHECKING * reached) and len(found) > k:
                 values = scores[found]
                 threshold = np.partition(values, len(values) - k)[len(values) - k]
                 closed = closed or threshold > remaining

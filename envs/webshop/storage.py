@@ -29,8 +29,13 @@ def cache_root() -> Path:
 def temporary_folder() -> Path:
     """Makes a folder that is deleted when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="agentgym-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a forked process that ends must leave it to its parent
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def built(target: Path, build: Callable[[Path], None]) -> Path:

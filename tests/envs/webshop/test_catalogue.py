@@ -232,6 +232,17 @@ def test_says_which_file_is_missing(make_record: Maker, write_shop: Writer, tmp_
         Catalogue.load(folder, 0)
 
 
+def test_of_several_files_takes_those_named_for_the_number(make_record: Maker, write_shop: Writer):
+    folder = write_shop([make_record("X")])
+    for suffix in ("", "_2"):
+        records = [make_record(f"{asin}{suffix}") for asin in "ABC"]
+        (folder / f"items_shuffle{suffix}.json").write_text(json.dumps(records))
+        (folder / f"items_ins_v2{suffix}.json").write_text("{}")
+    assert [product.asin for product in Catalogue.load(folder, 2)] == ["A_2", "B_2"]
+    assert [product.asin for product in Catalogue.load(folder)] == ["A", "B", "C"]
+    assert [product.asin for product in Catalogue.load(folder, 1)] == ["A"]
+
+
 def test_a_damaged_cache_is_built_again(tmp_path: Path):
     target = tmp_path / "made"
     storage.built(target, lambda to: storage.save(to, "x", [1, 2], "int64"))
