@@ -1,4 +1,4 @@
-"""Losses for data that another policy collected: preferences, weighted imitation, utterance critics.
+"""Losses for data another policy collected: preferences, weighted imitation, utterance critics.
 
 Pure functions of flat tensors, like `losses`. Shapes: k action tokens, b transitions or pairs.
 """
