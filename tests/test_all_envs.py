@@ -1,0 +1,444 @@
+"""Every id of the table keeps the contract of Gymnasium and of AgentGym.
+
+`python tests/test_all_envs.py` writes the golden transcripts anew; review the diff.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
+
+import agentgym
+from agentgym.core import INFO_KEYS, TextEnv
+from agentgym.registration import Entry
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = Path(__file__).parent / "golden"
+INFO_TYPES = (str, int, bool, bool, float, tuple, str, dict)
+GARBAGE = [
+    *(
+        "",
+        " ",
+        "\n",
+        "x" * 10_000,
+        "naïve 东西 🙂 e\u0301",
+        "\0\x1b[2J\x7f\r\n\u2028",
+        "\ud800\udfff",
+    ),
+    *("{}", "[]", "[" * 500, "click[", "search[]", "a[b][c]", "9" * 5000, "-1", "1e999", "nan"),
+    *("%s%n{0}{x}", "\\", "None", "../../etc/passwd", "<script>", "İ" * 50, "２", "٣"),
+]
+HEADINGS = (
+    *("Description", "Action Space", "Observation Space", "Rewards", "Starting State"),
+    *("Episode End", "Information", "Arguments", "Example Transcript", "Baselines"),
+    *("Registered Configurations", "References", "Version History"),
+)
+
+
+def available(entry: Entry) -> bool:
+    return entry.package is None or importlib.util.find_spec(entry.package) is not None
+
+
+def parameter(entry: Entry) -> Any:
+    # One process for the ids of a module: their data are read once.
+    marks = [pytest.mark.xdist_group(entry.entry_point)]
+    if not available(entry):
+        marks.append(pytest.mark.skip(reason=f"needs the extra {entry.extra}"))
+    return pytest.param(entry.id, marks=marks)
+
+
+ENTRIES = list(agentgym.REGISTRY.values())
+every = pytest.mark.parametrize("id", [parameter(entry) for entry in ENTRIES])
+single = pytest.mark.parametrize("id", [parameter(e) for e in ENTRIES if not e.multi_agent])
+
+
+def make(id: str, **kwargs: Any) -> gymnasium.Env[str, str]:
+    return gymnasium.make(id, **kwargs)
+
+
+def bare(id: str, **kwargs: Any) -> TextEnv:
+    env = make(id, **kwargs).unwrapped
+    assert isinstance(env, TextEnv)
+    return env
+
+
+Result = tuple[Any, ...]
+RESET = ""
+"""Stands in a list of actions where the episode had ended and a reset came instead."""
+
+
+class Player:
+    """Plays the expert's, random admissible and nonsensical actions; resets after an end."""
+
+    def __init__(self, env: gymnasium.Env[str, str], seed: int):
+        self.env = env
+        self.rng = np.random.default_rng(seed)
+        self.results: list[Result] = [env.reset(seed=seed)]
+        self.actions: list[str] = []
+
+    def ended(self) -> bool:
+        return len(self.results[-1]) == 5 and (self.results[-1][2] or self.results[-1][3])
+
+    def choose(self) -> str:
+        admissible = self.results[-1][-1]["admissible"]
+        kind = self.rng.random()
+        expert = self.env.unwrapped.expert() if kind < 0.5 else None  # type: ignore[attr-defined]
+        if expert is not None:
+            return expert
+        if admissible and kind < 0.9:
+            return admissible[int(self.rng.integers(len(admissible)))]
+        return GARBAGE[int(self.rng.integers(len(GARBAGE)))]
+
+    def step(self) -> None:
+        if self.ended():
+            self.actions.append(RESET)
+            self.results.append(self.env.reset())
+        else:
+            self.actions.append(self.choose())
+            self.results.append(self.env.step(self.actions[-1]))
+
+
+@cache
+def played(id: str, seed: int = 0, steps: int = 50) -> tuple[list[str], list[Result]]:
+    """Actions and results of a lone environment; `results[i + 1]` is that of `actions[i]`."""
+    player = Player(make(id), seed)
+    for _ in range(steps):
+        player.step()
+    return player.actions, player.results
+
+
+@every
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
+def test_checked_by_gymnasium(id: str):
+    check_env(bare(id))
+    check_env(make(id), skip_render_check=True)
+
+
+@every
+def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
+    played.cache_clear()
+    actions, results = played(id)
+    env = bare(id)
+    terms = (*env.reward_names, "invalid")
+    before: dict[str, Any] = {}
+    for i, result in enumerate(results):
+        observation, info = result[0], result[-1]
+        assert type(observation) is str
+        assert observation in env.observation_space
+        assert tuple(info) == INFO_KEYS
+        assert tuple(type(info[key]) for key in INFO_KEYS) == INFO_TYPES
+        assert 0 <= info["progress"] <= 1
+        assert tuple(info["reward_terms"]) == terms
+        assert all(type(term) is float for term in info["reward_terms"].values())
+        assert all(type(action) is str for action in info["admissible"])
+        assert len(set(info["admissible"])) == len(info["admissible"])
+        assert info["task"] in env.tasks.train
+        if len(result) == 2:
+            assert (info["turn"], info["valid"], info["success"]) == (0, True, False)
+            assert not any(info["reward_terms"].values())
+        else:
+            _, reward, terminated, truncated, _ = result
+            assert [type(x) for x in result[1:4]] == [float, bool, bool]
+            assert reward == pytest.approx(sum(info["reward_terms"].values()))
+            assert not (terminated and truncated)
+            assert info["turn"] == before["turn"] + 1
+            assert not (terminated and info["admissible"]), "after the end nothing is admissible"
+            if actions[i - 1] in before["admissible"]:
+                assert info["valid"], f"{actions[i - 1]!r} was admissible"
+            if not info["valid"]:
+                assert not any(info["reward_terms"][name] for name in env.reward_names)
+        before = info
+
+
+@every
+def test_fifty_steps_are_deterministic_whatever_runs_beside_them(id: str):
+    actions, results = played(id)
+    one, other = Player(make(id), 0), Player(make(id), 1)
+    for _ in actions:
+        one.step()
+        other.step()
+    assert one.actions == actions
+    assert data_equivalence(one.results, results, exact=True)
+
+
+def vector_results(envs: VectorEnv[Any, Any, Any], actions: list[tuple[str, ...]]) -> list[Result]:
+    results: list[Result] = [envs.reset(seed=0)]
+    results += [envs.step(action) for action in actions]
+    envs.close()
+    return results
+
+
+@every
+@pytest.mark.parametrize("vector", ["sync of 8", "async of 2"])
+def test_vector_environments_play_the_same(id: str, vector: str, global_rng_untouched: None):
+    count, steps = (8, 10) if vector == "sync of 8" else (2, 25)
+    alone = [played(id, seed, steps) for seed in range(count)]
+    actions = list(zip(*(actions for actions, _ in alone), strict=True))
+    if vector == "sync of 8":
+        envs = gymnasium.make_vec(id, count, vectorization_mode="sync")
+        assert isinstance(envs, SyncVectorEnv)
+    else:
+        envs = gymnasium.make_vec(id, count, vectorization_mode="async")
+        assert isinstance(envs, AsyncVectorEnv)
+    results = vector_results(envs, actions)
+    for i, (_, expected) in enumerate(alone):
+        for result, lone in zip(results, expected, strict=True):
+            assert result[0][i] == lone[0]
+            reset = len(lone) == 2
+            if len(result) == 5:
+                plain = (0.0, False, False) if reset else lone[1:4]
+                assert tuple(part[i] for part in result[1:4]) == plain
+            for key in INFO_KEYS[:-1]:
+                assert result[-1][key][i] == lone[-1][key]
+            for name, term in lone[-1]["reward_terms"].items():
+                assert result[-1]["reward_terms"][name][i] == term
+
+
+@every
+def test_nonsense_never_raises(id: str):
+    env = make(id)
+    env.reset(seed=0)
+    for action in [*GARBAGE, "word " * 200_000, "[" * 1_000_000, "\n" * 1_000_000, "1" * 1_000_000]:
+        result = env.step(action)
+        assert result[0] in env.observation_space
+        json.dumps(env.unwrapped.snapshot())  # type: ignore[attr-defined]
+        if result[2] or result[3]:
+            env.reset()
+
+
+def test_ten_million_characters_do_not_raise():
+    env = make("AgentGym/NumberLine-v0")
+    env.reset(seed=0)
+    observation, *_ = env.step("東" * 10_000_000)
+    assert len(observation) < 1000
+
+
+def halfway(id: str) -> Player:
+    player = Player(make(id), 3)
+    for _ in range(12):
+        player.step()
+    while player.ended():
+        player.step()
+    return player
+
+
+def plays_on(env: gymnasium.Env[str, str], actions: Iterable[str]) -> list[Result]:
+    """Results of a player's actions, of which the first is no reset."""
+    results: list[Result] = []
+    for action in actions:
+        ended = len(results) and len(results[-1]) == 5 and (results[-1][2] or results[-1][3])
+        results.append(env.reset() if ended else env.step(action))
+    return results
+
+
+RESTORE = """
+import json, sys, traceback
+sys.path.insert(0, sys.argv[1])
+from tests.test_all_envs import make, plays_on
+for line in sys.stdin:
+    id, snapshot, actions = json.loads(line)
+    try:
+        env = make(id)
+        env.reset()
+        start = env.unwrapped.restore(snapshot)
+        print(json.dumps([start, plays_on(env, actions)]))
+    except Exception:
+        print(json.dumps(traceback.format_exc()))
+"""
+
+
+@pytest.fixture(scope="module")
+def restored_elsewhere(request: pytest.FixtureRequest) -> dict[str, tuple[Any, Any]]:
+    """What came after a snapshot, here and in another process, of the ids this process tests."""
+    ids = {
+        item.callspec.params["id"]  # type: ignore[attr-defined]
+        for item in request.session.items
+        if item.originalname == request.node.name or "elsewhere" in item.name  # type: ignore[attr-defined]
+    }
+    lines, here = [], {}
+    for id in sorted(ids & {entry.id for entry in ENTRIES if available(entry)}):
+        try:
+            player = halfway(id)
+            snapshot = player.env.unwrapped.snapshot()  # type: ignore[attr-defined]
+            start, done = player.results[-1], len(player.actions)
+            for _ in range(12):
+                player.step()
+        except Exception:  # that id's own test says why
+            continue
+        lines.append(json.dumps([id, snapshot, player.actions[done:]]))
+        here[id] = json.loads(json.dumps([[start[0], start[-1]], player.results[done + 1 :]]))
+    run = subprocess.run(
+        [sys.executable, "-c", RESTORE, str(ROOT)],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": "11"},
+    )
+    assert run.returncode == 0, run.stderr
+    there = map(json.loads, run.stdout.splitlines())
+    return {id: (here[id], other) for id, other in zip(here, there, strict=True)}
+
+
+@every
+def test_a_snapshot_continues_elsewhere(id: str, restored_elsewhere: dict[str, tuple[Any, Any]]):
+    if id not in restored_elsewhere:
+        halfway(id).env.unwrapped.snapshot()  # type: ignore[attr-defined]
+    here, there = restored_elsewhere[id]
+    assert not isinstance(there, str), there
+    assert here == there
+
+
+@every
+def test_pickle_and_deepcopy_continue_alike(id: str):
+    player = halfway(id)
+    twins = [pickle.loads(pickle.dumps(player.env)), copy.deepcopy(player.env)]
+    done = len(player.actions)
+    for _ in range(8):
+        player.step()
+    for twin in twins:
+        assert plays_on(twin, player.actions[done:]) == player.results[done + 1 :]
+
+
+@every
+def test_the_spec_goes_through_json(id: str):
+    env = make(id)
+    assert env.spec is not None
+    spec = EnvSpec.from_json(env.spec.to_json())
+    assert spec == env.spec
+    assert gymnasium.make(spec).reset(seed=0) == env.reset(seed=0)
+
+
+@every
+def test_rendering(id: str, capsys: pytest.CaptureFixture[str]):
+    env = make(id, render_mode="ansi")
+    env.reset(seed=0)
+    assert isinstance(env.render(), str)
+    assert env.render()
+    assert capsys.readouterr().out == ""
+    human = make(id, render_mode="human")
+    human.reset(seed=0)
+    assert human.render() is None
+    assert capsys.readouterr().out.strip() == str(env.render()).strip()
+    human.step("?")
+    assert capsys.readouterr().out.strip()
+
+
+@every
+def test_same_task_and_seed_start_alike_however_the_task_was_chosen(id: str):
+    env = bare(id)
+    drawn = env.reset(seed=6)
+    chosen = {"task": drawn[1]["task"]}
+    used = bare(id)
+    used.reset(seed=1)
+    used.step("?")
+    for other in (used, env):
+        assert other.reset(seed=6, options=chosen) == drawn
+    task = {"task": env.tasks.test[0]}
+    assert env.reset(seed=1, options=task) == used.reset(seed=1, options=task)
+
+
+@every
+def test_train_and_test_are_disjoint_and_drawn_from(id: str):
+    env = bare(id)
+    train, test = env.tasks.train, env.tasks.test
+    assert len(train) > 0 and len(test) > 0
+    rng = np.random.default_rng(0)
+    for one, other in ((train, test), (test, train)):
+        picked = range(len(one)) if len(one) <= 2000 else rng.integers(len(one), size=200).tolist()
+        names = [one[i] for i in picked]
+        assert all(type(name) is str and name in one and name not in other for name in names)
+    assert bare(id, split="test").reset(seed=0)[1]["task"] in test
+
+
+@every
+def test_the_experts_actions_are_valid(id: str):
+    env = make(id)
+    for seed in range(3):
+        env.reset(seed=seed)
+        ended, turns = False, 0
+        while not ended and turns < 100:
+            action = env.unwrapped.expert()  # type: ignore[attr-defined]
+            if action is None:
+                break
+            _, _, terminated, truncated, info = env.step(action)
+            assert info["valid"], action
+            ended, turns = terminated or truncated, turns + 1
+
+
+@every
+def test_the_docstring_has_the_standard_headings(id: str):
+    env = bare(id)
+    lines = (env.__doc__ or "").splitlines()
+    found = [line.strip()[3:] for line in lines if line.strip().startswith("## ")]
+    assert [heading for heading in found if heading in HEADINGS] == list(HEADINGS)
+    bodies = [i for i, line in enumerate(lines) if line.strip().startswith("## ")] + [len(lines)]
+    for start, end in pairwise(bodies):
+        assert any(line.strip() for line in lines[start + 1 : end]), f"{lines[start]} is empty"
+    assert env.instructions.strip()
+
+
+def transcript(id: str, turns: int = 8) -> str:
+    """An episode of the expert, or else of random admissible actions, as text."""
+    env = bare(id)
+    rng = np.random.default_rng(0)
+    observation, info = env.reset(seed=0)
+    lines = [f"{id}, seed 0, task {info['task']}", env.instructions, "", observation]
+    for turn in range(turns):
+        action = env.expert()
+        if turn == 0:
+            action = "nonsense"
+        elif action is None:
+            admissible = info["admissible"] or ("hello",)
+            action = admissible[int(rng.integers(len(admissible)))]
+        observation, reward, terminated, truncated, info = env.step(action)
+        shown = {key: info[key] for key in ("turn", "valid", "success")}
+        shown["progress"] = round(info["progress"], 9)
+        terms = {name: round(term, 9) for name, term in info["reward_terms"].items()}
+        lines += [f"> {action}", "", observation]
+        lines.append(f"--- {reward:+.9g} {json.dumps(shown)} {json.dumps(terms)}")
+        if terminated or truncated:
+            lines.append("terminated" if terminated else "truncated")
+            break
+    return "\n".join(lines) + "\n"
+
+
+def golden_file(id: str) -> Path:
+    return GOLDEN / f"{id.partition('/')[2]}.txt"
+
+
+@single
+def test_the_transcript_is_the_golden_one(id: str):
+    text = golden_file(id).read_bytes().decode("utf-8", "surrogatepass")
+    assert transcript(id) == text, "if this is meant, run: python tests/test_all_envs.py"
+
+
+def test_no_golden_transcript_is_left_over():
+    names = {golden_file(entry.id).name for entry in ENTRIES if not entry.multi_agent}
+    found = {path.name for path in GOLDEN.glob("*.txt") if path.suffixes[-2:] != [".aec", ".txt"]}
+    assert found <= names
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for entry in ENTRIES:
+        if not entry.multi_agent and available(entry):
+            data = transcript(entry.id).encode("utf-8", "surrogatepass")
+            golden_file(entry.id).write_bytes(data)
+            print(golden_file(entry.id).name)
