@@ -28,8 +28,10 @@ _DOLLARS = re.compile(r"\$([0-9]+(?:\.[0-9]+)?)")
 _STOP_WORDS = frozenset("a an and are be for from in is it me of on or s that the to with".split())
 _stem = Stemmer.Stemmer("porter")
 
-HOPE = 0.5
-"""What a wanted word counts that no page has confirmed or ruled out."""
+HOPE = 0.7
+"""What a wanted word counts that the title does not have while nothing else has been read."""
+LAST_HOPE = 0.25
+"""What it counts when the features do not have it either: another word may be meant."""
 RANK_COST = 0.012
 """What each place further down a page of results takes from a product's promise."""
 UNLIMITED = 40
@@ -125,42 +127,52 @@ class Candidate:
     asin: str
     title: str
     prices: tuple[float, ...]
-    keywords: str
-    page: int
     rank: int
     options: dict[str, list[str]] | None = None
     sections: set[str] = field(default_factory=set)
     words: set[str] = field(default_factory=set)
 
 
-def recall(seen: Iterable[View]) -> dict[str, Candidate]:
-    """Returns what the pages seen tell about the products, by asin."""
-    known: dict[str, Candidate] = {}
+@dataclass
+class Memory:
+    """What the pages seen tell: the products, and which ones each page of results lists."""
+
+    products: dict[str, Candidate] = field(default_factory=dict)
+    results: dict[tuple[str, int], list[Candidate]] = field(default_factory=dict)
+
+    def listed_with(self, view: View) -> list[Candidate]:
+        """Returns the products on the page of results that a page was reached from, or is."""
+        return self.results.get((view.keywords, view.page), [])
+
+
+def recall(seen: Iterable[View]) -> Memory:
+    """Returns what the pages seen tell."""
+    memory = Memory()
     for view in seen:
         nodes = view.text.split(" [SEP] ")
         if not view.asin:
-            _note_results(known, view, nodes)
-        elif view.asin in known:
-            product = known[view.asin]
+            memory.results[view.keywords, view.page] = _results(memory.products, view, nodes)
+        elif view.asin in memory.products:
+            product = memory.products[view.asin]
             if view.section:
                 product.sections.add(view.section)
                 product.words.update(stems(" ".join(nodes[4:])))
             else:
                 product.options = _options(view, nodes)
-    return known
+    return memory
 
 
-def _note_results(known: dict[str, Candidate], view: View, nodes: list[str]) -> None:
-    links = {text for text in view.clickables if text not in ("back to search", "< prev", "next >")}
-    rank = 0
+def _results(known: dict[str, Candidate], view: View, nodes: list[str]) -> list[Candidate]:
+    links = set(view.clickables) - {"back to search", "< prev", "next >"}
+    found = []
     for place, node in enumerate(nodes[4:-2], start=4):
-        if node.lower() not in links or node in known:
+        if node.lower() not in links:
             continue
         title, price = nodes[place + 1], nodes[place + 2]
         prices = tuple(float(number) for number in _DOLLARS.findall(price))
-        known[node] = Candidate(node, title, prices, view.keywords, view.page, rank)
-        known[node].words.update(stems(title))
-        rank += 1
+        new = Candidate(node, title, prices, len(found), words=set(stems(title)))
+        found.append(known.setdefault(node, new))
+    return found
 
 
 def _options(view: View, nodes: list[str]) -> dict[str, list[str]]:
@@ -203,7 +215,7 @@ def promise(request: Request, product: Candidate) -> float:
     """Returns the reward that buying a product may bring, at best guess."""
     missing = len(request.words - product.words) / max(1, len(request.words))
     unclear = product.sections.isdisjoint(("Features", "Description"))
-    attributes = request.count * (1 - missing * (HOPE if unclear else 1))
+    attributes = request.count * (1 - missing * (1 - (HOPE if unclear else LAST_HOPE)))
     affordable = not product.prices or product.prices[0] <= request.limit
     options = float(len(request.options))
     if product.options is not None and request.options:
@@ -239,10 +251,12 @@ def next_action(
     if view.section:
         return "click[< prev]"
     turns = UNLIMITED if turns_left is None else turns_left
-    known = recall(seen)
-    if view.asin in known and known[view.asin].options is not None:
-        return _at_product(request, known, known[view.asin], chosen, turns)
-    return _at_results(request, known, view, turns)
+    memory = recall(seen)
+    listed = memory.listed_with(view)
+    product = memory.products.get(view.asin)
+    if product is not None and product.options is not None:
+        return _at_product(request, listed, product, chosen, turns)
+    return _at_results(request, listed, view.page, turns)
 
 
 def _best(request: Request, products: Iterable[Candidate]) -> Candidate | None:
@@ -251,17 +265,17 @@ def _best(request: Request, products: Iterable[Candidate]) -> Candidate | None:
 
 def _at_product(
     request: Request,
-    known: dict[str, Candidate],
+    listed: list[Candidate],
     product: Candidate,
     chosen: Mapping[str, str],
     turns: int,
 ) -> str:
+    best = _best(request, listed)
+    enough = turns >= len(request.options) + 3  # to go back, open another, choose and buy
+    if best is not product and best is not None and enough:
+        return "click[< prev]"
     picked = choices(request, product)
     left = [value for name, value in picked.items() if chosen.get(name) != value]
-    other_costs = len(request.options) + 3
-    best = _best(request, known.values())
-    if best is not product and turns >= other_costs:
-        return "click[< prev]"
     unclear = request.words - product.words and not product.sections
     if unclear and turns >= len(left) + 3:
         return "click[features]"
@@ -270,12 +284,11 @@ def _at_product(
     return "click[buy now]"
 
 
-def _at_results(request: Request, known: dict[str, Candidate], view: View, turns: int) -> str:
-    here = [product for product in known.values() if product.asin.lower() in view.clickables]
-    opened = [product for product in here if product.options is not None]
+def _at_results(request: Request, listed: list[Candidate], page: int, turns: int) -> str:
+    opened = [product for product in listed if product.options is not None]
     # The last turns are for the best product that is known, not for another look.
-    pool = opened if opened and turns < len(request.options) + 4 else here
+    pool = opened if opened and turns < len(request.options) + 4 else listed
     best = _best(request, pool)
     if best is None:
-        return "click[next >]" if view.page < 5 else "click[back to search]"
+        return "click[next >]" if page < 5 else "click[back to search]"
     return f"click[{best.asin.lower()}]"
