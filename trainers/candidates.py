@@ -43,7 +43,10 @@ def candidate_logprobs(
         raise ValueError(f"Got {len(prompts)} prompts but {len(candidates)} lists of candidates.")
     for prompt, texts in zip(prompts, candidates, strict=True):
         _check(policy, prompt, texts)
-    totals = (_tree_totals if policy.blocks else _row_totals)(policy, prompts, candidates)
+    # Gradient checkpointing forbids the keys and values that the tree is read after.
+    checkpointing = policy.model.training and getattr(policy.model, "is_gradient_checkpointing", 0)
+    one_tree = policy.blocks and not checkpointing
+    totals = (_tree_totals if one_tree else _row_totals)(policy, prompts, candidates)
     scores = []
     for total, texts in zip(totals, candidates, strict=True):
         lengths = _lengths(policy, texts, normalization)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,9 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
             target_modules=targets,
             task_type="CAUSAL_LM",
         )
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), warnings.catch_warnings():
+            # GPT-2's layers are stored the other way round; peft sees that, and says so.
+            warnings.filterwarnings("ignore", "fan_in_fan_out")
             return peft.get_peft_model(model, settings)
 
     if lora.rank < 1:

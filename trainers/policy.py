@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -245,8 +245,19 @@ class Policy(nn.Module):
             ValueError: for an empty prompt, an empty list of candidates, or a prompt and action
                 that are longer than the model can read.
         """
-        with torch.no_grad():
+        with self._acting():
             return generate(self, requests, sampling, cache)
+
+    @contextmanager
+    def _acting(self) -> Iterator[None]:
+        """No gradients, and not in training mode: gradient checkpointing would drop the cache."""
+        training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.train(training)
 
     def weights_version(self) -> int:
         """Returns a number that changes whenever an optimiser changes the weights in place."""
@@ -381,7 +392,7 @@ class Policy(nn.Module):
         normalization: Normalization = "sum",
     ) -> list[NDArray[np.float32]]:
         """Returns `score_candidates` of every prompt, computed together."""
-        with torch.no_grad():
+        with self._acting():
             scores = self.candidate_logprobs(prompts, candidates, normalization)
         return [score.cpu().numpy() for score in scores]
 

@@ -21,6 +21,7 @@ from agentgym.registration import find
 from agentgym.trainers.policy import Policy
 
 PAD, END = "<|pad|>", "<|end|>"
+MOST_TURNS = 50
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def played_texts(env_id: str, *, seed: int = 0, episodes: int = 64, **env_kwargs
         **env_kwargs: arguments of the environment.
     """
     texts: list[str] = []
-    env = gymnasium.make(find(env_id).id, **env_kwargs)
+    env = gymnasium.make(find(env_id).id, disable_env_checker=True, **env_kwargs)
     try:
         for episode in range(2 * episodes):
             seeds = np.random.SeedSequence([seed, episode])
@@ -185,23 +186,22 @@ def played_texts(env_id: str, *, seed: int = 0, episodes: int = 64, **env_kwargs
 
 
 def _play(env: Any, rng: np.random.Generator, expert: bool) -> Iterator[str]:
-    """Plays one episode; yields observations, candidates and actions."""
-    game = env.unwrapped
-    yield str(getattr(game, "instructions", ""))
+    """Plays one episode; yields the instructions, observations, candidates and actions."""
+    yield str(env.get_wrapper_attr("instructions"))
     observation, info = env.reset(seed=int(rng.integers(2**31)))
+    env.action_space.seed(int(rng.integers(2**31)))
     over = False
-    for _ in range(100):
-        if over:
-            break
-        yield str(observation)
-        admissible = tuple(info.get("admissible", ()))
-        yield "\n".join(admissible)
-        action = game.expert() if expert and hasattr(game, "expert") else None
+    turns = 0
+    while not over and turns < MOST_TURNS:
+        admissible = info.get("admissible", ())
+        yield "\n".join((observation, *admissible))
+        action = env.get_wrapper_attr("expert")() if expert else None
         if action is None and admissible:
             action = admissible[int(rng.integers(len(admissible)))]
         if action is None:
-            action = game.random_action(rng) if hasattr(game, "random_action") else ""
+            action = env.action_space.sample()
         yield f"\n> {action}\n"
         observation, _, terminated, truncated, info = env.step(action)
         over = terminated or truncated
-    yield str(observation)
+        turns += 1
+    yield observation

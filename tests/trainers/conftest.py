@@ -46,11 +46,14 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
     def make(kind: str = "llama", seed: int = 0, **changes: Any) -> Any:
         config = AutoConfig.for_model(
             kind,
-            vocab_size=len(tokenizer),
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-            **{**MODELS[kind], **changes},
+            **{
+                "vocab_size": len(tokenizer),
+                "bos_token_id": None,
+                "eos_token_id": tokenizer.eos_token_id,
+                "pad_token_id": tokenizer.pad_token_id,
+                **MODELS[kind],
+                **changes,
+            },
         )
         with torch.random.fork_rng():
             model = AutoModelForCausalLM.from_config(config)
