@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import Stemmer
 
+from agentgym.envs.webshop.pages import can_be_said
+
 _OPENERS = re.compile(
     r"^(hello|hi)?\W*(please )?(find me|show me|get me|i want|i need|i would like|i'd like|"
     r"i am looking for|i'm looking for|looking for)( to (buy|get|find))? ",
@@ -208,7 +210,7 @@ def choices(request: Request, product: Candidate) -> dict[str, str]:
     found = {
         name: fitting(request, name, values) for name, values in (product.options or {}).items()
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value and can_be_said(value)}
 
 
 def promise(request: Request, product: Candidate) -> float:
@@ -246,17 +248,19 @@ def next_action(
         turns_left: turns until the episode is cut off; None: no limit.
     """
     request = parse(instruction)
-    if "search" in view.clickables and "back to search" not in view.clickables:
-        return f"search[{queries(instruction)[0]}]"
-    if view.section:
-        return "click[< prev]"
-    turns = UNLIMITED if turns_left is None else turns_left
     memory = recall(seen)
+    if "search" in view.clickables and "back to search" not in view.clickables:
+        tried = {keywords for keywords, _ in memory.results}
+        fresh = [query for query in queries(instruction) if query not in tried]
+        return f"search[{(fresh or queries(instruction))[0]}]"
+    turns = UNLIMITED if turns_left is None else turns_left
     listed = memory.listed_with(view)
+    if not view.asin:
+        return _at_results(request, listed, view.page, turns)
     product = memory.products.get(view.asin)
-    if product is not None and product.options is not None:
-        return _at_product(request, listed, product, chosen, turns)
-    return _at_results(request, listed, view.page, turns)
+    if view.section or product is None:
+        return "click[< prev]"
+    return _at_product(request, listed, product, chosen, turns)
 
 
 def _best(request: Request, products: Iterable[Candidate]) -> Candidate | None:
@@ -275,7 +279,8 @@ def _at_product(
     if best is not product and best is not None and enough:
         return "click[< prev]"
     picked = choices(request, product)
-    left = [value for name, value in picked.items() if chosen.get(name) != value]
+    # A value that two options share can be chosen for one of them only.
+    left = [value for value in picked.values() if value not in chosen.values()]
     unclear = request.words - product.words and not product.sections
     if unclear and turns >= len(left) + 3:
         return "click[features]"

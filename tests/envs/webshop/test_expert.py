@@ -126,3 +126,33 @@ def test_values_that_are_nearly_right_are_second_choice():
     assert expert.fitting(request, "color", ["green", "red"]) == "red"
     assert expert.fitting(request, "color", ["green"]) is None
     assert expert.fitting(request, "length", ["long"]) is None
+
+
+def test_options_that_cannot_be_chosen_are_left_out():
+    product = expert.Candidate("1", "Pot", (5.0,), 0, {"a": ["x[y"], "b": ["red"], "c": ["red"]})
+    request = expert.parse("Find me pots with a: x[y, and b: red, and c: red")
+    assert expert.choices(request, product) == {"b": "red", "c": "red"}
+    result = "Instruction: [SEP] . [SEP] Back to Search [SEP] Page 1 [SEP] 1 [SEP] Pot [SEP] $5.0"
+    page = "Instruction: [SEP] . [SEP] Back to Search [SEP] < Prev [SEP] {} [SEP] Pot [SEP] Price: "
+    options = "b [SEP] red [SEP] c [SEP] red"
+    item = View(page.format(options), ("red", "features", "buy now"), "1", keywords="k", page=1)
+    seen = [View(result, ("back to search", "1"), keywords="k", page=1), item]
+    text = "Find me pots with b: red, and c: red"
+    assert expert.next_action(text, seen, item, {}, None) == "click[red]"
+    assert expert.next_action(text, seen, item, {"c": "red"}, None) == "click[buy now]"
+
+
+def test_a_product_that_it_does_not_remember_is_left():
+    item = View("", ("< prev", "buy now"), "1", keywords="k", page=1)
+    assert expert.next_action("Find me pots", [item], item, {}, 9) == "click[< prev]"
+
+
+def test_another_search_is_tried_where_one_found_nothing():
+    text = "Find me blue pots with lids with size: 7, and price lower than 30.00 dollars"
+    search = View("WebShop", ("search",))
+    asked = []
+    seen: list[View] = []
+    for _ in range(4):
+        asked.append(expert.next_action(text, seen, search, {}, None)[7:-1])
+        seen.append(View("", ("back to search",), keywords=asked[-1], page=1))
+    assert asked == list(expert.queries(text)) and len(set(asked)) == 4
