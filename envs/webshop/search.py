@@ -110,7 +110,7 @@ class SearchIndex:
             docs = np.concatenate([self._docs[p.first : p.last] for p in postings])
             parts = [p.weight * self._saturation[p.first : p.last] for p in postings]
             scores = np.bincount(docs, weights=np.concatenate(parts)).astype(np.float32)
-            found = np.flatnonzero(scores)
+            found = np.flatnonzero(scores > 0)
             scores = scores[found]
         if len(found) > k:
             kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
@@ -151,18 +151,18 @@ class SearchIndex:
             if closed and len(part) > _LOOKUP_COST * len(found):
                 scores[found] += posting.weight * self._saturation_of(posting, found)
             else:
-                if not closed:
-                    found = np.concatenate((found, part[scores[part] == 0]))
                 scores[part] += posting.weight * self._saturation[posting.first : posting.last]
             reached += posting.bound
             remaining -= posting.bound
-            if (closed or remaining < _WORTH_CHECKING * reached) and len(found) > k:
+            if not closed and remaining < _WORTH_CHECKING * reached:
+                found = np.flatnonzero(scores > 0).astype(np.int32)
+            if len(found) > k:
                 values = scores[found]
                 threshold = np.partition(values, len(values) - k)[len(values) - k]
                 closed = closed or threshold > remaining
                 if closed:
                     found = found[values + remaining >= threshold * 0.99999]
-        return np.sort(found)
+        return found
 
 
 def find_products(index: SearchIndex, keywords: str, rng: random.Random) -> np.ndarray:
