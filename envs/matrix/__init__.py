@@ -1,0 +1,1 @@
+"""Matrix games: simultaneous choices with a table of payoffs."""

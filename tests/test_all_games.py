@@ -1,0 +1,370 @@
+"""Every multi-agent id of the table keeps the contract of PettingZoo and of AgentGym.
+
+`python tests/test_all_games.py` writes the golden transcripts anew; review the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, seed_test
+
+import agentgym
+from agentgym.errors import SnapshotError, UnknownTaskError
+from agentgym.games import GAME_INFO_KEYS
+from agentgym.multiagent import AECGame, ParallelGame
+
+GOLDEN = Path(__file__).parent / "golden"
+ENTRIES = [e for e in agentgym.REGISTRY.values() if e.multi_agent and e.extra is None]
+IDS = [entry.id for entry in ENTRIES]
+NUMBERED = [id for id in IDS if agentgym.make_parallel(id).game.actions]
+FACES = [(id, "text") for id in IDS] + [(id, "discrete") for id in NUMBERED]
+GARBAGE = ["", " ", "x" * 10_000, "naïve 东西 🙂", "\0\x1b[2J\n\n", "\ud800", "{}", "9" * 400, "-1"]
+INFO_TYPES = (str, int, bool, bool, float, tuple, str, dict, bool)
+
+by_id = pytest.mark.parametrize("id", IDS)
+by_face = pytest.mark.parametrize(("id", "mode"), FACES)
+
+
+def raw_aec(id: str, **kwargs: Any) -> AECGame:
+    return agentgym.make_aec(id, **kwargs).unwrapped
+
+
+def choice(env: AECGame | ParallelGame, agent: str, seed: int) -> Any:
+    """What the agent says: it depends on the turn and the seed only; now and then nonsense."""
+    game = env.game
+    assert game.episode is not None
+    rng = random.Random(f"{seed} {agent} {game.episode.turn}")
+    admissible = game.steps[agent].admissible
+    said = rng.choice(admissible) if admissible else f"Hello {rng.randrange(100)}"
+    if rng.random() < 0.2:
+        said = rng.choice(GARBAGE)
+    if env.action_mode == "discrete":
+        return game.actions.index(said) if said in game.actions else 10**9
+    return said
+
+
+def play_aec(env: AECGame, seed: int, cycles: int = 400) -> list[tuple[Any, ...]]:
+    """Plays on to the end; returns what every agent was given at each of its turns."""
+    seen: list[tuple[Any, ...]] = []
+    for agent in env.agent_iter(cycles):
+        observation, reward, terminated, truncated, info = env.last()
+        assert observation is not None
+        assert env.observation_space(agent).contains(observation)
+        assert not (terminated and truncated)
+        seen.append((agent, observation["text"], reward, terminated, truncated, info))
+        env.step(None if terminated or truncated else choice(env, agent, seed))
+    return seen
+
+
+def play_parallel(env: ParallelGame, seed: int, turns: int = 400) -> dict[str, list[float]]:
+    rewards: dict[str, list[float]] = defaultdict(list)
+    for _ in range(turns):
+        if not env.agents:
+            break
+        actions = {agent: choice(env, agent, seed) for agent in env.game.acting}
+        observations, gained, _, _, _ = env.step(actions)
+        for agent, reward in gained.items():
+            assert env.observation_space(agent).contains(observations[agent])
+            rewards[agent].append(reward)
+    return rewards
+
+
+@by_face
+def test_pettingzoo_conformance(id, mode):
+    harmless = ("space for each agent probably should be", "is not a NumPy array", "all zeros")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        api_test(agentgym.make_aec(id, action_mode=mode), num_cycles=200)
+        parallel_api_test(agentgym.make_parallel(id, action_mode=mode), num_cycles=200)
+        seed_test(lambda: agentgym.make_aec(id, action_mode=mode), num_cycles=200)
+    for warning in caught:
+        assert any(words in str(warning.message) for words in harmless), warning.message
+
+
+@pytest.mark.parametrize("id", NUMBERED)
+def test_max_cycles(id):
+    env = agentgym.make_parallel(id)
+    env.reset(seed=0)
+    if len(env.game.acting) < len(env.agents):
+        assert play_turn_limit(id) == 2  # PettingZoo's test is for simultaneous games
+        return
+    makers = {"env": agentgym.make_aec, "parallel_env": agentgym.make_parallel}
+    module = {
+        name: lambda max_cycles, make=make: make(id, action_mode="discrete", max_turns=max_cycles)
+        for name, make in makers.items()
+    }
+    max_cycles_test(SimpleNamespace(**module))
+
+
+def play_turn_limit(id: str) -> int:
+    env = agentgym.make_parallel(id, max_turns=2)
+    env.reset(seed=0)
+    for turns in range(1, 10):
+        actions = {agent: env.game.steps[agent].admissible[0] for agent in env.game.acting}
+        _, _, terminations, truncations, infos = env.step(actions)
+        if not env.agents:
+            assert all(truncations.values()) and not any(terminations.values())
+            assert not any(info["acting"] or info["admissible"] for info in infos.values())
+            return turns
+    return 0
+
+
+@by_face
+def test_determinism_over_many_steps_and_untouched_global_rng(id, mode):
+    random.seed(1)
+    np.random.seed(1)
+    before = (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index]
+    one, two = raw_aec(id, action_mode=mode), raw_aec(id, action_mode=mode)
+    for episode in range(8):
+        one.reset(seed=episode if episode < 4 else None)
+        play_aec(two, 99) if two.agents else None  # interleaved, and not even finished
+        two.reset(seed=episode if episode < 4 else None)
+        assert data_equivalence(play_aec(one, episode, 100), play_aec(two, episode, 100))
+    assert before == (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index]
+
+
+@by_face
+def test_same_choices_give_the_same_in_both_faces(id, mode):
+    for seed in range(6):
+        aec, parallel = raw_aec(id, action_mode=mode), agentgym.make_parallel(id, action_mode=mode)
+        aec.reset(seed=seed)
+        parallel.reset(seed=seed)
+        totals: dict[str, float] = defaultdict(float)
+        for agent, _, reward, *_ in play_aec(aec, seed):
+            totals[agent] += reward
+        rewards = play_parallel(parallel, seed)
+        assert totals.keys() == rewards.keys()
+        for agent, values in rewards.items():
+            assert totals[agent] == pytest.approx(sum(values))
+        assert aec.game.episode == parallel.game.episode
+        assert aec.game.state == parallel.game.state
+
+
+@by_id
+def test_infos_have_the_same_keys_and_types_always(id):
+    env = agentgym.make_parallel(id, invalid_penalty=0.25)
+    _, infos = env.reset(seed=3)
+    for _ in range(60):
+        for agent, info in infos.items():
+            assert tuple(info) == GAME_INFO_KEYS
+            assert tuple(type(value) for value in info.values()) == INFO_TYPES
+            assert 0 <= info["progress"] <= 1
+            assert all(type(term) is float for term in info["reward_terms"].values())
+            assert info["acting"] == (agent in env.game.acting)
+        if not env.agents:
+            break
+        again = {agent: env.game.info(agent) for agent in env.agents}
+        assert again == {agent: infos[agent] for agent in env.agents}
+        assert all(again[a]["reward_terms"] is not infos[a]["reward_terms"] for a in env.agents)
+        actions = {agent: choice(env, agent, 3) for agent in env.game.acting}
+        _, rewards, _, _, infos = env.step(actions)
+        for agent, reward in rewards.items():
+            assert type(reward) is float
+            assert sum(infos[agent]["reward_terms"].values()) == pytest.approx(reward)
+            assert (infos[agent]["reward_terms"]["invalid"] == -0.25) == (not infos[agent]["valid"])
+
+
+@by_id
+def test_zero_sum_where_the_game_says_so(id):
+    for seed in range(10):
+        env = agentgym.make_parallel(id)
+        env.reset(seed=seed)
+        rewards = play_parallel(env, seed)
+        if env.game.zero_sum:
+            assert sum(map(sum, rewards.values())) == pytest.approx(0)
+
+
+@by_face
+def test_garbage_never_raises(id, mode):
+    garbage = GARBAGE if mode == "text" else [-1, 10**12, np.int32(-7), np.int64(10**9)]
+    for env in (raw_aec(id, action_mode=mode), agentgym.make_aec(id, action_mode=mode)):
+        env.reset(seed=0)
+        for i, agent in enumerate(env.agent_iter(300)):
+            assert env.observation_space(agent).contains(env.observe(agent))
+            dead = env.terminations[agent] or env.truncations[agent]
+            env.step(None if dead else garbage[i % len(garbage)])
+
+
+@by_id
+def test_what_a_caller_does_wrong_does_raise(id):
+    env = raw_aec(id)
+    for act in (lambda: env.step("x"), env.snapshot, lambda: env.observe("player_0")):
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            act()
+    env.reset(seed=0)
+    with pytest.raises(TypeError):
+        env.step(1)
+    parallel = agentgym.make_parallel(id)
+    parallel.reset(seed=0)
+    with pytest.raises(ValueError, match="must act now"):
+        parallel.step({})
+    with pytest.raises(UnknownTaskError):
+        parallel.reset(options={"task": "nonsense"})
+
+
+PLAY_ON = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import test_all_games as t
+for id, aec, parallel in json.load(sys.stdin):
+    env = t.raw_aec(id, invalid_penalty=0.5)
+    env.restore(aec)
+    seen = t.play_aec(env, 7)
+    env = t.agentgym.make_parallel(id)
+    env.restore(parallel)
+    print(json.dumps([seen, t.play_parallel(env, 7)]))
+"""
+
+
+def test_snapshots_continue_in_another_process():
+    snapshots, expected = [], []
+    for id in IDS:
+        for steps in range(6):
+            env, parallel = raw_aec(id, invalid_penalty=0.5), agentgym.make_parallel(id)
+            env.reset(seed=steps)
+            play_aec(env, 1, steps)
+            parallel.reset(seed=steps)
+            play_parallel(parallel, 1, steps)
+            snapshots.append((id, env.snapshot(), parallel.snapshot()))
+            expected.append([play_aec(env, 7), play_parallel(parallel, 7)])
+    result = subprocess.run(
+        [sys.executable, "-c", PLAY_ON, str(Path(__file__).parent)],
+        input=json.dumps(snapshots),
+        env={**os.environ, "PYTHONHASHSEED": "123"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    got = [json.loads(line) for line in result.stdout.splitlines()]
+    assert got == json.loads(json.dumps(expected))
+
+
+@by_id
+def test_a_bad_snapshot_is_refused_and_changes_nothing(id):
+    env = raw_aec(id)
+    env.reset(seed=0)
+    good = json.loads(json.dumps(env.snapshot()))
+    for path in (("game", "env"), ("game", "episode", "task"), ("game", "rng"), ("selection",)):
+        bad = json.loads(json.dumps(good))
+        inner = bad
+        for key in path[:-1]:
+            inner = inner[key]
+        del inner[path[-1]]
+        with pytest.raises(SnapshotError):
+            env.restore(bad)
+        assert json.loads(json.dumps(env.snapshot())) == good
+
+
+@by_id
+def test_tasks_are_disjoint_and_decide_the_start(id):
+    game = agentgym.make_parallel(id).game
+    train, test = (game.tasks.split(name) for name in ("train", "test"))
+    assert not set(list(train)[:1000]) & set(list(test)[:1000])
+    for split in ("train", "test"):
+        env = agentgym.make_parallel(id, split=split)
+        _, infos = env.reset(seed=5)
+        task = infos["player_0"]["task"]
+        assert task in env.game.tasks.split(split)
+        other = agentgym.make_parallel(id, split="test" if split == "train" else "train")
+        other.reset(seed=5, options={"task": task})
+        assert env.game.state == other.game.state
+
+
+@by_id
+def test_render(id, capsys):
+    env = agentgym.make_aec(id, render_mode="ansi")
+    env.reset(seed=0)
+    assert isinstance(env.render(), str) and env.render()
+    env = agentgym.make_aec(id, render_mode="human")
+    env.reset(seed=0)
+    assert capsys.readouterr().out and env.render() is None
+    env.close()
+
+
+@by_id
+def test_every_scripted_level_plays_whole_games(id):
+    game = agentgym.make_parallel(id, max_turns=300).game
+    for level in game.levels:
+        game.reset(seed=1)
+        while game.acting:
+            agents = game.acting
+            game.play({agent: game.script(level, agent, game.np_random) for agent in agents})
+            assert all(game.steps[agent].valid for agent in agents), level
+    with pytest.raises(ValueError, match="Unknown level"):
+        game.script("nobody", "player_0", game.np_random)
+
+
+@by_id
+def test_single_seat_passes_the_checker(id):
+    check_env(gymnasium.make(id).unwrapped)
+
+
+@by_id
+def test_single_seat_snapshots_and_determinism(id):
+    levels = agentgym.make_parallel(id).game.levels
+    for seed in range(6):
+        level = levels[-(seed % 2)]
+        envs: list[Any] = [gymnasium.make(id, opponents=level).unwrapped for _ in range(3)]
+        assert envs[0].reset(seed=seed) == envs[1].reset(seed=seed)
+        over = False
+        while not over:
+            envs[2].restore(json.loads(json.dumps(envs[0].snapshot())))
+            rng = random.Random(f"{seed} {envs[0]._turn}")
+            action = envs[0].expert() if rng.random() < 0.5 else rng.choice(GARBAGE)
+            first, second, third = (env.step(action or "hello") for env in envs)
+            assert first == second == third
+            assert sum(first[4]["reward_terms"].values()) == pytest.approx(first[1])
+            over = first[2] or first[3]
+
+
+def transcript(id: str) -> str:
+    """One episode of the weakest against the strongest; the very first action is nonsense."""
+    env = raw_aec(id)
+    env.reset(seed=0)
+    game = env.game
+    rng = np.random.Generator(np.random.PCG64(0))
+    lines = [f"{id}, seed 0, task {env.infos['player_0']['task']}", game.instructions]
+    for i, agent in enumerate(env.agent_iter(400)):
+        observation, reward, terminated, truncated, info = env.last()
+        assert observation is not None
+        ends = " terminated" * terminated + " truncated" * truncated
+        says = {key: info[key] for key in ("turn", "valid", "success", "progress", "admissible")}
+        lines += ["", f"--- {agent} {reward:+g}{ends} {json.dumps(says)}", observation["text"]]
+        if terminated or truncated:
+            env.step(None)
+            continue
+        level = game.levels[0 if agent == "player_0" else -1]
+        action = "nonsense" if i == 0 else game.script(level, agent, rng)
+        lines.append(f"> {action}")
+        env.step(action)
+    return "\n".join(lines) + "\n"
+
+
+def golden_path(id: str) -> Path:
+    return GOLDEN / f"{agentgym.REGISTRY[id].name}.aec.txt"
+
+
+@by_id
+def test_golden_transcript(id):
+    assert transcript(id) == golden_path(id).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for id in IDS:
+        golden_path(id).write_text(transcript(id), encoding="utf-8")
