@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.trajectory import Batch, Credit, IntArray
 
 Per = Literal["batch", "task", "agent", "group"]
@@ -37,25 +38,31 @@ def normalize_advantages(
     """
     if per is None:
         return credit
-    labels = _labels(batch, per)
-    lengths = np.diff(batch.token_offsets)
     if over not in ("tokens", "turns"):
         raise ValueError(f"over is 'tokens' or 'turns', not {over!r}.")
-    if batch.num_tokens == 0:
+    lengths = np.diff(batch.token_offsets)
+    spoken = np.flatnonzero(lengths)
+    group = _labels(batch, per)[batch.turn_trajectory][spoken]
+    if len(spoken) == 0:
         return credit
-    advantages = np.asarray(credit.advantages, np.float64)
-    group = np.repeat(labels[batch.turn_trajectory], lengths)
-    weight = np.ones(batch.num_tokens)
-    if over == "turns":
-        weight = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
-    total = np.maximum(np.bincount(group, weight), np.finfo(np.float64).tiny)
-    mean = np.bincount(group, weight * advantages) / total
-    centered = advantages - mean[group]
-    std = np.sqrt(np.bincount(group, weight * centered**2) / total)
+    lengths, starts = lengths[spoken], batch.token_offsets[spoken]
+    weight = 1.0 / lengths if over == "turns" else np.ones(len(spoken))
+    total = np.maximum(np.bincount(group, weight * lengths), np.finfo(np.float64).tiny)
+
+    def mean_of(x: Float64) -> Float64:
+        return np.bincount(group, weight * np.add.reduceat(x, starts)) / total
+
+    advantages = np.array(credit.advantages, np.float64)
+    mean = mean_of(advantages)
+    offsets = np.repeat(mean[group], lengths)
+    advantages -= offsets
+    std = np.sqrt(mean_of(advantages**2))
+    if not center:
+        advantages += offsets
     # Advantages equal up to float32's rounding carry no signal; dividing would make one of it.
     std = np.where(std > 1e-6 * np.abs(mean), std + epsilon, 1.0)
-    result = (centered if center else advantages) / std[group]
-    return replace(credit, advantages=result.astype(np.float32))
+    advantages /= np.repeat(std[group], lengths)
+    return replace(credit, advantages=advantages.astype(np.float32))
 
 
 def normalize_per_agent(credit: Credit, batch: Batch, over: Over = "turns") -> Credit:

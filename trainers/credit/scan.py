@@ -19,14 +19,17 @@ Float64 = NDArray[np.float64]
 
 # Odd: at a power-of-two row length, the transposed copies fall into few cache sets (2x slower).
 _ROW = 33
+# A piece and its copies stay in the cache; fresh memory costs more than the arithmetic.
+_PIECE = _ROW * 8192
 
 
-def reverse_scan(delta: ArrayLike, decay: ArrayLike) -> Float64:
+def reverse_scan(delta: ArrayLike, decay: ArrayLike, out: Float64 | None = None) -> Float64:
     """Solves A_k = delta_k + decay_k * A_{k+1} for all k.
 
     Args:
         delta: [K] finite.
         decay: [K] finite; 0 where nothing comes from the right.
+        out: [K] where the result goes, say `delta` itself; None: a new array.
 
     Returns:
         [K] in float64.
@@ -36,30 +39,38 @@ def reverse_scan(delta: ArrayLike, decay: ArrayLike) -> Float64:
         raise ValueError(
             f"Expected two vectors of one length; got shapes {delta.shape} and {decay.shape}."
         )
+    if out is None:
+        out = np.empty_like(delta)
+    carry, size = 0.0, len(delta)
+    for start in reversed(range(0, size, _PIECE)):
+        piece = slice(start, min(start + _PIECE, size))
+        out[piece] = _scan_piece(delta[piece], decay[piece], carry)
+        carry = out[start]
+    return out
+
+
+def _scan_piece(delta: Float64, decay: Float64, carry: float) -> Float64:
+    """The recurrence for one piece, `carry` entering on the right of a piece of whole rows."""
     size = len(delta)
-    if size == 0:
-        return np.zeros(0)
     row = min(_ROW, size)
-    # One allocation: fresh memory costs more than the arithmetic does.
-    work = np.empty((2, row, -(-size // row)))
-    terms, factors = work
+    terms, factors = np.empty((2, row, -(-size // row)))
     _cut(delta, terms)
     _cut(decay, factors)
-    entering = np.zeros(terms.shape[1])
+    entering = np.full(terms.shape[1], carry)
     if len(entering) > 1:
         start, factor = terms[-1].copy(), factors[-1].copy()
         for j in range(row - 2, -1, -1):
             start *= factors[j]
             start += terms[j]
             factor *= factors[j]
+        start[-1] += factor[-1] * carry
+        factor[-1] = 0.0
         entering[:-1] = reverse_scan(start, factor)[1:]
     for j in range(row - 1, -1, -1):
         factors[j] *= entering
         terms[j] += factors[j]
         entering = terms[j]
-    out = factors.reshape(-1)
-    out.reshape(-1, row)[...] = terms.T
-    return out[:size]
+    return terms.T.reshape(-1)[:size]
 
 
 def _cut(vector: Float64, out: Float64) -> None:

@@ -64,17 +64,18 @@ def soft_q_targets(
     values = require_values(values, batch, "tokens")
     assert values.tokens is not None
     slots = Slots.of(batch)
-    value, divergence = np.zeros((2, slots.last[-1] + 1))
+    value, delta, decay = np.empty((3, slots.last[-1] + 1))
     slots.spread(values.tokens, values.turns, out=value)
-    if kl is not None:
-        divergence[slots.of_token] = kl
-    discount = np.ones_like(value)
-    discount[slots.last] = gamma
-    following = (1 - lambda_) * value - lambda_ * beta * divergence
-    delta = discount * np.append(following[1:], 0.0)
+    value *= 1 - lambda_
+    if kl is not None and lambda_ > 0:
+        value[slots.of_token] -= lambda_ * beta * np.asarray(kl, np.float64)
+    # Every slot is treated as inner first; then the M turn ends and N trajectory ends are patched.
     ends = slots.last[batch.turn_offsets[1:] - 1]
+    delta[:-1] = value[1:]
+    delta[slots.last[:-1]] *= gamma
     delta[ends] = gamma * np.where(batch.terminated, 0.0, values.bootstrap)
     delta[slots.last] += batch.rewards
-    decay = discount * lambda_
+    decay[:] = lambda_
+    decay[slots.last] *= gamma
     decay[ends] = 0.0
-    return slots.tokens(reverse_scan(delta, decay))
+    return slots.tokens(reverse_scan(delta, decay, out=delta))

@@ -93,7 +93,7 @@ class TwoClockGAE:
         delta -= value
         if token_rewards is not None:
             delta[slots.of_token] += np.asarray(token_rewards, np.float64)
-        advantages = reverse_scan(delta, decay)
+        advantages = reverse_scan(delta, decay, out=delta)
         value += advantages
         return Credit(slots.tokens(advantages), slots.tokens(value))
 
@@ -187,7 +187,7 @@ class BilevelGAE:
         np.subtract(delta[:-1], value[:-1], out=delta[:-1])
         decay[:] = self.gamma_token * self.lambda_token
         delta[slots.last], decay[slots.last] = turns, 0.0
-        advantages = reverse_scan(delta, decay)
+        advantages = reverse_scan(delta, decay, out=delta)
         value += advantages
         return Credit(slots.tokens(advantages), slots.tokens(value))
 

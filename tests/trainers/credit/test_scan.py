@@ -25,11 +25,21 @@ def test_it_equals_the_loop(rng, size, ends):
     assert np.allclose(reverse_scan(delta, decay), loop(delta, decay), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 32, 33, 34, 66, 1089, 1090, 35937, 35938, 100_003])
+@pytest.mark.parametrize(
+    "size", [0, 1, 2, 32, 33, 34, 66, 1089, 1090, 35937, 35938, 270_336, 270_337, 600_000]
+)
 def test_it_equals_the_loop_where_rows_end(size):
     rng = np.random.default_rng(size)
     delta, decay = rng.normal(size=size), rng.choice([1.0, 0.95], size)
     assert np.allclose(reverse_scan(delta, decay), loop(delta, decay), rtol=1e-10, atol=1e-9)
+
+
+def test_the_result_may_replace_an_argument():
+    rng = np.random.default_rng(0)
+    delta, decay = rng.normal(size=300_000), rng.choice([1.0, 0.95, 0.0], 300_000)
+    expected = reverse_scan(delta, decay)
+    assert reverse_scan(delta, decay, out=delta) is delta
+    assert np.array_equal(delta, expected)
 
 
 def test_it_leaves_its_arguments_alone_and_accepts_other_types():
