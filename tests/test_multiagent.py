@@ -371,9 +371,6 @@ def test_seats_are_drawn_by_the_seed_and_opponents_checked():
     env = seat(Council, num_players=6)
     drawn = {env.reset(seed=seed) and env.state.agent for seed in range(60)}
     assert drawn == set(env.game.possible_agents)
-    first = seat(Council, num_players=6, seat="player_3").reset(seed=4, options={"task": "train/1"})
-    env.reset(seed=4, options={"task": "train/1"})
-    assert env.game.state.spy in env.game.possible_agents and first[1]["task"] == env.task
     for wrong in (
         {"seat": "player_6"},
         {"opponents": "geniuses"},
@@ -381,6 +378,19 @@ def test_seats_are_drawn_by_the_seed_and_opponents_checked():
     ):
         with pytest.raises(ValueError):
             seat(Council, num_players=6, **wrong)
+
+
+def test_the_start_depends_on_task_and_seed_not_on_who_chose_the_task_or_the_seat():
+    for seed in range(10):
+        drawn, given = (Council(num_players=10) for _ in range(2))
+        drawn.reset(seed=seed)
+        assert drawn.episode is not None
+        given.reset(seed=seed, task=drawn.episode.task)
+        assert given.state == drawn.state
+        one, two = seat(Council, num_players=10), seat(Council, num_players=10, seat="player_0")
+        one.reset(seed=seed)
+        two.reset(seed=seed, options={"task": one.task})
+        assert one.game.state.spy == two.game.state.spy
 
 
 def test_restoring_into_another_game_is_refused():

@@ -116,7 +116,7 @@ class TicTacToe(TextGame):
 
     ## Description
     player_0 has X and begins; player_1 has O. Who first has three marks in a row, column or
-    diagonal wins; a full board is a draw, which is what perfect play leads to.
+    diagonal wins; a full board is a draw, which is what perfect play from an empty one leads to.
 
     ## Action Space
     Text: the number of an empty cell, `1` to `9`. With `action_mode="discrete"`: its index.
@@ -156,7 +156,15 @@ class TicTacToe(TextGame):
     ```
 
     ## Baselines
-    See the table of the environment catalogue.
+    Mean return (share of wins) of a single seat, seat and test opening drawn, 1,000 episodes:
+
+    | opponents | random | expert |
+    |---|---|---|
+    | random | 0.00 (0.45) | 0.82 (0.86) |
+    | greedy | -0.80 (0.03) | 0.37 (0.51) |
+    | optimal | -0.85 (0.03) | -0.04 (0.33) |
+
+    Some openings are won already, so that not every game of perfect players is a draw.
 
     ## Registered Configurations
     `TicTacToe-v0`.

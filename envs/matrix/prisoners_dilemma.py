@@ -96,8 +96,18 @@ class PrisonersDilemma(TextGame):
     ```
 
     ## Baselines
-    See the table of the environment catalogue. The expert is tit for tat: no best play, but the
-    winner of the classic tournaments.
+    Mean return (share of successes) of a single seat without messages, 1,000 test episodes:
+
+    | opponents | random | expert |
+    |---|---|---|
+    | random | 2.24 (0.12) | 2.17 (0.01) |
+    | cooperate | 4.01 (1.00) | 3.00 (1.00) |
+    | defect | 0.50 (0.00) | 0.90 (0.00) |
+    | tit_for_tat | 2.42 (0.04) | 3.00 (1.00) |
+    | grim | 1.17 (0.02) | 3.00 (1.00) |
+    | win_stay | 2.41 (0.15) | 3.00 (1.00) |
+
+    The expert is tit for tat: no best play, but the winner of the classic tournaments.
 
     ## Registered Configurations
     `PrisonersDilemma-v0`: no talk. `PrisonersDilemma-Talk-v0`: one message each per round.
