@@ -108,6 +108,12 @@ def test_parsing_equals_the_regular_expression(action: str):
     assert pages.parse_action(action) == expected
 
 
+@given(st.text(alphabet="ab[]\n ", max_size=8) | st.sampled_from(["search", "searches"]))
+def test_a_text_can_be_said_if_saying_it_is_read_as_it(text: str):
+    read = pages.parse_action(f"click[{text}]") == ("click", text)
+    assert pages.can_be_said(text) is (read and text != "search")
+
+
 def test_ten_megabytes_of_brackets_are_parsed_in_linear_time(shelf: Shelf):
     # Backtracking over this would take days.
     assert pages.act(Session(0), "[" * 10_000_000, shelf) is None

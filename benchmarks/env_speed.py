@@ -1,0 +1,279 @@
+"""How fast the environments are, on one core, under a random policy.
+
+Each id is measured in a process of its own: the time from starting Python to the first observation
+(caches filled before), steps a second of an agent that says a random admissible action (resets and
+the listing of the admissible actions included), resets a second, and the memory of the process.
+Beside them stand figures of the implementations that the environments follow, where we measured
+them on the same kind of machine. Prints tables, writes JSON.
+
+    python benchmarks/env_speed.py [--ids WebShop] [--env-kwargs '{"data_dir": "..."}'] [--large]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+REFERENCES: dict[str, tuple[float, str]] = {
+    "WebShop": (23.6, "original, 1,000 products: 23.6 steps/s, start 11-15 s, 0.7 GiB"),
+    "Overcooked": (3060.0, "original, macro actions as text: 3,060-3,630 steps/s"),
+    "VirtualHome": (98.0, "original: 81-124 steps/s"),
+    "TextCraft": (5580.0, "AgentGym's: 5,580 steps/s"),
+    "BabyAI": (177.0, "AgentGym's text interface: 177 steps/s"),
+    "ScienceWorld": (6.9, "original with valid actions, Java: 7-22 steps/s, start 3.4 s"),
+    "Maze": (41_900.0, "LMRL-Gym's: 41,900 steps/s"),
+    "Wordle": (817.0, "LMRL-Gym's, 40 words: 817 steps/s; 2,315 words: 32"),
+    "Sokoban": (254.0, "RAGEN's, 6x6: 254 steps/s"),
+    "FrozenLake": (8200.0, "RAGEN's: 8,200 steps/s"),
+    "Bandit": (162_000.0, "RAGEN's: 162,000 steps/s"),
+    "TicTacToe": (709.0, "TextArena's: 709 steps/s; PettingZoo's without text: 10,100"),
+    "KuhnPoker": (745.0, "TextArena's: 745 steps/s"),
+    "ConnectFour": (630.0, "TextArena's: 630 steps/s; PettingZoo's without text: 8,100"),
+    "PrisonersDilemma": (738.0, "TextArena's: 738 steps/s"),
+    "LiarsDice": (634.0, "TextArena's: 634 steps/s"),
+}
+"""Start of an id -> steps a second of the reference, and what was measured."""
+
+
+@dataclass
+class Settings:
+    """What to measure.
+
+    Attributes:
+        ids: only ids that contain one of these texts; all by default.
+        env_kwargs: further arguments of the environments, as a JSON object.
+        seconds: for how long each environment is stepped.
+        seed: of the policy.
+        large: also measure the search engine over 1,000 and 1,000,000 products (minutes).
+        out: where the JSON goes.
+        worker: measure this single id here and print JSON (used by the script itself).
+    """
+
+    ids: list[str] = field(default_factory=list)
+    env_kwargs: str = "{}"
+    seconds: float = 3.0
+    seed: int = 0
+    large: bool = False
+    out: Path = Path(__file__).parent / "results" / "env_speed.json"
+    worker: str = ""
+
+
+@dataclass
+class Speed:
+    """What was measured of an environment."""
+
+    id: str
+    steps_per_second: float
+    resets_per_second: float
+    start_seconds: float
+    first_start_seconds: float
+    megabytes: float
+    mean_return: float
+    reference_steps_per_second: float | None
+    reference: str
+
+
+def resident_megabytes() -> float:
+    """Returns the memory that the process holds now, in MiB; nan where the system does not say."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return float("nan")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def rate(seconds: float, play: Callable[[], None]) -> float:
+    """Returns how often a second `play` runs."""
+    count, start = 0, time.perf_counter()
+    while (passed := time.perf_counter() - start) < seconds:
+        play()
+        count += 1
+    return count / passed
+
+
+def work(id: str, kwargs: dict[str, Any], seconds: float, seed: int) -> dict[str, float]:
+    """Measures one environment in this process."""
+    import gymnasium
+
+    import agentgym  # noqa: F401 - registers the ids
+
+    env = gymnasium.make(id, **kwargs)
+    _, info = env.reset(seed=seed)
+    ready = time.time()
+    rng = np.random.default_rng(seed)
+    env.action_space.seed(seed)
+    returns: list[float] = [0.0]
+
+    def step() -> None:
+        nonlocal info
+        said = info["admissible"]
+        action = said[int(rng.integers(len(said)))] if said else env.action_space.sample()
+        _, reward, terminated, truncated, info = env.step(action)
+        returns[-1] += float(reward)
+        if terminated or truncated:
+            _, info = env.reset()
+            returns.append(0.0)
+
+    rate(seconds / 10, step)  # warms the caches
+    steps = rate(seconds, step)
+    resets = rate(seconds / 3, lambda: env.reset() and None)
+    return {
+        "ready": ready,
+        "steps": steps,
+        "resets": resets,
+        "megabytes": resident_megabytes(),
+        "mean_return": float(np.mean(returns[:-1] or [0.0])),
+    }
+
+
+def measure(id: str, settings: Settings) -> Speed:
+    """Measures one environment in a fresh process, after a short one that fills the caches."""
+    results = []
+    for seconds in (0.01, settings.seconds):
+        command = [sys.executable, __file__, "--worker", id, "--env-kwargs", settings.env_kwargs]
+        command += ["--seconds", str(seconds), "--seed", str(settings.seed)]
+        # One thread, so that other cores do not help.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        start = time.time()
+        run = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if run.returncode:
+            raise RuntimeError(f"{id} failed:\n{run.stderr.strip()[-2000:]}")
+        result = json.loads(run.stdout.splitlines()[-1])
+        results.append({**result, "start": result["ready"] - start})
+    first, last = results
+    name = id.partition("/")[2]
+    found = next((REFERENCES[key] for key in REFERENCES if name.startswith(key)), (None, ""))
+    return Speed(
+        id=id,
+        steps_per_second=last["steps"],
+        resets_per_second=last["resets"],
+        start_seconds=last["start"],
+        first_start_seconds=first["start"],
+        megabytes=last["megabytes"],
+        mean_return=last["mean_return"],
+        reference_steps_per_second=found[0],
+        reference=found[1],
+    )
+
+
+@dataclass
+class SearchSpeed:
+    """What was measured of the search engine."""
+
+    products: int
+    open_seconds: float
+    p50_milliseconds: float
+    p95_milliseconds: float
+    megabytes: float
+
+
+def measure_search(products: int, queries: int = 300) -> SearchSpeed:
+    """Opens a generated shop (making it where it is not cached) and searches for its goals."""
+    from agentgym.envs.webshop.expert import queries as suggested
+    from agentgym.envs.webshop.shop import open_shop
+
+    start = time.perf_counter()
+    shop = open_shop(None, products, False, 0, 0, "alphabetic")
+    opened = time.perf_counter() - start
+    times = []
+    for goal in range(queries):
+        query = suggested(shop.instruction(goal))[0]
+        start = time.perf_counter()
+        shop.index.search(query)
+        times.append(1000 * (time.perf_counter() - start))
+    p50, p95 = np.percentile(times, [50, 95])
+    return SearchSpeed(products, opened, float(p50), float(p95), resident_megabytes())
+
+
+def speed_table(speeds: list[Speed]) -> Table:
+    """Returns the environments' figures as a table."""
+    table = Table(title="One core, random admissible actions, resets included")
+    for name in ("id", "steps/s", "resets/s", "start s", "first s", "MiB", "return", "x reference"):
+        table.add_column(name, justify="left" if name == "id" else "right")
+    for speed in speeds:
+        factor = speed.reference_steps_per_second
+        against = f"{speed.steps_per_second / factor:,.3g}" if factor else ""
+        table.add_row(
+            speed.id.partition("/")[2],
+            f"{speed.steps_per_second:,.0f}",
+            f"{speed.resets_per_second:,.0f}",
+            f"{speed.start_seconds:.2f}",
+            f"{speed.first_start_seconds:.2f}",
+            f"{speed.megabytes:.0f}",
+            f"{speed.mean_return:.3f}",
+            against,
+        )
+    return table
+
+
+def search_table(speeds: list[SearchSpeed]) -> Table:
+    """Returns the search engine's figures as a table."""
+    table = Table(title="WebShop search, whole instructions, best 50")
+    for name in ("products", "open s", "p50 ms", "p95 ms", "MiB"):
+        table.add_column(name, justify="right")
+    for speed in speeds:
+        table.add_row(
+            f"{speed.products:,}",
+            f"{speed.open_seconds:.2f}",
+            f"{speed.p50_milliseconds:.2f}",
+            f"{speed.p95_milliseconds:.2f}",
+            f"{speed.megabytes:.0f}",
+        )
+    return table
+
+
+def main(settings: Settings) -> None:
+    """Measures, prints and writes."""
+    if settings.worker:
+        kwargs = json.loads(settings.env_kwargs)
+        print(json.dumps(work(settings.worker, kwargs, settings.seconds, settings.seed)))
+        return
+    from agentgym import REGISTRY
+
+    console = Console()
+    speeds, missing = [], []
+    for id, entry in REGISTRY.items():
+        if settings.ids and not any(text in id for text in settings.ids):
+            continue
+        try:
+            speeds.append(measure(id, settings))
+        except RuntimeError as error:
+            if entry.extra is None:
+                raise
+            missing.append(f"{id}: {str(error).splitlines()[-1]}")
+    console.print(speed_table(speeds))
+    for speed in speeds:
+        if speed.reference:
+            console.print(f"Reference of {speed.id}: {speed.reference}", highlight=False)
+    for line in missing:
+        console.print(f"Not measured: {line}", markup=False)
+    searches = [measure_search(n) for n in (1000, 1_000_000)] if settings.large else []
+    if searches:
+        console.print(search_table(searches))
+    settings.out.parent.mkdir(exist_ok=True)
+    report = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "env_kwargs": {k: v for k, v in json.loads(settings.env_kwargs).items() if k != "data_dir"},
+        "environments": [asdict(speed) for speed in speeds],
+        "search": [asdict(speed) for speed in searches],
+    }
+    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+    console.print(f"Written to {settings.out}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))
