@@ -38,7 +38,6 @@ class LanguageModel(Protocol):
         end_token: ends an action.
         pad_token: fills what is masked.
         max_length: longest sequence, or None.
-        batch_size: rows run at once.
         padding: whether sequences of different lengths can share a batch.
         blocks: whether padding may stand anywhere and keys and values can be cut and put together.
         stats: counts the work.
@@ -48,10 +47,14 @@ class LanguageModel(Protocol):
     end_token: int
     pad_token: int
     max_length: int | None
-    batch_size: int
     padding: bool
     blocks: bool
     stats: GenerationStats
+
+    @property
+    def batch_size(self) -> int:
+        """How many rows are run at once."""
+        ...
 
     @property
     def device(self) -> torch.device:

@@ -17,6 +17,10 @@ States = list[tuple[Tensor, Tensor]]
 """Keys and values of one sequence, [heads, length, size] each, for every layer."""
 
 
+WORTHWHILE = 8
+"""A `PrefixCache` is not asked for fewer tokens than this: copying costs more."""
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How actions are drawn.
@@ -143,13 +147,18 @@ class PrefixCache:
 
     def keep(self, slot: int | str, tokens: Tokens, states: States) -> None:
         """Keeps what was computed for a slot's tokens."""
+        self._slots.pop(slot, None)
         self._slots[slot] = tokens, states
 
     def match(self, slot: int | str | None, tokens: Tokens) -> tuple[int, States]:
-        """Returns how many tokens at the start are known (never all), and states covering them."""
-        if slot is None or slot not in self._slots:
+        """Returns how many tokens at the start are known (never all), and states covering them.
+
+        A slot that is new borrows from the one kept last: prompts begin with the same rules.
+        """
+        if slot is None or not self._slots:
             return 0, []
-        known, states = self._slots[slot]
+        known, states = self._slots.get(slot) or next(reversed(self._slots.values()))
         length = min(len(known), len(tokens) - 1)
         differs = np.flatnonzero(known[:length] != tokens[:length])
-        return int(differs[0]) if len(differs) else length, states
+        length = int(differs[0]) if len(differs) else length
+        return (length, states) if length >= WORTHWHILE else (0, [])

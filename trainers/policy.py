@@ -88,7 +88,7 @@ class Policy(nn.Module):
     Args:
         model: a `transformers` causal LM, or a `peft` model around one.
         tokenizer: its tokenizer.
-        batch_size: how many requests `act` runs at once.
+        batch_size: how many requests `act` runs at once; None: as suits the device.
 
     Attributes:
         model: the model.
@@ -97,7 +97,6 @@ class Policy(nn.Module):
         pad_token: id used for padding (always masked).
         hidden_size: H.
         max_length: the longest sequence the model can read (positions), or None if unlimited.
-        batch_size: how many requests `act` runs at once.
         padding: whether rows of different lengths can be generated together.
         blocks: whether keys and values can be cut and put together (`PrefixCache`).
         stats: work done by `act`.
@@ -110,7 +109,7 @@ class Policy(nn.Module):
 
     logits_at_once: int = 1 << 26
 
-    def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 64):
+    def __init__(self, model: Any, tokenizer: Any, *, batch_size: int | None = None):
         super().__init__()
         if tokenizer.eos_token_id is None:
             raise ConfigError(
@@ -125,7 +124,7 @@ class Policy(nn.Module):
         self.end_token: int = tokenizer.eos_token_id
         pad = tokenizer.pad_token_id
         self.pad_token: int = self.end_token if pad is None else pad
-        self.batch_size = batch_size
+        self._batch_size = batch_size
         self.stats = GenerationStats()
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
@@ -155,7 +154,7 @@ class Policy(nn.Module):
         lora: LoraSettings | None = None,
         dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32",
         device: str | torch.device = "cpu",
-        batch_size: int = 64,
+        batch_size: int | None = None,
         seed: int = 0,
     ) -> Policy:
         """Loads any causal LM of the Hugging Face hub or a folder, a saved adapter folder included.
@@ -165,7 +164,7 @@ class Policy(nn.Module):
             lora: puts a fresh adapter on it; the base is frozen.
             dtype: type of the weights; "auto": as stored.
             device: where it lives.
-            batch_size: how many requests `act` runs at once.
+            batch_size: how many requests `act` runs at once; None: as suits the device.
             seed: of the fresh adapter's weights.
 
         Raises:
@@ -184,6 +183,16 @@ class Policy(nn.Module):
     def device(self) -> torch.device:
         """Where the model lives."""
         return next(self.model.parameters()).device
+
+    @property
+    def batch_size(self) -> int:
+        """How many requests `act` runs at once."""
+        # A processor gains nothing by more rows, and loses by their padding and its caches.
+        return self._batch_size or (8 if self.device.type == "cpu" else 64)
+
+    @batch_size.setter
+    def batch_size(self, value: int | None) -> None:
+        self._batch_size = value
 
     @property
     def has_adapter(self) -> bool:

@@ -47,8 +47,8 @@ class TinySize:
 
 SIZES: dict[str, TinySize] = {
     "nano": TinySize(2, 64, 4, 128, 1024, 2048),
-    "tiny": TinySize(3, 128, 4, 256, 2048, 4096),
-    "small": TinySize(6, 256, 8, 768, 4096, 4096),
+    "tiny": TinySize(3, 128, 4, 256, 2048, 8192),
+    "small": TinySize(6, 256, 8, 768, 4096, 8192),
 }
 
 
@@ -59,7 +59,7 @@ def tiny_policy(
     size: str | TinySize = "tiny",
     folder: str | Path | None = None,
     episodes: int = 64,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     **env_kwargs: Any,
 ) -> Policy:
     """Returns a fresh `Policy` whose tokenizer has read the environment's training tasks.
@@ -72,7 +72,7 @@ def tiny_policy(
         size: a name of `SIZES`, or a size.
         folder: where to save it, if anywhere.
         episodes: how many episodes of expert and of random play are read.
-        batch_size: how many requests `Policy.act` runs at once.
+        batch_size: how many requests `Policy.act` runs at once; None: as suits the device.
         **env_kwargs: arguments of the environment.
 
     Raises:

@@ -71,7 +71,7 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
 def make_policy(tokenizer: Any, make_model: Callable[..., Any]) -> Callable[..., Policy]:
     """Returns `make(kind, batch_size=..., **config)`: a policy with random weights."""
 
-    def make(kind: str = "llama", batch_size: int = 64, **changes: Any) -> Policy:
+    def make(kind: str = "llama", batch_size: int | None = None, **changes: Any) -> Policy:
         return Policy(make_model(kind, **changes), tokenizer, batch_size=batch_size)
 
     return make

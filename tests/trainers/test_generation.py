@@ -137,6 +137,7 @@ def test_samples_do_not_depend_on_the_batch(make_policy, kind, sampling):
     together = policy.act(requests_of(policy), sampling)
     alone = [policy.act([request], sampling)[0] for request in requests_of(policy)]
     backwards = policy.act(requests_of(policy)[::-1], sampling)[::-1]
+    assert policy.batch_size > 3
     policy.batch_size = 3
     in_threes = policy.act(requests_of(policy), sampling)
     for a, *others in zip(together, alone, backwards, in_threes, strict=True):
@@ -239,7 +240,7 @@ def test_forced_tokens_cost_no_forward_pass(make_policy):
 
 
 def test_no_work_for_finished_rows(make_policy):
-    policy = make_policy()
+    policy = make_policy(batch_size=64)
     fed: list[tuple[int, ...]] = []
     policy.model.register_forward_pre_hook(
         lambda module, args, kwargs: fed.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
@@ -313,6 +314,20 @@ def test_a_cache_serves_any_common_beginning(make_policy):
     policy.stats.reset()
     policy.act([Request(prompt, np.random.default_rng(0), ["+", "-"], slot="a")], Sampling(), cache)
     assert policy.stats.cached_tokens == 0
+
+
+def test_a_new_slot_borrows_what_all_prompts_begin_with(make_policy):
+    policy = make_policy()
+    cache = policy.session()
+    rules = np.arange(5, 45, dtype=np.int32)
+    for slot, ending in enumerate(([50, 51, 52], [60], [70, 71])):
+        prompt = np.concatenate([rules, ending]).astype(np.int32)
+        policy.stats.reset()
+        request = Request(prompt, np.random.default_rng(0), ["+", "-"], slot=slot)
+        cached = policy.act([request], Sampling(), cache)[0]
+        assert policy.stats.cached_tokens == (len(rules) if slot else 0)
+        plain = policy.act([Request(prompt, np.random.default_rng(0), ["+", "-"])], Sampling())[0]
+        np.testing.assert_allclose(cached.logprobs, plain.logprobs, atol=1e-5)
 
 
 def test_an_optimiser_step_empties_the_cache(make_policy):
