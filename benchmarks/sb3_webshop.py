@@ -1,0 +1,172 @@
+"""What a stock RL library learns on WebShop through the wrappers: MaskablePPO of sb3-contrib.
+
+Texts become hashed words and, unless left out, each admissible action is described by how well it
+fits the task (`EncodeObservation`); the policy is Stable-Baselines3's default network of two layers
+of 64. Training tasks and test tasks are disjoint. Random and expert play the same test tasks.
+Prints a table, writes JSON.
+
+    python benchmarks/sb3_webshop.py [--steps 300000] [--no-describe-actions]
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import sb3_contrib
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.env_util import make_vec_env
+
+import agentgym
+from agentgym.wrappers import AdmissibleAction, EncodeObservation
+
+Choice = Callable[[AdmissibleAction, np.ndarray], int]
+
+
+@dataclass
+class Settings:
+    """What to train and how.
+
+    Attributes:
+        steps: environment steps of training.
+        evaluations: how often the test tasks are played during training.
+        episodes: test tasks played each time.
+        envs: environments that are played at once.
+        size: places for hashed words.
+        max_actions: how many admissible actions can be chosen from.
+        describe_actions: whether actions are described to the network, or only numbered.
+        seed: of the network, the order of tasks and the random player.
+        out: where the JSON goes.
+    """
+
+    steps: int = 300_000
+    evaluations: int = 6
+    episodes: int = 200
+    envs: int = 8
+    size: int = 256
+    max_actions: int = 30
+    describe_actions: bool = True
+    seed: int = 0
+    out: Path = Path(__file__).parent / "results" / "sb3_webshop.json"
+
+
+def make(settings: Settings, split: str) -> AdmissibleAction:
+    """Makes the shop as arrays and numbered actions."""
+    env = gymnasium.make("AgentGym/WebShop-v0", split=split)
+    described = settings.max_actions if settings.describe_actions else 0
+    encoded = EncodeObservation(env, size=settings.size, max_actions=described)
+    return AdmissibleAction(encoded, settings.max_actions, overflow="first")
+
+
+def play(settings: Settings, choose: Choice) -> dict[str, float]:
+    """Plays the first test tasks, each once."""
+    env = make(settings, "test")
+    tasks = env.unwrapped.tasks.test[: settings.episodes]  # type: ignore[attr-defined]
+    rewards, successes, turns = [], [], []
+    for task in tasks:
+        observation, info = env.reset(seed=settings.seed, options={"task": task})
+        reward, ended = 0.0, False
+        while not ended:
+            number = choose(env, observation)
+            observation, reward, terminated, truncated, info = env.step(number)
+            ended = terminated or truncated
+        rewards.append(reward)  # the shop rewards the purchase only
+        successes.append(info["success"])
+        turns.append(info["turn"])
+    error = float(np.std(rewards) / np.sqrt(len(rewards)))
+    return {
+        "reward": float(np.mean(rewards)),
+        "standard_error": error,
+        "success": float(np.mean(successes)),
+        "turns": float(np.mean(turns)),
+    }
+
+
+def baselines(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Returns how well random and expert play."""
+    rng = np.random.default_rng(settings.seed)
+
+    def at_random(env: AdmissibleAction, _: np.ndarray) -> int:
+        return int(rng.choice(np.flatnonzero(env.action_masks())))
+
+    def as_expert(env: AdmissibleAction, _: np.ndarray) -> int:
+        number = env.expert()
+        assert number is not None
+        return number
+
+    return {"random": play(settings, at_random), "expert": play(settings, as_expert)}
+
+
+def train(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Trains and evaluates; returns a row for each evaluation."""
+    envs = make_vec_env(lambda: make(settings, "train"), settings.envs, seed=settings.seed)
+    model = MaskablePPO(
+        "MlpPolicy",
+        envs,
+        n_steps=256,
+        batch_size=256,
+        n_epochs=4,
+        learning_rate=5e-4,
+        gamma=0.99,
+        ent_coef=0.01,
+        seed=settings.seed,
+        device="cpu",
+    )
+
+    def choose(env: AdmissibleAction, observation: np.ndarray) -> int:
+        number, _ = model.predict(observation, action_masks=env.action_masks(), deterministic=True)
+        return int(number)
+
+    rows = {"MaskablePPO, untrained": play(settings, choose)}
+    seconds = 0.0
+    for _ in range(settings.evaluations):
+        start = time.perf_counter()
+        model.learn(settings.steps // settings.evaluations, reset_num_timesteps=False)
+        seconds += time.perf_counter() - start
+        name = f"MaskablePPO, {model.num_timesteps:,} steps"
+        rows[name] = play(settings, choose) | {"seconds": seconds}
+    return rows
+
+
+def main(settings: Settings) -> None:
+    """Trains, prints and writes."""
+    torch.set_num_threads(1)
+    rows = baselines(settings) | train(settings)
+    table = Table(title=f"WebShop-v0, {settings.episodes} test tasks, 1 thread")
+    for heading in ("player", "reward", "success", "turns", "seconds of training"):
+        table.add_column(heading, justify="left" if heading == "player" else "right")
+    for name, row in rows.items():
+        table.add_row(
+            name,
+            f"{row['reward']:.3f} ± {row['standard_error']:.3f}",
+            f"{row['success']:.1%}",
+            f"{row['turns']:.1f}",
+            f"{row['seconds']:.0f}" if "seconds" in row else "",
+        )
+    Console().print(table)
+    settings.out.parent.mkdir(parents=True, exist_ok=True)
+    report = {
+        "settings": asdict(settings) | {"out": settings.out.name},
+        "agentgym": agentgym.__version__,
+        "sb3_contrib": sb3_contrib.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "players": rows,
+    }
+    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
