@@ -43,7 +43,7 @@ class WebShop(TextEnv):
 
     ## Observation Space
     Text, in one of the original's forms. `text`: the texts of the page, separated by " [SEP] ";
-    it does not show which options are chosen. `text_rich`: one line each, with buttons marked
+    it does not show which options are chosen: give the agent its history, or `text_rich`. `text_rich`: one line each, with buttons marked
     `[button] x [button_]` and what was chosen or opened `[clicked button] x [clicked button_]`.
 
     ## Rewards
@@ -78,23 +78,38 @@ class WebShop(TextEnv):
     there are fewer than 5,000) or "train" (the rest); `goal/7` is goal 7 in the original's order.
 
     ## Example Transcript
+    Task `goal/500`; "..." stands for what was shown before.
     ```
-    WebShop [SEP] Instruction: [SEP] Find me rust proof plant pots with color: red, and size: large,
-    and price lower than 40.00 dollars [SEP] Search
-    > search[rust proof plant pots with color: red, and size: large]
-    Instruction: [SEP] ... [SEP] Back to Search [SEP] Page 1 (Total results: 50) [SEP] Next > [SEP]
-    4802211963 [SEP] Fenova Rust Proof Kink Free Plant Pot With Wall Hooks [SEP] $17.49 [SEP] ...
-    > click[4802211963]
-    Instruction: [SEP] ... [SEP] < Prev [SEP] color [SEP] red [SEP] green [SEP] size [SEP] small
-    [SEP] large [SEP] Fenova Rust Proof ... [SEP] Price: $17.49 [SEP] ... [SEP] Buy Now
-    > click[red]
-    > click[large]
+    WebShop [SEP] Instruction: [SEP] Find me hands free clock radios with color: gray, and plug:
+    asia, and style: deluxe, and price lower than 40.00 dollars [SEP] Search
+    > search[hands free clock radios with color: gray, and plug: asia, and style: deluxe]
+    Instruction: [SEP] ... [SEP] Back to Search [SEP] Page 1 (Total results: 50) [SEP] Next >
+    [SEP] 4395845240 [SEP] Selette Water Proof Hands Free Clock Radio With Voice Assistant [SEP]
+    $104.99 [SEP] 6262708296 [SEP] Dunbury Noise Cancelling Hands Free Clock Radio For Video Calls
+    [SEP] $19.49 [SEP] ...
+    > click[6262708296]
+    Instruction: [SEP] ... [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] red [SEP] gray [SEP]
+    style [SEP] deluxe [SEP] sport [SEP] plug [SEP] europe [SEP] usa [SEP] asia [SEP] Dunbury Noise
+    Cancelling Hands Free Clock Radio For Video Calls [SEP] Price: $19.49 [SEP] Rating: N.A. [SEP]
+    Description [SEP] Features [SEP] Reviews [SEP] Buy Now
+    > click[gray]
+    > click[deluxe]
+    > click[asia]
     > click[buy now]
-    Thank you for shopping with us! ... Your score (min 0.0, max 1.0) [SEP] 1.0
+    Thank you for shopping with us! [SEP] ... Your score (min 0.0, max 1.0) [SEP] 1.0 [SEP] ...
     ```
 
     ## Baselines
-    BASELINES
+    Mean reward and success over the 500 test goals, 15 turns, one episode each:
+
+    | shop | random admissible | expert | expert's turns (median) |
+    |---|---|---|---|
+    | `WebShop-v0` | 0.195, 0.4 % | 1.000, 100 % | 6 |
+    | `WebShop-Large-v0` | 0.249, 0.2 % | 0.999, 99.6 % | 6 |
+    | the original's 1,000 products | 0.098, 0 % | 0.929, 83 % | 8 |
+
+    Even with the product that was meant and its options a goal of the original cannot always be
+    met in full: 0.994, 96 %.
 
     ## Registered Configurations
     `WebShop-v0`: 1,000 generated products. `WebShop-Large-v0`: 100,000 of them.

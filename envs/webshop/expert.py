@@ -190,12 +190,19 @@ def _options(view: View, nodes: list[str]) -> dict[str, list[str]]:
     return options
 
 
+def _said(request: Request, value: str) -> tuple[float, int]:
+    """Returns which share of a value's words an instruction has ("120 ml" has "120ml")."""
+    words = stems(value)
+    if value.replace(" ", "") in request.search.lower().replace(" ", "") and len(value) > 2:
+        return 1.0, len(words)
+    return sum(word in stems(request.search) for word in words) / max(1, len(words)), len(words)
+
+
 def fitting(request: Request, name: str, values: Sequence[str]) -> str | None:
     """Returns the value of an option that the instruction asks for, None if there is none."""
     if not request.options:
-        said = set(stems(request.search))
-        whole = [value for value in values if stems(value) and said.issuperset(stems(value))]
-        return max(whole, key=len, default=None)
+        best = max(values, key=lambda value: _said(request, value), default=None)
+        return best if best is not None and _said(request, best)[0] >= 0.5 else None
     wanted = request.options.get(name)
     if wanted is None or wanted in values:
         return wanted
@@ -267,6 +274,13 @@ def _best(request: Request, products: Iterable[Candidate]) -> Candidate | None:
     return max(products, key=lambda product: promise(request, product), default=None)
 
 
+def _turns_to_buy(request: Request, product: Candidate) -> int:
+    """Returns how many turns it takes to choose the options of an open product and to buy it."""
+    if product.options is None:
+        return len(request.options) + 1
+    return len(choices(request, product)) + 1
+
+
 def _at_product(
     request: Request,
     listed: list[Candidate],
@@ -275,8 +289,7 @@ def _at_product(
     turns: int,
 ) -> str:
     best = _best(request, listed)
-    enough = turns >= len(request.options) + 3  # to go back, open another, choose and buy
-    if best is not product and best is not None and enough:
+    if best is not None and best is not product and turns >= 2 + _turns_to_buy(request, best):
         return "click[< prev]"
     picked = choices(request, product)
     # A value that two options share can be chosen for one of them only.
@@ -291,9 +304,10 @@ def _at_product(
 
 def _at_results(request: Request, listed: list[Candidate], page: int, turns: int) -> str:
     opened = [product for product in listed if product.options is not None]
+    best = _best(request, opened)
     # The last turns are for the best product that is known, not for another look.
-    pool = opened if opened and turns < len(request.options) + 4 else listed
-    best = _best(request, pool)
+    if best is None or turns >= 3 + _turns_to_buy(request, best):
+        best = _best(request, listed)
     if best is None:
         return "click[next >]" if page < 5 else "click[back to search]"
     return f"click[{best.asin.lower()}]"
