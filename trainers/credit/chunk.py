@@ -22,9 +22,10 @@ class ChunkGAE:
         A   = G - V at the chunk's first turn
 
     so size 1 is `turn` and a size no trajectory reaches is the Monte Carlo advantage. Between them,
-    a chunk trades variance for bias like an n-step return whose steps are plans. The targets are
-    G at every turn. After "Reinforcement Learning with Action Chunking" (arXiv 2507.07969), with
-    turns for actions.
+    a chunk trades variance for bias like an n-step return whose steps are plans. The i-th turn of a
+    chunk (from 0) sees its own future times gamma^i. The targets are G at every turn.
+
+    After "Reinforcement Learning with Action Chunking" (arXiv 2507.07969), with turns for actions.
 
     Attributes:
         size: turns of a chunk, counted from the start of the trajectory.

@@ -151,7 +151,8 @@ class BilevelGAE:
 
     Source: "VAGEN: Reinforcing World Model Reasoning for Multi-Turn VLM Agents", arXiv 2510.16907.
     The authors' code finds the ends of turns by non-zero rewards, so that turns rewarded 0 melt
-    into the next; here ends are known. A turn bootstraps from the next turn's *last* token.
+    into the next; here ends are known. A turn bootstraps from the next turn's *last* token, and
+    which one that is shows only afterwards: a slight bias even with exact values.
 
     Attributes:
         gamma_token: discount inside a turn.

@@ -189,6 +189,17 @@ def test_trajectories_do_not_touch_each_other(estimator, rng):
         assert np.allclose(credit.targets, targets, atol=1e-6)
 
 
+@pytest.mark.parametrize("estimator", [poad(1.0, 1.0), ntpo(0.5, 0.0), turn()])
+@given(rng=generators)
+def test_finite_in_finite_out(estimator, rng):
+    batch = random_batch(rng)
+    critic = values(batch, rng)
+    huge = Values(critic.tokens * 1e30, critic.turns * 1e30, critic.bootstrap * 1e30)
+    credit = estimator(batch, huge)
+    assert np.isfinite(credit.advantages).all()
+    assert np.isfinite(credit.targets).all()
+
+
 @pytest.mark.parametrize("estimator", [poad(), ntpo(), turn()])
 def test_truncation_bootstraps_and_termination_does_not(estimator):
     for terminated in (True, False):
