@@ -56,6 +56,9 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.webshop.env:WebShop",
         {"num_products": 100_000},
     ),
+    Entry("Maze-v0", "agentgym.envs.lmrl.maze:Maze"),
+    Entry("Maze-Partial-v0", "agentgym.envs.lmrl.maze:Maze", {"describe": "walls"}),
+    Entry("Maze-Random-v0", "agentgym.envs.lmrl.maze:Maze", {"maze": "random"}),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("PrisonersDilemma-v0", "agentgym.envs.matrix.prisoners_dilemma"),
