@@ -144,8 +144,8 @@ def main(settings: Settings) -> None:
     torch.set_num_threads(1)
     rows = baselines(settings) | train(settings)
     table = Table(title=f"WebShop-v0, {settings.episodes} test tasks, 1 thread")
-    for heading in ("player", "reward", "success", "turns", "seconds of training"):
-        table.add_column(heading, justify="left" if heading == "player" else "right")
+    for heading in ("player", "reward", "success", "turns", "training, s"):
+        table.add_column(heading, justify="left" if heading == "player" else "right", no_wrap=True)
     for name, row in rows.items():
         table.add_row(
             name,

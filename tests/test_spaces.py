@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Dict, Tuple
@@ -19,6 +20,7 @@ from gymnasium.vector.utils import batch_space, create_shared_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agentgym  # noqa: F401  # registers the ids
 from agentgym import UnicodeText
 from agentgym.spaces import _TextSlots
 
@@ -149,12 +151,14 @@ def test_async_equals_sync_over_episode_ends(mode: AutoresetMode, global_rng_unt
     two.close()
 
 
-def test_make_vec_with_default_arguments(global_rng_untouched: None):
-    import gymnasium
-
-    import agentgym  # noqa: F401
-
-    envs = gymnasium.make_vec("AgentGym/NumberLine-v0", 2, vectorization_mode="async")
+@pytest.mark.parametrize("method", [None, *fork_or_spawn()])
+def test_make_vec_with_default_arguments(method: str | None, global_rng_untouched: None):
+    envs = gymnasium.make_vec(
+        "AgentGym/NumberLine-v0",
+        2,
+        vectorization_mode="async",
+        vector_kwargs={"context": method} if method else None,
+    )
     observations, _ = envs.reset(seed=5)
     for i in range(2):
         env = gymnasium.make("AgentGym/NumberLine-v0")
