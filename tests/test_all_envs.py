@@ -1,6 +1,6 @@
 """Every id of the table keeps the contract of Gymnasium and of AgentGym.
 
-`python tests/test_all_envs.py` writes the golden transcripts anew; review the diff.
+`python tests/test_all_envs.py [Name-v0 ...]` writes golden transcripts anew; review the diff.
 """
 
 from __future__ import annotations
@@ -425,8 +425,10 @@ def golden_file(id: str) -> Path:
 
 @single
 def test_the_transcript_is_the_golden_one(id: str):
-    text = golden_file(id).read_bytes().decode("utf-8", "surrogatepass")
-    assert transcript(id) == text, "if this is meant, run: python tests/test_all_envs.py"
+    file = golden_file(id)
+    text = file.read_bytes().decode("utf-8", "surrogatepass") if file.exists() else ""
+    command = f"python tests/test_all_envs.py {file.stem}"
+    assert transcript(id) == text, f"if the new transcript is right, write it with: {command}"
 
 
 def test_no_golden_transcript_is_left_over():
@@ -438,7 +440,8 @@ def test_no_golden_transcript_is_left_over():
 if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
     for entry in ENTRIES:
-        if not entry.multi_agent and available(entry):
+        wanted = len(sys.argv) == 1 or entry.name in sys.argv[1:]
+        if wanted and not entry.multi_agent and available(entry):
             data = transcript(entry.id).encode("utf-8", "surrogatepass")
             golden_file(entry.id).write_bytes(data)
             print(golden_file(entry.id).name)
