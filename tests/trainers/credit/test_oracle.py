@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[3] / "benchmarks" / "credit_oracle.py"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def oracle() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("credit_oracle", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["credit_oracle"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+def oracle() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("credit_oracle")
 
 
 @pytest.fixture(scope="module")
 def results(oracle) -> dict[str, dict[str, float]]:
     settings = oracle.Settings(trajectories=20_000, states=2, tokens=4)
-    world = oracle.make_world(settings, settings.gamma)
-    undiscounted = oracle.make_world(settings, 1.0)
+    world = oracle.world_of(settings, settings.gamma)
+    undiscounted = oracle.world_of(settings, 1.0)
     with_critic = oracle.with_critic(settings.gamma, settings.lambda_)
     one = oracle.measure(world, settings, with_critic)
     groups = {name: oracle.without_critic()[name] for name in ("RLOO", "Dr. GRPO")}
@@ -37,7 +33,7 @@ def results(oracle) -> dict[str, dict[str, float]]:
 
 def test_the_exact_values_satisfy_the_bellman_backup(oracle):
     settings = oracle.Settings(states=2, tokens=3)
-    world = oracle.make_world(settings, 0.9)
+    world = oracle.world_of(settings, 0.9)
     v, q = world.values, world.q
     assert np.allclose(v[:-1, :2], (world.policy * q).sum(-1))
     assert np.allclose(q[1, 0, 0, 1], v[1, 0, 1])  # a word leads to the longer prefix

@@ -1,5 +1,6 @@
 # A None where an array is needed is a failing test.
 # pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
+# pyright: reportOptionalOperand=false
 # pyright: reportArgumentType=false, reportCallIssue=false
 from __future__ import annotations
 
