@@ -42,17 +42,19 @@ class WebShop(TextEnv):
     value of an option. The argument is read in lower case; what follows the bracket is ignored.
 
     ## Observation Space
-    Text, in one of the original's forms. `text`: the texts of the page, separated by " [SEP] ";
-    it does not show which options are chosen: give the agent its history, or `text_rich`. `text_rich`: one line each, with buttons marked
-    `[button] x [button_]` and what was chosen or opened `[clicked button] x [clicked button_]`.
+    Text, in one of the original's forms. `text`: the texts of the page, separated by " [SEP] ".
+    `text_rich`: one line each, with buttons marked `[button] x [button_]` and what was chosen or
+    opened `[clicked button] x [clicked button_]`. Which options are chosen can be read in
+    `text_rich` only: with `text`, an agent needs its history.
 
     ## Rewards
     Term `task`: on buying, type * (matched attributes + matched options + [price within the
     limit]) / (attributes + options + 1), in [0, 1]; until then 0.
 
     ## Starting State
-    The search page with the instruction of the goal. The seed plays no part, except in what a
-    search for random products (`search[<r>]`) finds.
+    The search page with the instruction of the goal. The seed decides which goal it is where none
+    is given (all are equally likely; the original prefers goals with rare attributes) and what a
+    search for random products (`search[<r>]`) finds, nothing else.
 
     ## Episode End
     Termination: `click[buy now]`. Truncation: after `max_turns` turns.
