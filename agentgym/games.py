@@ -100,6 +100,8 @@ class TextGame:
     """The scripted players that `script` knows."""
     expert_level: ClassVar[str | None] = None
     """The strongest of them, where it may be called an expert."""
+    default_opponents: ClassVar[str] = "random"
+    """Who plays against a single seat unless it is told otherwise."""
 
     actions: tuple[str, ...] = ()
     """All admissible actions there can ever be; empty where the set is open."""

@@ -30,7 +30,8 @@ class SingleSeat(TextEnv):
         game: id of the game: "AgentGym/TicTacToe-v0".
         seat: the agent to be: "player_0"; None: drawn at every reset.
         opponents: who plays the others: one of the game's `levels` for all of them, or
-            {"player_1": level} (agents not named play at random).
+            {"player_1": level} (agents not named play at random); None: the game's
+            `default_opponents`.
         split: tasks that `reset` draws from: "train" or "test".
         invalid_penalty: what an invalid action costs.
         render_mode: None, "ansi" or "human".
@@ -45,7 +46,7 @@ class SingleSeat(TextEnv):
         *,
         game: str,
         seat: str | None = None,
-        opponents: str | dict[str, str] = "random",
+        opponents: str | dict[str, str] | None = None,
         split: str = "train",
         invalid_penalty: float = 0.0,
         render_mode: str | None = None,
@@ -59,6 +60,7 @@ class SingleSeat(TextEnv):
         agents = self.game.possible_agents
         if seat is not None and seat not in agents:
             raise ConfigError(f"seat must be None or one of {agents}, got {seat!r}.")
+        opponents = self.game.default_opponents if opponents is None else opponents
         named = dict.fromkeys(agents, opponents) if isinstance(opponents, str) else opponents
         for agent, level in named.items():
             if agent not in agents:
