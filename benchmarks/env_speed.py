@@ -1,11 +1,12 @@
 """How fast the environments are, on one core, under a random policy.
 
 Each id is measured in a process of its own: the time from starting Python to the first observation
-(with an empty cache, "first", and a filled one, "start"), steps a second of an agent that says a random admissible action (resets and
-the listing of the admissible actions included), resets a second, and the memory of the process.
-Beside them stand figures of the implementations that the environments follow, where we measured
-them on the same kind of machine. The original WebShop's is for its own 1,000 products: compare it
-with ours for the same files (`data_dir`). Prints tables, writes JSON.
+(with an empty cache, "first", and a filled one, "start"), steps a second of an agent that says a
+random admissible action (resets and the listing of the admissible actions included), resets a
+second, and the memory of the process. Beside them stand figures of the implementations that the
+environments follow, where we measured them on the same kind of machine. The original WebShop's is
+for its own 1,000 products: compare it with ours for the same files (`data_dir`). Prints tables,
+writes JSON.
 
     python benchmarks/env_speed.py [--ids WebShop] [--env-kwargs '{"data_dir": "..."}'] [--large]
 """
@@ -204,7 +205,7 @@ def speed_table(speeds: list[Speed]) -> Table:
     """Returns the environments' figures as a table."""
     table = Table(title="One core, random admissible actions, resets included")
     for name in ("id", "steps/s", "resets/s", "start s", "first s", "MiB", "return", "x reference"):
-        table.add_column(name, justify="left" if name == "id" else "right")
+        table.add_column(name, justify="left" if name == "id" else "right", no_wrap=True)
     for speed in speeds:
         factor = speed.reference_steps_per_second
         against = f"{speed.steps_per_second / factor:,.3g}" if factor else ""
@@ -245,7 +246,7 @@ def main(settings: Settings) -> None:
         return
     from agentgym import REGISTRY
 
-    console = Console()
+    console = Console(width=max(110, Console().width))
     speeds, missing = [], []
     for id, entry in REGISTRY.items():
         if settings.ids and not any(text in id for text in settings.ids):
