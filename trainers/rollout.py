@@ -88,8 +88,8 @@ class EnvPool:
         self.close()
 
 
-class _Play:
-    """One episode under way in a slot."""
+class Play:
+    """One episode under way in a slot: `start`, then `read`, `record`, `step` in turn."""
 
     def __init__(self, index: int, episode: Episode, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
@@ -248,14 +248,14 @@ def collect(
     results: list[Trajectory | None] = [None] * len(episodes)
     waiting = deque(enumerate(episodes))
     free = deque(range(min(pool.num_envs, len(episodes))))
-    running: dict[Future[None], _Play] = {}
-    ready: list[_Play] = []
+    running: dict[Future[None], Play] = {}
+    ready: list[Play] = []
     try:
         while waiting or running or ready:
             while waiting and free:
                 index, episode = waiting.popleft()
                 slot = free.popleft()
-                play = _Play(index, episode, slot, pool.env(slot))
+                play = Play(index, episode, slot, pool.env(slot))
                 running[pool.submit(play.start)] = play
             for play in _answered(running, enough=max(1, pool.num_envs // 2) - len(ready)):
                 play.read(context, room)
@@ -281,7 +281,7 @@ def collect(
     return [result for result in results if result is not None]
 
 
-def _answered(running: dict[Future[None], _Play], enough: int) -> list[_Play]:
+def _answered(running: dict[Future[None], Play], enough: int) -> list[Play]:
     """Waits until enough slots have answered and takes all that have out of `running`."""
     done = {future for future in running if future.done()}
     while len(done) < min(enough, len(running)):
@@ -320,3 +320,21 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),
         "observations_cut": float(sum(t.extras.get("cut", False) for t in trajectories)),
     }
+
+
+def draw_tasks(
+    tasks: Sequence[str], count: int, rng: np.random.Generator, first: int | None = None
+) -> list[tuple[str, int]]:
+    """Draws tasks, each with a seed; none twice unless there are too few.
+
+    Args:
+        tasks: what to draw from.
+        count: how many.
+        rng: draws.
+        first: draw among the first so many only; None: among all.
+    """
+    size = len(tasks) if first is None else min(first, len(tasks))
+    numbers: list[int] = []
+    while len(numbers) < count:
+        numbers += rng.choice(size, min(size, count - len(numbers)), replace=False).tolist()
+    return [(tasks[number], int(rng.integers(2**31))) for number in numbers]

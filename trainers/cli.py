@@ -1,0 +1,131 @@
+"""`agentgym train RECIPE`: settings from a file and from flags, and what a run's end looks like.
+
+Settings are read from the dataclass of the recipe; `--config FILE` (YAML) replaces defaults, flags
+replace both. `python -m agentgym.trainers.RECIPE` is the same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+import yaml
+
+from agentgym.errors import AgentGymError, ConfigError, did_you_mean
+
+RECIPES = {
+    "poad": "token-level credit with action decomposition",
+    "ntpo": "token-level credit with a discount at every token",
+    "turn": "turn-level credit from a critic of observations",
+    "grpo": "trajectory-level credit from groups with the same start",
+    "rloo": "trajectory-level credit, each episode against the others of its group",
+}
+
+
+def main(recipe: str, argv: Sequence[str]) -> int:
+    """Runs a recipe and returns the exit code.
+
+    Args:
+        recipe: a name of `RECIPES`.
+        argv: its flags.
+    """
+    try:
+        module = load_recipe(recipe)
+        config = read_config(module.Config, recipe, argv)
+    except (AgentGymError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    from agentgym.trainers.trainer import Interrupted
+    from agentgym.trainers.update import Diverged
+
+    try:
+        module.main(config)
+    except Interrupted as interrupted:
+        print(*getattr(interrupted, "__notes__", ()), file=sys.stderr)
+        return 128 + int(interrupted.args[0])
+    except KeyboardInterrupt:
+        print("Stopped at once; --resume continues from the last checkpoint.", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except Diverged as error:
+        print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        return 1
+    except AgentGymError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def load_recipe(name: str) -> Any:
+    """Returns the module of a recipe: it has `Config` and `main`.
+
+    Raises:
+        ConfigError: if there is no such recipe.
+    """
+    if name not in RECIPES:
+        known = ", ".join(RECIPES)
+        raise ConfigError(f"Unknown recipe {name!r}.{did_you_mean(name, RECIPES)} Known: {known}.")
+    return importlib.import_module(f"agentgym.trainers.{name}")
+
+
+def read_config(kind: Callable[..., Any], recipe: str, argv: Sequence[str]) -> Any:
+    """Returns the settings in a file (`--config FILE`) and flags; flags win.
+
+    Raises:
+        ConfigError: if the file or a value is wrong.
+        SystemExit: after the help text or a flag that is wrong, as command lines do.
+    """
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--config", type=Path)
+    found, flags = finder.parse_known_args(list(argv))
+    if found.config is not None:
+        flags = [*flags_of_file(kind, recipe, found.config), *flags]
+    return tyro.cli(
+        kind,
+        prog=f"agentgym train {recipe}",
+        description=f"{recipe}: {RECIPES[recipe]}. --config FILE reads settings from YAML first.",
+        args=flags,
+    )
+
+
+def flags_of_file(kind: Callable[..., Any], recipe: str, path: Path) -> list[str]:
+    """Returns the settings in a YAML file as flags.
+
+    Raises:
+        ConfigError: if it cannot be read or names a setting that there is not.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"The settings in {str(path)!r} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    flags = []
+    for key, value in found.items():
+        name = str(key).replace("-", "_")
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise ConfigError(f"{path} sets {key!r}, which {recipe} does not have.{hint}")
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(f"--{flag}" if value else f"--no-{flag}")
+            continue
+        items = value if isinstance(value, list) else [value]
+        if isinstance(value, dict):
+            items = [f"{inner}={_word(item)}" for inner, item in value.items()]
+        flags += [f"--{flag}", *map(_word, items)]
+    return flags
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "None" if value is None else json.dumps(value)

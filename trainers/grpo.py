@@ -1,0 +1,55 @@
+"""GRPO: episodes with the same start are each other's baseline ("DeepSeekMath", arXiv 2402.03300).
+
+No critic. `group_size` episodes begin in the same state; every token of an episode gets the
+episode's return against its group's mean, in units of the group's standard deviation. `scale`
+switches that division off (Dr. GRPO, arXiv 2503.20783, which also aggregates by "constant").
+
+Changed: advantages are not standardised again over the round.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.errors import ConfigError
+from agentgym.report import Report
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.trainer import Trainer
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of GRPO."""
+
+    group_size: int = 8
+    """Episodes with the same start; at least 2."""
+    normalize_advantages: bool = False
+    """Standardise advantages over all tokens collected in a round."""
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """What is compared: the sum of rewards, or 1 for success and 0 without."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.group_size < 2:
+            raise ConfigError(
+                f"group_size must be at least 2, got {self.group_size}: an episode without "
+                "companions has nothing to be compared with."
+            )
+
+
+def main(config: Config) -> list[Report]:
+    """Trains a policy with GRPO; returns its evaluations."""
+    credit = group.GroupBaseline(scale=config.scale, outcome=config.outcome)
+    return Trainer("grpo", config, credit=credit).run()
+
+
+if __name__ == "__main__":
+    from agentgym.trainers.cli import main as command
+
+    sys.exit(command("grpo", sys.argv[1:]))

@@ -1,0 +1,361 @@
+"""`Trainer`: collect -> read values -> assign credit -> update -> log -> evaluate -> save.
+
+It knows no algorithm: a recipe hands it a critic and a credit function and sets how ratios and
+losses are formed. Everything random is derived from (run seed, purpose, round, index), so a run
+that is continued needs no state of generators and goes on exactly as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import nn
+
+from agentgym.evaluate import make_env
+from agentgym.report import Report
+from agentgym.serialization import from_json
+from agentgym.trainers.agent import make_context
+from agentgym.trainers.assembly import (
+    build_updater,
+    load_policy,
+    load_progress,
+    open_folder,
+    write_checkpoint,
+    write_policy,
+)
+from agentgym.trainers.bc import warm_start
+from agentgym.trainers.checkpoint import replace_folder
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.evaluation import conclude, evaluate_agent, policy_agent
+from agentgym.trainers.learner import Reading
+from agentgym.trainers.log import RunLog
+from agentgym.trainers.policy import Policy
+from agentgym.trainers.rollout import EnvPool, Episode, collect, draw_tasks, rollout_metrics
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
+from agentgym.trainers.update import Diverged, explained_variance, free_tokens, standardized
+
+CreditFn = Callable[[Batch, Values | None], Credit]
+
+# Purposes that randomness is derived for.
+TASKS, ACTIONS, SHUFFLE, WARM_START = range(4)
+
+
+class Interrupted(Exception):
+    """A signal asked the run to stop; its number is the argument."""
+
+
+class Trainer:
+    """Trains a policy in an environment.
+
+    Args:
+        recipe: name of the algorithm, for logs and folders.
+        config: the settings.
+        credit: from trajectories and values to advantages and value targets.
+        critic: makes the critic of a policy; None: the credit function needs no values.
+
+    Raises:
+        CheckpointError: if the run's folder cannot be used.
+        ConfigError: if the settings do not fit the environment or the model.
+    """
+
+    def __init__(
+        self,
+        recipe: str,
+        config: TrainConfig,
+        *,
+        credit: CreditFn,
+        critic: Callable[[Policy], nn.Module] | None = None,
+    ):
+        self.recipe, self.config, self.credit = recipe, config, credit
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        self.accelerator = Accelerator(
+            cpu=config.device == "cpu", mixed_precision=config.mixed_precision
+        )
+        self.is_main = self.accelerator.is_main_process
+        self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
+        self.pool = EnvPool(
+            lambda: make_env(config.env_id, **config.env_kwargs),
+            -(-config.num_envs // self.world),
+            config.env_workers,
+        )
+        self._tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
+        self.folder = open_folder(self.accelerator, recipe, config)
+        try:
+            start = self.folder.latest()
+            self.progress = load_progress(start)
+            self.policy = load_policy(self.accelerator, config, self.folder, start)
+            self.critic = None if critic is None else critic(self.policy)
+            self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
+        except BaseException:
+            self.folder.close()
+            raise
+        self.context = make_context(self.policy, config.context_settings())
+        self.log = RunLog(
+            self.folder.path,
+            start=self.progress.iteration,
+            evaluated=self.progress.evaluated,
+            total=config.iterations,
+            active=self.is_main,
+            quiet=config.quiet,
+        )
+        self._stop: int | None = None
+        self._saved = (self.progress.iteration, self.progress.evaluated) if start else None
+
+    def rng(self, *key: int) -> np.random.Generator:
+        """Returns the generator of a purpose."""
+        return np.random.default_rng(np.random.SeedSequence([self.config.seed, *key]))
+
+    def run(self) -> list[Report]:
+        """Trains until the budget is spent; returns the evaluations before and after.
+
+        Raises:
+            Interrupted: after SIGINT or SIGTERM; everything is saved.
+            Diverged: if learning failed; the last good checkpoint is kept.
+        """
+        with _signals(self):
+            try:
+                if self._saved is None:
+                    self._begin()
+                while True:
+                    self._evaluate_if_due()
+                    if self._finished():
+                        break
+                    if self.progress.iteration % self.config.save_every == 0:
+                        self._save()
+                    self._round()
+                self._save()
+                return conclude(self.recipe, self.config, self.folder, self.log, self.progress)
+            except Interrupted as interrupted:
+                if self._saved is not None:
+                    self._save()
+                at = self.progress.iteration
+                interrupted.add_note(f"Stopped after round {at}; --resume continues it.")
+                raise
+            except Diverged as error:
+                saved = 0 if self._saved is None else self._saved[0]
+                error.add_note(
+                    f"This was in round {self.progress.iteration + 1}; the last good checkpoint "
+                    f"is of round {saved}, in {self.folder.path}."
+                )
+                raise
+            finally:
+                self.pool.close()
+                self.log.close()
+                self.folder.close()
+
+    def _begin(self) -> None:
+        """Imitates the expert if wanted, and keeps where learning from reward began."""
+        config = self.config
+        if config.bc_demonstrations:
+            warm_start(
+                self.updater,
+                self.pool,
+                self.context,
+                self._tasks,
+                config,
+                rng=lambda *key: self.rng(WARM_START, *key),
+                say=self.log.say,
+                check=self._check,
+            )
+        if config.kl_coef and not self.policy.has_adapter:
+            self.policy.freeze_reference()
+            if self.is_main:
+                replace_folder(self.folder.path / "reference", self.policy.save)
+        self._save()
+
+    def _finished(self) -> bool:
+        config, progress = self.config, self.progress
+        out_of_steps = config.env_steps is not None and progress.env_steps >= config.env_steps
+        return progress.iteration >= config.iterations or out_of_steps
+
+    def _check(self, _: Any = None) -> None:
+        """Raises if the run was asked to stop (one process; several agree between rounds)."""
+        if self._stop is not None and self.world == 1:
+            raise Interrupted(self._stop)
+
+    def _agree_to_stop(self) -> None:
+        """Raises in all processes if any of them was asked to stop."""
+        if self.world > 1:
+            stop: Any = torch.tensor(float(self._stop or 0), device=self.accelerator.device)
+            if self.accelerator.reduce(stop, "sum").sum() > 0:  # type: ignore[union-attr]
+                raise Interrupted(self._stop or signal.SIGTERM)
+        self._check()
+
+    # A round.
+
+    def _round(self) -> None:
+        """Collects, reads values, assigns credit, updates and logs."""
+        config, progress = self.config, self.progress
+        self._agree_to_stop()
+        begun = time.perf_counter()
+        batch = Batch.of(self._collect())
+        collected = time.perf_counter()
+        reading = None
+        if self.critic is not None or config.kl_coef or config.recompute_logprobs:
+            reading = self.updater.read(batch, reference=config.kl_coef > 0)
+        credit = self.credit(batch, None if reading is None else reading.values)
+        entering = credit
+        if config.normalize_advantages:
+            entering = standardized(credit, free_tokens(batch))
+        self._set_learning_rates()
+        shuffles = (self.rng(SHUFFLE, progress.iteration, epoch) for epoch in range(config.epochs))
+        losses = self.updater.update(batch, entering, reading, progress.iteration, shuffles)
+        updated = time.perf_counter()
+        progress.iteration += 1
+        progress.episodes += len(batch.trajectories)
+        progress.env_steps += batch.num_turns
+        progress.tokens += batch.num_tokens
+        times = {
+            "time/collect": collected - begun,
+            "time/update": updated - collected,
+            "time/tokens_per_second": batch.num_tokens / (updated - begun),
+            "time/env_steps_per_second": batch.num_turns / (updated - begun),
+        }
+        self._log(batch, credit, reading, losses, times)
+
+    def _collect(self) -> list[Trajectory]:
+        """Plays the round's episodes; every process plays its share and gets all of them."""
+        config, iteration = self.config, self.progress.iteration
+        groups = config.episodes_per_iteration // config.group_size
+        starts = draw_tasks(self._tasks, groups, self.rng(TASKS, iteration), config.train_tasks)
+        episodes = [
+            Episode(task, seed, (config.seed, ACTIONS, iteration, i * config.group_size + j))
+            for i, (task, seed) in enumerate(starts)
+            for j in range(config.group_size)
+        ]
+        with self.accelerator.autocast():
+            mine = collect(
+                self.policy,
+                self.pool,
+                episodes[self.rank :: self.world],
+                self.context,
+                config.sampling(),
+                constrain=config.constrain,
+                on_progress=self._check,
+            )
+        if self.world == 1:
+            return mine
+        numbers = range(self.rank, len(episodes), self.world)
+        found = gather_object(list(zip(numbers, mine, strict=True)))
+        return [trajectory for _, trajectory in sorted(found, key=lambda pair: pair[0])]
+
+    def _set_learning_rates(self) -> None:
+        config, left = self.config, 1.0
+        if config.lr_schedule == "linear":
+            left = 1.0 - self.progress.iteration / config.iterations
+        rates = (config.lr, config.critic_lr)
+        for group, rate in zip(self.updater.optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate * left
+
+    def _log(
+        self,
+        batch: Batch,
+        credit: Credit,
+        reading: Reading | None,
+        losses: dict[str, float],
+        times: dict[str, float],
+    ) -> None:
+        progress = self.progress
+        numbers = {f"rollout/{k}": v for k, v in rollout_metrics(batch.trajectories).items()}
+        numbers |= {f"losses/{k}": v for k, v in losses.items()}
+        numbers |= {f"credit/{k}": v for k, v in credit.metrics.items()}
+        numbers["credit/advantage_mean"] = float(credit.advantages.mean())
+        numbers["credit/advantage_std"] = float(credit.advantages.std())
+        numbers["charts/tokens"] = float(progress.tokens)
+        numbers["charts/lr"] = float(self.updater.optimizer.param_groups[0]["lr"])
+        if reading is not None:
+            gap = np.abs(reading.logprobs - batch.logprobs)
+            numbers["rollout/logprob_gap"] = float(gap.max(initial=0.0))
+            if reading.values is not None and credit.targets is not None:
+                values = reading.values.tokens
+                values = reading.values.turns if values is None else values
+                numbers["losses/explained_variance"] = explained_variance(values, credit.targets)
+                numbers["credit/value_mean"] = float(values.mean())
+                self.log.histogram("credit/values", values, progress.iteration)
+        self.log.row(progress, numbers | times)
+        self.log.histogram("credit/advantages", credit.advantages, progress.iteration)
+        self.log.transcripts(batch, credit, progress.iteration, self.config.transcripts)
+
+    # Between rounds.
+
+    def _evaluate_if_due(self) -> None:
+        """Plays held-out tasks before, after and every so many rounds."""
+        config, progress = self.config, self.progress
+        every, at = config.eval_every, progress.iteration
+        due = at == 0 or self._finished() or (every > 0 and at % every == 0)
+        if not config.eval_episodes or not due or progress.evaluated == at:
+            return
+        begun = time.perf_counter()
+        found: list[Any] = []
+        if self.is_main:
+            name = self.recipe if at else ("imitation" if config.bc_demonstrations else "start")
+            agent = policy_agent(config, self.policy, name)
+            found = [evaluate_agent(config, agent, self._check).to_json()]
+        if self.world > 1:
+            found = gather_object(found)
+        report = from_json(Report, found[0])
+        estimates = report.aggregate()
+        reward = estimates["reward"]
+        progress.evaluated, progress.last = at, found[0]
+        if at == 0:
+            progress.first = found[0]
+        if progress.best_reward is None or reward.mean > progress.best_reward:
+            progress.best_reward, progress.best_iteration = reward.mean, at
+            if self.is_main:
+                replace_folder(
+                    self.folder.path / "best",
+                    lambda path: write_policy(path, self.recipe, config, self.policy, progress),
+                )
+        numbers = {f"eval/{name}": estimate.mean for name, estimate in estimates.items()}
+        numbers["eval/reward_low"] = reward.mean if reward.low is None else reward.low
+        numbers["eval/reward_high"] = reward.mean if reward.high is None else reward.high
+        numbers["time/evaluate"] = time.perf_counter() - begun
+        self.log.row(progress, numbers)
+
+    def _save(self) -> None:
+        """Writes a checkpoint, unless the newest one says the same."""
+        progress = self.progress
+        state = (progress.iteration, progress.evaluated)
+        if self._saved == state:
+            return
+        if self.is_main:
+            self.folder.save(
+                progress.iteration,
+                lambda path: write_checkpoint(
+                    path, self.recipe, self.config, self.updater, progress
+                ),
+                keep=self.config.keep,
+                best=progress.best_iteration,
+            )
+        self.accelerator.wait_for_everyone()
+        self._saved = state
+
+
+@contextmanager
+def _signals(trainer: Trainer) -> Iterator[None]:
+    """Turns the first SIGINT or SIGTERM into a stop at the next safe point."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _: Any) -> None:
+        if trainer._stop is not None:
+            raise KeyboardInterrupt
+        trainer._stop = number
+
+    before = {name: signal.signal(name, stop) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)

@@ -1,0 +1,56 @@
+"""Turn-level PPO: one value an observation, one advantage a turn.
+
+The critic values observations only (at the last token of the prompt); GAE runs over turns; all
+tokens of an action share its advantage. `ratio` says what is clipped: a turn's own ratio, joined
+from its tokens (TWOSOME, arXiv 2401.14151; Turn-PPO, arXiv 2512.17008), or each token's.
+
+Changed from TWOSOME: actions are drawn token by token from the constrained distribution whose
+probabilities enter the ratio, rather than from a softmax over whole candidates.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from agentgym.report import Report
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TurnValueHead
+from agentgym.trainers.trainer import Trainer
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of turn-level PPO."""
+
+    ratio: Literal["token", "turn", "trajectory"] = "turn"
+    """What has a probability ratio of its own."""
+    gamma: float = 0.99
+    """Discount from one turn to the next."""
+    lambda_turn: float = 0.95
+    """Trace decay from one turn to the next."""
+
+
+def main(config: Config) -> list[Report]:
+    """Trains a policy with turn-level PPO; returns its evaluations."""
+    return Trainer(
+        "turn",
+        config,
+        credit=two_clock.turn(config.gamma, config.lambda_turn),
+        critic=lambda policy: TurnValueHead(
+            policy.hidden_size,
+            config.critic_layers,
+            detach=config.critic_detach,
+            generator=torch.Generator().manual_seed(config.seed),
+        ),
+    ).run()
+
+
+if __name__ == "__main__":
+    from agentgym.trainers.cli import main as command
+
+    sys.exit(command("turn", sys.argv[1:]))
