@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from agentgym.envs.webshop.catalogue import Catalogue, Record
 from agentgym.envs.webshop.words import BRANDS, GROUPS, Group
 
-VERSION = 8
+VERSION = 8  # to be raised with every change of what is generated: it names the cached copy
 MAX_PRODUCTS = 1_000_000
 FAMILY = 4
 MAX_CHOICES = 12
@@ -140,10 +140,6 @@ def _options(draw: _Draw, group: Group) -> dict[str, list[str]]:
     return {axis: draw.some(group.options[axis], n) for axis, n in zip(axes, counts, strict=True)}
 
 
-def _changed(item: _Item, **changes: Any) -> _Item:
-    return _Item(**{**item.__dict__, **changes})
-
-
 def _other(draw: _Draw, pool: Sequence[str], not_these: Sequence[str]) -> str:
     return draw.one([value for value in pool if value not in not_these])
 
@@ -153,30 +149,28 @@ def _other_attribute(draw: _Draw, base: _Item) -> _Item:
     slot = draw.below(3)
     if slot == 0:
         other = _other(draw, group.adjectives, base.adjectives)
-        return _changed(base, adjectives=(base.adjectives[0], other))
+        return replace(base, adjectives=(base.adjectives[0], other))
     if slot == 1:
-        return _changed(base, feature=_other(draw, group.features, (base.feature,)))
-    return _changed(base, use=_other(draw, group.uses, (base.use,)))
+        return replace(base, feature=_other(draw, group.features, (base.feature,)))
+    return replace(base, use=_other(draw, group.uses, (base.use,)))
 
 
 def _other_values(draw: _Draw, base: _Item) -> _Item:
     """Returns the item with one value of one axis exchanged, or another use where it has none."""
     axes = [a for a, values in base.options.items() if len(values) < len(base.group.options[a])]
     if not axes:
-        return _changed(base, use=_other(draw, base.group.uses, (base.use,)))
+        return replace(base, use=_other(draw, base.group.uses, (base.use,)))
     axis = draw.one(axes)
     pool, values = base.group.options[axis], base.options[axis]
     kept = draw.some(values, len(values) - 1)
     new = _other(draw, pool, values)
-    return _changed(
-        base, options={**base.options, axis: [v for v in pool if v in kept or v == new]}
-    )
+    return replace(base, options={**base.options, axis: [v for v in pool if v in kept or v == new]})
 
 
 def _dearer(draw: _Draw, base: _Item) -> _Item:
     # A price limit is at most 40 dollars above the price.
     more = 100 * (45 + draw.below(40))
-    return _changed(base, cents=base.cents + more, top_cents=base.top_cents + more)
+    return replace(base, cents=base.cents + more, top_cents=base.top_cents + more)
 
 
 def _record(item: _Item, asin: str) -> Record:
