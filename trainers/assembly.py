@@ -110,7 +110,7 @@ def load_policy(
             seed=config.seed,
             size=config.model,
             folder=folder.path / "model",
-            **config.env_kwargs,
+            env_kwargs=config.env_kwargs,
         )
     accelerator.wait_for_everyone()
     return Policy.load(folder.path / "model", dtype=config.dtype, device=device)

@@ -7,20 +7,21 @@ ordinary Hugging Face folder.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.registration import find
+from agentgym.evaluate import make_env
 from agentgym.trainers.policy import Policy
 
 PAD, END = "<|pad|>", "<|end|>"
+# What BPE merges within: a marker such as " [SEP]", a word, one digit, signs, white space.
+PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MOST_TURNS = 50
 
 
@@ -60,7 +61,7 @@ def tiny_policy(
     folder: str | Path | None = None,
     episodes: int = 64,
     batch_size: int | None = None,
-    **env_kwargs: Any,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Returns a fresh `Policy` whose tokenizer has read the environment's training tasks.
 
@@ -73,12 +74,12 @@ def tiny_policy(
         folder: where to save it, if anywhere.
         episodes: how many episodes of expert and of random play are read.
         batch_size: how many requests `Policy.act` runs at once; None: as suits the device.
-        **env_kwargs: arguments of the environment.
+        env_kwargs: arguments of the environment.
 
     Raises:
         ConfigError: for an unknown size.
     """
-    texts = played_texts(env_id, seed=seed, episodes=episodes, **env_kwargs)
+    texts = played_texts(env_id, seed=seed, episodes=episodes, env_kwargs=env_kwargs)
     policy = Policy(*tiny_model(texts, seed=seed, size=size), batch_size=batch_size)
     if folder is not None:
         policy.save(folder)
@@ -133,7 +134,7 @@ def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
         texts: what it is trained on.
         vocabulary: largest number of tokens; 258 or more (bytes and two special tokens).
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     if vocabulary < 258:
@@ -141,8 +142,8 @@ def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
         [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
@@ -163,7 +164,13 @@ def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
     )
 
 
-def played_texts(env_id: str, *, seed: int = 0, episodes: int = 64, **env_kwargs: Any) -> list[str]:
+def played_texts(
+    env_id: str,
+    *,
+    seed: int = 0,
+    episodes: int = 64,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> list[str]:
     """Returns what expert and random agents read and say in an environment's training tasks.
 
     Half of the episodes are the expert's; where there is none, all are played at random.
@@ -172,10 +179,10 @@ def played_texts(env_id: str, *, seed: int = 0, episodes: int = 64, **env_kwargs
         env_id: id of an environment, with or without the namespace.
         seed: of the episodes and the random agent.
         episodes: how many of each kind.
-        **env_kwargs: arguments of the environment.
+        env_kwargs: arguments of the environment.
     """
     texts: list[str] = []
-    env = gymnasium.make(find(env_id).id, disable_env_checker=True, **env_kwargs)
+    env = make_env(env_id, **(env_kwargs or {}))
     try:
         for episode in range(2 * episodes):
             seeds = np.random.SeedSequence([seed, episode])
