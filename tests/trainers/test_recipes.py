@@ -1,0 +1,137 @@
+"""Every recipe solves the smallest environment; what all of them share holds for each."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.cli import RECIPES
+from agentgym.trainers.log import read_metrics
+
+# A line for each recipe: what it needs beyond the settings below to solve NumberLine in seconds.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "poad": {},
+    "ntpo": {},
+    "turn": {},
+    "grpo": {"group_size": 8, "iterations": 20},
+    "rloo": {"group_size": 8, "iterations": 20},
+}
+
+
+def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
+    """Trains on NumberLine and returns the rows of metrics.jsonl."""
+    module = importlib.import_module(f"agentgym.trainers.{recipe}")
+    settings = {
+        "env_id": "NumberLine-v0",
+        "env_kwargs": {"size": 6, "max_turns": 8},
+        "model": "nano",
+        "context": "current",
+        "instructions": False,
+        "constrain": True,
+        "bc_demonstrations": 32,
+        "bc_epochs": 6,
+        "bc_lr": 2e-3,
+        "iterations": 14,
+        "episodes_per_iteration": 128,
+        "num_envs": 128,
+        "target_kl": 0.1,
+        "entropy_coef": 0.02,
+        "lr": 5e-4,
+        "eval_every": 0,
+        "eval_episodes": 64,
+        "device": "cpu",
+        "threads": 1,
+        "quiet": True,
+        "save_every": 100,
+        "run_dir": str(folder),
+    }
+    module.main(module.Config(**settings | SETTINGS[recipe] | changes))
+    return read_metrics(folder)
+
+
+def test_every_recipe_is_tested():
+    assert SETTINGS.keys() == RECIPES.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
+    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=0)
+    returns = [row["rollout/return"] for row in rows if "rollout/return" in row]
+    assert returns[0] < 0.7, "the little imitation must not have solved it"
+    assert np.mean(returns[-3:]) > 0.85
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_the_same_seed_gives_the_same_losses(recipe: str, tmp_path: Path):
+    few = {"iterations": 2, "episodes_per_iteration": 16, "eval_episodes": 4, "bc_epochs": 1}
+    runs = [train(recipe, tmp_path / name, **few) for name in ("a", "b")]
+    other = train(recipe, tmp_path / "c", **few, seed=1)
+
+    def losses(rows: list[dict[str, Any]]) -> list[float]:
+        return [v for row in rows for k, v in row.items() if k.startswith(("losses", "rollout"))]
+
+    assert losses(runs[0]) == losses(runs[1])
+    assert losses(runs[0]) != losses(other)
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_every_trainable_parameter_changes(recipe: str, tmp_path: Path, monkeypatch):
+    from agentgym.trainers.trainer import Trainer
+
+    before: dict[str, torch.Tensor] = {}
+    after: dict[str, torch.Tensor] = {}
+
+    def parameters(trainer: Trainer) -> dict[str, torch.Tensor]:
+        named = trainer.updater.module.named_parameters()
+        return {name: p.detach().clone() for name, p in named if p.requires_grad}
+
+    run = Trainer.run
+
+    def watched(trainer: Trainer) -> Any:
+        before.update(parameters(trainer))
+        reports = run(trainer)
+        after.update(parameters(trainer))
+        return reports
+
+    monkeypatch.setattr(Trainer, "run", watched)
+    train(recipe, tmp_path / "run", iterations=2, eval_episodes=0, bc_demonstrations=0)
+    assert before
+    same = [name for name in before if torch.equal(before[name], after[name])]
+    assert not same
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.7}, {"constrain": False, "top_k": 20}])
+def test_the_first_ratio_is_one(sampling: dict[str, Any], tmp_path: Path):
+    rows = train(
+        "poad", tmp_path, iterations=1, eval_episodes=0, epochs=1, max_new_tokens=6, **sampling
+    )
+    assert rows[-1]["rollout/logprob_gap"] < 1e-5
+
+
+def test_losses_stay_finite_without_any_reward(tmp_path: Path):
+    rows = train(
+        "grpo", tmp_path, iterations=2, eval_episodes=0, env_kwargs={"size": 60, "max_turns": 2}
+    )
+    numbers = [v for k, v in rows[-1].items() if k.startswith("losses")]
+    assert np.isfinite(np.array(numbers, float)).all()
+
+
+def test_settings_that_cannot_work_are_refused(tmp_path: Path):
+    for recipe, changes, match in [
+        ("poad", {"temperature": 0.0}, "temperature"),
+        ("poad", {"episodes_per_iteration": 10, "group_size": 4}, "group_size"),
+        ("grpo", {"group_size": 1}, "at least 2"),
+        ("rloo", {"group_size": 1}, "at least 2"),
+        ("poad", {"lora_rank": 4}, "lora_rank"),
+        ("poad", {"context": "whole"}, "context"),
+        ("poad", {"lr": -1.0}, "lr"),
+    ]:
+        with pytest.raises(ConfigError, match=match):
+            train(recipe, tmp_path / "run", **changes)
