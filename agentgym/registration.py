@@ -59,8 +59,15 @@ TABLE: tuple[Entry, ...] = (
     Entry("Maze-v0", "agentgym.envs.lmrl.maze:Maze"),
     Entry("Maze-Partial-v0", "agentgym.envs.lmrl.maze:Maze", {"describe": "walls"}),
     Entry("Maze-Random-v0", "agentgym.envs.lmrl.maze:Maze", {"maze": "random"}),
+    Entry("Wordle-v0", "agentgym.envs.lmrl.wordle:Wordle"),
+    Entry(
+        "Wordle-Fixed-v0",
+        "agentgym.envs.lmrl.wordle:Wordle",
+        {"fixed_secret": True, "letter_counts": True},
+    ),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
+    Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),
     Entry("PrisonersDilemma-v0", "agentgym.envs.matrix.prisoners_dilemma"),
     Entry(
         "PrisonersDilemma-Talk-v0",
