@@ -65,6 +65,17 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.lmrl.wordle:Wordle",
         {"fixed_secret": True, "letter_counts": True},
     ),
+    Entry("TextNav-v0", "agentgym.envs.lmrl.text_nav:TextNav"),
+    Entry(
+        "TextNav-Partial-v0",
+        "agentgym.envs.lmrl.text_nav:TextNav",
+        {"location": False, "inventory": False},
+    ),
+    Entry(
+        "TextNav-Random-v0",
+        "agentgym.envs.lmrl.text_nav:TextNav",
+        {"layout": "generated"},
+    ),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),
