@@ -3,7 +3,7 @@
 `import agentgym` registers every environment; `gymnasium.make("AgentGym/WebShop-v0")` makes one.
 """
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv, TimeStep, UnreadableAction
 from agentgym.registration import REGISTRY, make_aec, make_parallel, register_all
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
@@ -17,6 +17,7 @@ __all__ = [
     "TextEnv",
     "TimeStep",
     "UnicodeText",
+    "UnreadableAction",
     "make_aec",
     "make_parallel",
 ]

@@ -62,13 +62,13 @@ class NumberLine(TextEnv):
     ```
 
     ## Baselines
-    See the table of the environment catalogue.
+    1,000 test tasks: random 0.47 reward, 47 % success; expert 1.00, 100 %.
 
     ## Registered Configurations
     `NumberLine-v0`: 10 numbers.
 
     ## References
-    The task appears as an example of multi-turn control in RL4VLM (arXiv 2405.10292).
+    The task is NumberLine of RL4VLM (arXiv 2405.10292), with text instead of pictures.
 
     ## Version History
     v0: first version.
