@@ -24,9 +24,11 @@ from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 RECIPES = {
     "poad": "token-level credit with action decomposition",
     "ntpo": "token-level credit with a discount at every token",
+    "bilevel": "token-level credit in two passes, over turns and inside them",
     "turn": "turn-level credit from a critic of observations",
     "grpo": "trajectory-level credit from groups with the same start",
     "rloo": "trajectory-level credit, each episode against the others of its group",
+    "gigpo": "trajectory-level and turn-level credit from groups and from states they share",
 }
 
 

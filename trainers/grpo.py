@@ -36,11 +36,16 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if self.group_size < 2:
-            raise ConfigError(
-                f"group_size must be at least 2, got {self.group_size}: an episode without "
-                "companions has nothing to be compared with."
-            )
+        need_groups(self)
+
+
+def need_groups(config: TrainConfig) -> None:
+    """Raises ConfigError if episodes would have no companions to be compared with."""
+    if config.group_size < 2:
+        raise ConfigError(
+            f"group_size must be at least 2, got {config.group_size}: an episode without "
+            "companions has nothing to be compared with."
+        )
 
 
 def main(config: Config) -> list[Report]:

@@ -18,9 +18,11 @@ from agentgym.trainers.log import read_metrics
 SETTINGS: dict[str, dict[str, Any]] = {
     "poad": {},
     "ntpo": {},
+    "bilevel": {},
     "turn": {},
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
+    "gigpo": {"group_size": 8},
 }
 
 

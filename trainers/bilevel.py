@@ -1,0 +1,59 @@
+"""Bi-level GAE: over turns first, then over the tokens of each turn (VAGEN, arXiv 2510.16907).
+
+Like POAD, a critic values the state before every token. Credit is assigned in two passes: from
+turn to turn, and inside each turn towards what the first pass gave the turn.
+
+Kept: the two passes and their two discounts. Changed: where a turn ends is recorded by the
+rollout; the authors' code infers it from non-zero rewards and loses turns without one.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import torch
+
+from agentgym.report import Report
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.trainer import Trainer
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of bi-level GAE."""
+
+    gamma: float = 0.95
+    """Discount from one turn to the next."""
+    lambda_turn: float = 1.0
+    """Trace decay from one turn to the next."""
+    gamma_token: float = 1.0
+    """Discount inside a turn."""
+    lambda_token: float = 1.0
+    """Trace decay inside a turn."""
+
+
+def main(config: Config) -> list[Report]:
+    """Trains a policy with bi-level GAE; returns its evaluations."""
+    credit = two_clock.BilevelGAE(
+        config.gamma_token, config.lambda_token, config.gamma, config.lambda_turn
+    )
+    return Trainer(
+        "bilevel",
+        config,
+        credit=credit,
+        critic=lambda policy: TokenValueHead(
+            policy.hidden_size,
+            config.critic_layers,
+            detach=config.critic_detach,
+            generator=torch.Generator().manual_seed(config.seed),
+        ),
+    ).run()
+
+
+if __name__ == "__main__":
+    from agentgym.trainers.cli import main as command
+
+    sys.exit(command("bilevel", sys.argv[1:]))
