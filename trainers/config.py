@@ -10,7 +10,7 @@ import tyro
 
 from agentgym.arguments import parse_arguments
 from agentgym.errors import ConfigError
-from agentgym.trainers.context import ContextSettings
+from agentgym.trainers.context import ContextSettings, Mode
 from agentgym.trainers.generation import Sampling
 from agentgym.trainers.policy import LoraSettings
 
@@ -62,8 +62,9 @@ class TrainConfig:
     device: str = "auto"
     """"auto" (a GPU if there is one), "cpu" or "cuda"."""
 
-    context: Literal["full", "window", "current"] = "full"
-    """What the model reads: everything, the last `window` turns, or the current observation."""
+    context: Mode = "full"
+    """What the model reads: everything, the last `window` turns, the current observation and all
+    earlier actions, or the current observation alone."""
     window: int = 3
     """Earlier turns in the context "window"."""
     instructions: bool = True

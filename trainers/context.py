@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from agentgym.errors import ConfigError
 
 Tokens = NDArray[np.int32]
+Mode = Literal["full", "window", "actions", "current"]
 _OBSERVATION, _ACTION = "[[the observation]]", "[[the action]]"
 
 
@@ -30,7 +31,8 @@ class ContextSettings:
 
     Attributes:
         mode: "full": everything since the start; "window": the last `window` turns and the current
-            observation; "current": the current observation alone.
+            observation; "actions": all earlier actions, but only the current observation (what was
+            seen before is shown as "..."); "current": the current observation alone.
         window: earlier turns kept in mode "window".
         instructions: whether the environment's instructions open the prompt.
         max_tokens: length limit of prompt plus action; None: the model's own. In mode "full" an
@@ -38,14 +40,15 @@ class ContextSettings:
             A single observation that does not fit is cut at its end.
     """
 
-    mode: Literal["full", "window", "current"] = "full"
+    mode: Mode = "full"
     window: int = 3
     instructions: bool = True
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.mode not in ("full", "window", "current"):
-            raise ConfigError(f"context must be full, window or current, got {self.mode!r}.")
+        if self.mode not in get_args(Mode):
+            known = ", ".join(get_args(Mode))
+            raise ConfigError(f"context must be one of {known}; got {self.mode!r}.")
         if self.window < 0:
             raise ConfigError(f"window must be at least 0, got {self.window}.")
         if self.max_tokens is not None and self.max_tokens < 8:
@@ -77,11 +80,13 @@ class Context:
         self._tokenizer = tokenizer
         self._opening = lru_cache(maxsize=None)(self._make_opening)
         self.observation_tokens = lru_cache(maxsize=1 << 14)(self._encode_text)
+        self.omitted = self.observation_tokens("...")
 
     @property
     def window(self) -> int | None:
-        """How many earlier turns are read; None: all."""
-        return {"full": None, "window": self.settings.window, "current": 0}[self.settings.mode]
+        """How many earlier turns are read at most; None: all, or the episode ends."""
+        windows = {"full": None, "window": self.settings.window, "actions": 10**9, "current": 0}
+        return windows[self.settings.mode]
 
     def begin(self, instructions: str) -> Conversation:
         """Returns the conversation of a new episode."""
@@ -185,10 +190,13 @@ class Conversation:
 
     def _render(self, first: int) -> Tokens:
         pieces = [self._opening]
-        for turn in range(first, len(self._observations)):
+        last = len(self._observations) - 1
+        omit = self._context.settings.mode == "actions"
+        for turn in range(first, last + 1):
             if turn > first:
                 pieces += [self._actions[turn - 1], self._link(self._actions[turn - 1])]
-            pieces += [self._observations[turn], self._after]
+            omitted = omit and turn < last
+            pieces += [self._context.omitted if omitted else self._observations[turn], self._after]
         return np.concatenate(pieces)
 
     def _link(self, action: Tokens) -> Tokens:

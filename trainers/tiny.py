@@ -23,6 +23,8 @@ PAD, END = "<|pad|>", "<|end|>"
 # What BPE merges within: a marker such as " [SEP]", a word, one digit, signs, white space.
 PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MOST_TURNS = 50
+ALIKE = 0.9
+"""How much tokens of the same word, and queries and keys, have in common at the start."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class TinySize:
 
 
 SIZES: dict[str, TinySize] = {
-    "nano": TinySize(2, 64, 4, 128, 1024, 2048),
+    "nano": TinySize(2, 64, 4, 128, 2048, 2048),
     "tiny": TinySize(3, 128, 4, 256, 2048, 8192),
     "small": TinySize(6, 256, 8, 768, 4096, 8192),
 }
@@ -124,7 +126,41 @@ def tiny_model(
             scale = 1 / math.sqrt(2 * size.layers) if last else 1.0
             std = scale / math.sqrt(size.hidden)
             parameter.data.normal_(0.0, std, generator=generator)
+    _begin_alike(model.get_input_embeddings().weight.data, tokenizer)
+    for layer in model.model.layers:
+        _begin_copying(layer.self_attn, generator)
     return model.eval(), tokenizer
+
+
+@torch.no_grad()
+def _begin_copying(attention: Any, generator: torch.Generator) -> None:
+    """Lets attention begin by looking at similar tokens and passing on what it sees.
+
+    Output times value and query times key begin near multiples of the identity, as they are found
+    in trained models: "Mimetic Initialization of Self-Attention Layers", arXiv 2305.09828. With
+    the tied embeddings, looking at a word then already makes it likelier to be said.
+    """
+    value, size = attention.v_proj.weight, attention.v_proj.weight.shape[0]
+    square = torch.empty(size, size).normal_(generator=generator)
+    value.copy_(torch.linalg.qr(square)[0])
+    attention.o_proj.weight.copy_(value.T)
+    query, key = attention.q_proj.weight, attention.k_proj.weight
+    key.copy_(ALIKE * query + (1 - ALIKE**2) ** 0.5 * key)
+
+
+@torch.no_grad()
+def _begin_alike(embeddings: torch.Tensor, tokenizer: Any) -> None:
+    """Lets tokens that differ in case or in a leading space begin close to each other.
+
+    A trained model knows that "White", " white" and "white" are one word; without it, a fresh one
+    would have to learn for each word anew that what it reads is what it may say.
+    """
+    texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+    first: dict[str, int] = {}
+    for token, text in enumerate(texts):
+        word = text.strip().lower()
+        if word.isalpha() and (like := first.setdefault(word, token)) != token:
+            embeddings[token] = ALIKE * embeddings[like] + (1 - ALIKE**2) ** 0.5 * embeddings[token]
 
 
 def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:

@@ -202,3 +202,14 @@ def test_settings_are_checked():
     for wrong in ({"mode": "all"}, {"window": -1}, {"max_tokens": 2}):
         with pytest.raises(ConfigError):
             ContextSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_actions_alone_are_remembered_where_observations_are_not():
+    context = make_context(mode="actions")
+    assert text(context, prompt_of(played(context, 2))) == (
+        "Rules.\n\n...\n> go 0<|end|>\n...\n> go 1<|end|>\nYou see 2.\n> "
+    )
+    short = make_context(mode="actions", limit=60)
+    conversation = played(short, 8)
+    assert text(short, prompt_of(conversation, room=8)).endswith("go 7<|end|>\nYou see 8.\n> ")
+    assert conversation.left_out

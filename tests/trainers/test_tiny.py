@@ -96,3 +96,17 @@ def test_what_cannot_be_made():
         tiny_model([""], size=TinySize(2, 32, 4, 32, 100, 128))
     with pytest.raises(ValueError, match="Unknown environment"):
         tiny_policy("NoSuchEnv-v0")
+
+
+def test_a_fresh_model_begins_with_what_trained_ones_know():
+    model, tokenizer = tiny_model(["click[white] is White, not a white [SEP] red"] * 9, size="nano")
+    embeddings = torch.nn.functional.normalize(model.get_input_embeddings().weight, dim=-1)
+    words = ("white", " white", " White", " [SEP]")
+    tokens = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
+    assert all(len(ids) == 1 for ids in tokens), "a word or a marker is one token"
+    white, *others, marker = (embeddings[ids[0]] for ids in tokens)
+    assert all(white @ other > 0.7 for other in others)
+    assert abs(white @ marker) < 0.5
+    attention = model.model.layers[0].self_attn
+    copied = attention.o_proj.weight @ attention.v_proj.weight
+    torch.testing.assert_close(copied, torch.eye(64), atol=1e-4, rtol=0)
