@@ -76,6 +76,12 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.lmrl.text_nav:TextNav",
         {"layout": "generated"},
     ),
+    Entry("TwentyQuestions-v0", "agentgym.envs.lmrl.twenty_questions:TwentyQuestions"),
+    Entry(
+        "TwentyQuestions-Menu-v0",
+        "agentgym.envs.lmrl.twenty_questions:TwentyQuestions",
+        {"question_menu": True},
+    ),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),

@@ -6,18 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentgym.envs.lmrl.text_nav import (
-    EATEN,
-    GOAL,
-    HELD,
-    ORIGINAL,
-    Distances,
-    State,
-    TextNav,
-    commands,
-    generated_world,
-    plan,
-)
+from agentgym.envs.lmrl.houses import EATEN, GOAL, HELD, ORIGINAL, Distances, generated_world
+from agentgym.envs.lmrl.text_nav import State, TextNav, commands, plan
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "lmrl" / "textnav_game.json"
 SOLUTION = [
