@@ -61,6 +61,26 @@ class Collated:
         }
         return dataclasses.replace(self, **moved)
 
+    def places(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the states [k, H] and [b, H] at action tokens and bootstraps, of [B, S, H]."""
+        return states[self.row, self.column], states[self.bootstrap_row, self.bootstrap_column]
+
+    def undecided(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Returns which of the k tokens had an alternative, and the support of these alone.
+
+        A forced token's log-probability is 0 whatever a model says. Where all are forced, the first
+        one is returned, so that every parameter has a gradient on every process.
+        """
+        everything = torch.arange(len(self.target), device=self.target.device)
+        if self.support_offsets is None or self.support_ids is None or not len(everything):
+            return everything, None
+        counts = self.support_offsets.diff()
+        free = counts != 1
+        free[0] |= ~free.any()
+        ids = self.support_ids[torch.repeat_interleave(free, counts)]
+        offsets = torch.nn.functional.pad(counts[free].cumsum(0), (1, 0))
+        return everything[free], (offsets, ids)
+
 
 def segment_rows(batch: Batch) -> list[tuple[int, int]]:
     """Returns all (trajectory, segment) that carry action tokens or a bootstrap, in order."""

@@ -132,7 +132,8 @@ class Policy(nn.Module):
         self._reference: list[nn.Module] = []  # in a list: no part of the module's state
         self._encoded: dict[str, tuple[int, ...]] = {}
         self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
-        accepted = inspect.signature(_innermost(model).forward).parameters
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+        accepted = inspect.signature(plain.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
         self.padding = "position_ids" in accepted and all(
@@ -318,7 +319,7 @@ class Policy(nn.Module):
             raise ConfigError("This policy has no adapter to switch off; load it with lora=...")
         with nullcontext() if adapter else self.model.disable_adapter():
             states = self._read(self.model, collated, lambda hidden: hidden[:, :0])[0]
-        return _at_places(states, collated)
+        return collated.places(states)
 
     def freeze_reference(self) -> None:
         """Keeps the present weights for `reference_logprobs`; needless with an adapter."""
@@ -343,19 +344,8 @@ class Policy(nn.Module):
             return self._scores(self._reference[0].to(self.device), collated).logprobs
 
     def _scores(self, model: Any, collated: Collated) -> Scores:
-        offsets = collated.support_offsets
         k = len(collated.target)
-        chosen = torch.arange(k, device=collated.target.device)
-        support = None
-        if offsets is not None and collated.support_ids is not None and k:
-            counts = offsets.diff()
-            # A forced token's log-prob is 0 whatever the model says; one is kept, so that every
-            # parameter has a gradient on every process.
-            open_ = counts != 1
-            open_[0] |= ~open_.any()
-            chosen = open_.nonzero()[:, 0]
-            ids = collated.support_ids[torch.repeat_interleave(open_, counts)]
-            support = torch.nn.functional.pad(counts[chosen].cumsum(0), (1, 0)), ids
+        chosen, support = collated.undecided()
         target, temperature = collated.target[chosen], collated.temperature
         places = collated.row[chosen], collated.column[chosen]
         vocabulary = model.config.get_text_config(decoder=True).vocab_size
@@ -372,7 +362,7 @@ class Policy(nn.Module):
         if len(chosen) < k:
             logprobs = logprobs.new_zeros(k).index_copy(0, chosen, logprobs)
             entropy = entropy.new_zeros(k).index_copy(0, chosen, entropy)
-        return Scores(logprobs, entropy, *_at_places(states, collated))
+        return Scores(logprobs, entropy, *collated.places(states))
 
     def _read(
         self, model: Any, collated: Collated, pick: Callable[[Tensor], Tensor]
@@ -419,14 +409,3 @@ class Policy(nn.Module):
         whitespace-separated words ("word": TWOSOME, arXiv 2401.14151).
         """
         return self.score_candidates_batch([prompt], [candidates], normalization)[0]
-
-
-def _innermost(model: Any) -> Any:
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def _at_places(states: Tensor, collated: Collated) -> tuple[Tensor, Tensor]:
-    return (
-        states[collated.row, collated.column],
-        states[collated.bootstrap_row, collated.bootstrap_column],
-    )

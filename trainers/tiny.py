@@ -117,7 +117,7 @@ def tiny_model(
         pad_token_id=tokenizer.pad_token_id,
     )
     with torch.random.fork_rng():
-        model = LlamaForCausalLM(config)
+        model: Any = LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
