@@ -67,7 +67,7 @@ def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
     rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=0)
     returns = [row["rollout/return"] for row in rows if "rollout/return" in row]
     assert returns[0] < 0.7, "the little imitation must not have solved it"
-    assert np.mean(returns[-3:]) > 0.85
+    assert np.mean(returns[-5:]) > 0.8
 
 
 @pytest.mark.parametrize("recipe", SETTINGS)

@@ -1,0 +1,169 @@
+"""What recipes learn from the same start: several seeds, one table, one picture.
+
+Every run is `agentgym train RECIPE --config FILE --seed S` in a process of its own. A run that has
+finished is not repeated, one that was cut off goes on where it stopped; so the same command
+continues a comparison that was interrupted.
+
+    python benchmarks/learning.py                              # make demo's settings, POAD, 3 seeds
+    python benchmarks/learning.py --recipes poad turn rloo --jobs 4
+    python benchmarks/learning.py --name webshop_files --env-kwargs data_dir=../shared/data/webshop
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from agentgym.report import Report
+from agentgym.serialization import from_json
+from agentgym.trainers.log import read_metrics
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Settings:
+    """What to compare."""
+
+    name: str = "webshop"
+    """Names the files of the result: results/learning_NAME.json and .png."""
+    config: Path = HERE / "demo.yaml"
+    """Settings of every run."""
+    recipes: tuple[str, ...] = ("poad",)
+    """Recipes to compare."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Seeds of each."""
+    jobs: int = 1
+    """Runs at a time."""
+    threads: int = 1
+    """Threads of each."""
+    env_kwargs: tuple[str, ...] = ()
+    """Arguments of the environment, KEY=VALUE, instead of those in the file."""
+    flags: tuple[str, ...] = ()
+    """More flags of `agentgym train`, as NAME=VALUE."""
+    runs: Path = Path("runs/learning")
+    """Where the runs go."""
+
+
+def train(settings: Settings, recipe: str, seed: int) -> Path:
+    """Trains one run, unless it has finished, and returns its folder."""
+    folder = settings.runs / settings.name / f"{recipe}-{seed}"
+    if (folder / "report.json").exists():
+        return folder
+    command = [sys.executable, "-m", f"agentgym.trainers.{recipe}", "--config", settings.config]
+    command += ["--seed", seed, "--run-dir", folder, "--resume", "--quiet"]
+    command += ["--threads", settings.threads]
+    if settings.env_kwargs:
+        command += ["--env-kwargs", *settings.env_kwargs]
+    for flag in settings.flags:
+        name, _, value = flag.partition("=")
+        command += [f"--{name}", *([value] if value else [])]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads)}
+    subprocess.run([str(word) for word in command], check=True, env=environment)
+    return folder
+
+
+def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Returns what a run achieved, and its curve."""
+    reports = [from_json(Report, r) for r in json.loads((folder / "report.json").read_text())]
+    rows = read_metrics(folder)
+    times = [sum(v for k, v in r.items() if k in ("time/collect", "time/update")) for r in rows]
+    return {
+        "recipe": recipe,
+        "seed": seed,
+        "agents": {
+            report.agent: {
+                name: [estimate.mean, estimate.low, estimate.high]
+                for name, estimate in report.aggregate().items()
+            }
+            for report in reports
+        },
+        "env_steps": rows[-1]["env_steps"],
+        "training_seconds": round(sum(times), 1),
+        "curve": [
+            [r["env_steps"], r["eval/reward"], r["eval/reward_low"], r["eval/reward_high"]]
+            for r in rows
+            if "eval/reward" in r
+        ],
+        "training_return": [
+            [r["env_steps"], r["rollout/return"]] for r in rows if "rollout/return" in r
+        ],
+    }
+
+
+def show(results: list[dict[str, Any]]) -> None:
+    """Prints the table."""
+    table = Table(title="Held-out tasks; [low, high]: 95 % confidence")
+    for column in ("recipe", "seed", "agent", "reward", "success", "turns", "valid"):
+        table.add_column(column, justify="left" if column in ("recipe", "agent") else "right")
+    for result in results:
+        for agent, numbers in result["agents"].items():
+            cells = []
+            for name in ("reward", "success", "turns", "valid"):
+                mean, low, high = numbers[name]
+                interval = "" if low is None else f" [{low:.2f}, {high:.2f}]"
+                cells.append(f"{mean:.2f}{interval}")
+            table.add_row(result["recipe"], str(result["seed"]), agent, *cells)
+        table.add_section()
+    Console(width=120).print(table)
+
+
+def draw(results: list[dict[str, Any]], path: Path, title: str) -> None:
+    """Draws the evaluations of every run, and their mean, over environment steps."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for i, recipe in enumerate(dict.fromkeys(result["recipe"] for result in results)):
+        curves = [np.array(r["curve"], float) for r in results if r["recipe"] == recipe]
+        for curve in curves:
+            axes.plot(curve[:, 0], curve[:, 1], color=f"C{i}", alpha=0.3, linewidth=1)
+        points = min(len(curve) for curve in curves)
+        mean = np.mean([curve[:points] for curve in curves], axis=0)
+        axes.plot(mean[:, 0], mean[:, 1], "o-", color=f"C{i}", label=f"{recipe} (mean of seeds)")
+    baselines = results[0]["agents"]
+    for name, style in (("random", ":"), ("expert", "--")):
+        if name in baselines:
+            axes.axhline(baselines[name]["reward"][0], color="0.5", linestyle=style, label=name)
+    axes.set(xlabel="environment steps", ylabel="reward on held-out tasks", title=title)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main(settings: Settings) -> None:
+    """Trains what is missing, then shows and writes everything."""
+    pairs = [(recipe, seed) for seed in settings.seeds for recipe in settings.recipes]
+    with ThreadPoolExecutor(settings.jobs) as pool:
+        folders = list(pool.map(lambda pair: train(settings, *pair), pairs))
+    results = [summary(*pair, folder) for pair, folder in zip(pairs, folders, strict=True)]
+    results.sort(key=lambda result: result["recipe"])
+    out = HERE / "results" / f"learning_{settings.name}.json"
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    config = json.loads((folders[0] / "config.json").read_text())["config"]
+    for key in ("seed", "run_dir", "recipe"):
+        config.pop(key, None)
+    out.write_text(
+        json.dumps({"versions": versions, "config": config, "runs": results}, indent=1) + "\n"
+    )
+    draw(results, out.with_suffix(".png"), f"{settings.name}: held-out tasks")
+    show(results)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
