@@ -78,9 +78,12 @@ def play(policy: Any = None, n: int = 12, num_envs: int = 4, workers: int = 0, *
 
 def facts(trajectories):
     return [
-        (t.task, t.seed, t.terminated, t.truncated, t.success, t.bootstrap, t.final_observation)
-        + tuple(tuple(segment.tokens.tolist()) for segment in t.segments)
-        + tuple((turn.segment, turn.start, turn.stop, turn.action, turn.reward) for turn in t.turns)
+        (
+            *(t.task, t.seed, t.terminated, t.truncated, t.success, t.bootstrap),
+            t.final_observation,
+            *(tuple(segment.tokens.tolist()) for segment in t.segments),
+            *((turn.segment, turn.start, turn.stop, turn.action, turn.reward) for turn in t.turns),
+        )
         for t in trajectories
     ]
 
