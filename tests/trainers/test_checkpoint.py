@@ -157,7 +157,7 @@ def test_a_checkpoint_is_whole_or_absent(tmp_path: Path):
         raise OSError(28, "No space left on device")
 
     target = tmp_path / "000001"
-    replace_folder(target, lambda folder: (folder / "whole").write_text("1"))
+    replace_folder(target, lambda folder: (folder / "whole").touch())
     with pytest.raises(CheckpointError, match="No space left"):
         replace_folder(target, fail)
     assert [path.name for path in target.iterdir()] == ["whole"]
@@ -166,7 +166,7 @@ def test_a_checkpoint_is_whole_or_absent(tmp_path: Path):
 def test_the_newest_and_the_best_checkpoints_are_kept(tmp_path: Path):
     folder = RunFolder(tmp_path / "run")
     for iteration in range(6):
-        folder.save(iteration, lambda path: (path / "x").write_text(""), keep=2, best=1)
+        folder.save(iteration, lambda path: (path / "x").touch(), keep=2, best=1)
     kept = sorted(path.name for path in folder.checkpoints.iterdir())
     folder.close()
     assert kept == ["000001", "000004", "000005"]
