@@ -109,6 +109,7 @@ def test_turns_carry_what_the_environment_said():
     for trajectory in play():
         env = NumberLine(max_turns=6)
         observation, info = env.reset(seed=trajectory.seed, options={"task": trajectory.task})
+        terminated = truncated = False
         for turn in trajectory.turns:
             assert turn.observation == observation
             assert turn.state_key == info["state_key"]
