@@ -1,0 +1,170 @@
+"""The parts together: what an update computes, and that agents play as rollouts do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.evaluate import evaluate
+from agentgym.trainers import poad
+from agentgym.trainers.agent import PolicyAgent, make_context, save_policy
+from agentgym.trainers.assembly import build_updater
+from agentgym.trainers.context import ContextSettings
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
+from agentgym.trainers.generation import Sampling
+from agentgym.trainers.policy import Policy
+from agentgym.trainers.rollout import EnvPool, Episode, collect
+from agentgym.trainers.tiny import tiny_policy
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update import Updater, free_tokens, standardized
+
+MODES = ("full", "window", "actions", "current")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Any:
+    path = tmp_path_factory.mktemp("policy")
+    tiny_policy("NumberLine-v0", size="nano", episodes=4, folder=path)
+    return path
+
+
+@pytest.fixture
+def policy(folder) -> Policy:
+    return Policy.load(folder)
+
+
+def play(policy: Policy, n: int = 12, mode: Any = "current", constrain: bool = True, **kwargs: Any):
+    context = make_context(policy, ContextSettings(mode))
+    episodes = [Episode(f"train/{i}", i, (0, i)) for i in range(n)]
+    sampling = Sampling(max_new_tokens=4, **kwargs)
+    with EnvPool(lambda: NumberLine(size=4, max_turns=4), 4) as pool:
+        return collect(policy, pool, episodes, context, sampling, constrain=constrain)
+
+
+def updater_of(policy: Policy, critic: Any = TokenValueHead, **settings: Any) -> Updater:
+    head = critic(policy.hidden_size, (16,), generator=torch.Generator().manual_seed(0))
+    config = poad.Config(epochs=1, minibatches=1, **settings)
+    return build_updater(Accelerator(cpu=True), config, policy, head, None)
+
+
+def one_update(updater: Updater, batch: Batch) -> dict[str, torch.Tensor]:
+    reading = updater.read(batch, reference=False)
+    reads = "turns" if isinstance(updater.module.critic, TurnValueHead) else "tokens"
+    credit = two_clock.TwoClockGAE(reads=reads)(batch, reading.values)
+    rngs = iter([np.random.default_rng(0)])
+    updater.update(batch, standardized(credit, free_tokens(batch)), reading, 0, rngs)
+    return {name: p.detach().clone() for name, p in updater.module.named_parameters()}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("num_envs", [1, 64])
+def test_episodes_do_not_depend_on_their_neighbours(policy, mode, num_envs):
+    context = make_context(policy, ContextSettings(mode))
+    episodes = [Episode(f"train/{i}", i, (0, i)) for i in range(12)]
+    with EnvPool(lambda: NumberLine(size=4, max_turns=4), num_envs) as pool:
+        other = collect(policy, pool, episodes, context, Sampling(max_new_tokens=4), constrain=True)
+    for a, b in zip(play(policy, mode=mode), other, strict=True):
+        assert [turn.action for turn in a.turns] == [turn.action for turn in b.turns]
+        for x, y in zip(a.segments, b.segments, strict=True):
+            assert x.tokens.tolist() == y.tokens.tolist()
+        for s, t in zip(a.turns, b.turns, strict=True):
+            np.testing.assert_allclose(s.logprobs, t.logprobs, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("constrain", [True, False])
+def test_what_was_sampled_is_what_training_scores(policy, mode, constrain):
+    batch = Batch.of(play(policy, mode=mode, constrain=constrain, temperature=0.7))
+    updater = updater_of(policy, temperature=0.7)
+    np.testing.assert_allclose(
+        updater.read(batch, reference=False).logprobs, batch.logprobs, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_truncated_episode_is_credited_with_the_value_of_its_last_observation(policy, mode):
+    batch = Batch.of(play(policy, n=24, mode=mode))
+    updater = updater_of(policy)
+    assert set(batch.terminated.tolist()) == {True, False}
+    values = updater.read(batch, reference=False).values
+    assert values is not None
+    cut = ~batch.terminated
+    assert (values.bootstrap[cut] != 0).all()
+    # lambda = 0: the target of an episode's last token is r + gamma * what follows.
+    credit = two_clock.TwoClockGAE(lambda_turn=0.0)(batch, values)
+    assert credit.targets is not None
+    last_turn = batch.turn_offsets[1:] - 1
+    targets = credit.targets[batch.token_offsets[last_turn + 1] - 1]
+    expected = batch.rewards[last_turn] + 0.99 * np.where(cut, values.bootstrap, 0.0)
+    np.testing.assert_allclose(targets, expected, rtol=1e-5)
+    # The value of an observation is the same whether an action followed it or not.
+    prompt = np.asarray(batch.trajectories[int(cut.argmax())].segments[-1].tokens)
+    hidden = policy.model.model(input_ids=torch.tensor(prompt[None].astype(np.int64)))[0]
+    assert updater.module.critic is not None
+    alone = float(updater.module.critic(hidden[0, -1]).detach())
+    assert alone == pytest.approx(float(values.bootstrap[cut.argmax()]), abs=1e-5)
+
+
+@pytest.mark.parametrize("ratio", ["token", "turn", "trajectory"])
+@pytest.mark.parametrize("critic", [TokenValueHead, TurnValueHead])
+def test_cutting_a_minibatch_to_fit_into_memory_changes_nothing(folder, ratio, critic):
+    trajectories = play(Policy.load(folder))
+    whole, cut = (
+        one_update(
+            updater_of(
+                Policy.load(folder), critic, ratio=ratio, microbatch_tokens=size, entropy_coef=0.1
+            ),
+            Batch.of(trajectories),
+        )
+        for size in (100_000, 90)
+    )
+    for name, parameter in whole.items():
+        torch.testing.assert_close(parameter, cut[name], atol=2e-5, rtol=0, msg=name)
+
+
+def test_tokens_without_an_alternative_teach_nothing(policy):
+    batch = Batch.of(play(policy))
+    free = free_tokens(batch)
+    # "+" or "-", then the end: of each action only the first token is a choice.
+    assert free.tolist() == [True, False] * batch.num_turns
+    assert (batch.logprobs[~free] == 0).all()
+
+
+def test_only_the_critic_learns_in_its_warm_up(policy):
+    before = {name: p.detach().clone() for name, p in policy.named_parameters()}
+    after = one_update(updater_of(policy, critic_warmup=1), Batch.of(play(policy)))
+    for name, parameter in before.items():
+        assert torch.equal(after[f"policy.{name}"], parameter)
+    assert after["critic.mlp.0.weight"].abs().sum() > 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_agent_plays_as_the_policy_does_in_rollouts(policy, mode):
+    rolled = play(policy, mode=mode, temperature=0.0)
+    agent = PolicyAgent(
+        policy, ContextSettings(mode), Sampling(0.0, max_new_tokens=4), constrain=True
+    )
+    tasks = [f"train/{i}" for i in range(12)]
+    report = evaluate(lambda: NumberLine(size=4, max_turns=4), agent, tasks=tasks, num_envs=5)
+    assert [e.turns for e in report.episodes] == [len(t.turns) for t in rolled]
+    assert [e.reward for e in report.episodes] == [t.episode_return for t in rolled]
+
+
+def test_a_saved_policy_acts_the_same(policy, tmp_path):
+    settings, sampling = ContextSettings("window", 2), Sampling(0.0, max_new_tokens=4)
+    save_policy(tmp_path, policy, settings, sampling, constrain=True, name="mine")
+    tasks = [f"test/{i}" for i in range(8)]
+    agents = [
+        PolicyAgent(policy, settings, sampling, constrain=True, name="mine"),
+        PolicyAgent.from_folder(str(tmp_path)),
+        f"policy:{tmp_path}",
+    ]
+    one, *others = [evaluate("NumberLine-v0", agent, tasks=tasks) for agent in agents]
+    assert all(other == one for other in others)
+    assert one.agent == "mine"
