@@ -106,7 +106,7 @@ def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:
 
 def show(results: list[dict[str, Any]]) -> None:
     """Prints the table."""
-    table = Table(title="Held-out tasks; [low, high]: 95 % confidence")
+    table = Table(title="Held-out tasks, with 95 % confidence intervals")
     for column in ("recipe", "seed", "agent", "reward", "success", "turns", "valid"):
         table.add_column(column, justify="left" if column in ("recipe", "agent") else "right")
     for result in results:
