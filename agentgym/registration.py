@@ -82,6 +82,12 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.lmrl.twenty_questions:TwentyQuestions",
         {"question_menu": True},
     ),
+    Entry("GuessMyCity-v0", "agentgym.envs.lmrl.guess_my_city:GuessMyCity"),
+    Entry(
+        "GuessMyCity-Menu-v0",
+        "agentgym.envs.lmrl.guess_my_city:GuessMyCity",
+        {"open_questions": False, "question_menu": True},
+    ),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),

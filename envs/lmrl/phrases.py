@@ -9,6 +9,7 @@ the known terms decide it.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +18,8 @@ import numpy as np
 import Stemmer
 
 MOST_CHARACTERS = 1000
+ELSEWHERE = "elsewhere"
+"""The meaning of a name that is not known: true of nothing."""
 NEGATIONS = frozenset(
     "not no non never without isnt arent doesnt dont cant cannot lack lacks neither nor".split()
 )
@@ -62,9 +65,11 @@ def _truth(term: Term, truth: Callable[[str], np.ndarray]) -> np.ndarray:
 
 
 def words(text: str) -> list[str]:
-    """Returns the lower-case words of a text, apostrophes and hyphens left out."""
+    """Returns the lower-case words of a text; apostrophes, hyphens and accents are left out."""
     plain = re.sub(r"['’`]", "", text[:MOST_CHARACTERS].lower())
-    return re.findall(r"[^\W_]+", plain)
+    if not plain.isascii():
+        plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if c.isascii())
+    return re.findall(r"[a-z0-9]+", plain)
 
 
 class Lexicon:
@@ -74,6 +79,9 @@ class Lexicon:
         phrases: phrases by their meaning; a phrase that starts with "!" means the opposite.
         names: names by the meaning "is this one"; preferred after an article ("an orange").
         fillers: words that add nothing.
+        prepositions: words after which a name does not ask whether it is this one: "used with a
+            computer", though "a kind of computer" does.
+        coded: words that are a meaning by themselves, such as "sizeover4".
     """
 
     def __init__(
@@ -81,7 +89,11 @@ class Lexicon:
         phrases: Mapping[str, Iterable[str]],
         names: Mapping[str, Iterable[str]],
         fillers: Iterable[str],
+        prepositions: Iterable[str],
+        coded: str,
     ):
+        self.prepositions = frozenset(prepositions)
+        self.coded = re.compile(coded)
         self._stem = Stemmer.Stemmer("english").stemWords
         self.fillers = frozenset(fillers)
         self.phrases = self._table(phrases)
@@ -98,8 +110,13 @@ class Lexicon:
                     raise ValueError(f"{phrase!r} means {meaning!r} and {table[key].meaning!r}.")
         return table
 
-    def parse(self, text: str) -> Question:
-        """Returns what a question asks."""
+    def parse(self, text: str, elsewhere: Iterable[str] = ()) -> Question:
+        """Returns what a question asks.
+
+        Args:
+            text: the question.
+            elsewhere: lower-case words that, if unknown, name something that is not meant.
+        """
         said = words(text)
         stems = self._stem(said)
         groups: list[list[Term]] = []
@@ -114,7 +131,7 @@ class Lexicon:
                 if word == "or":
                     negated, either = negated or denied, not denied
                 known = word in self.fillers or word in NEGATIONS or word == "or"
-                term = None if known else Term("")
+                term = None if known else Term(ELSEWHERE if word in elsewhere else "")
             if term is not None:
                 term = Term(term.meaning, term.negated != negated)
                 if either and groups:
@@ -128,6 +145,8 @@ class Lexicon:
     def _match(self, said: list[str], stems: list[str], at: int) -> tuple[Term | None, int]:
         """Returns the meaning of the longest phrase that starts here, and its length in words."""
         before = said[at - 1] if at else ""
+        if self.coded.fullmatch(said[at]):
+            return Term(said[at]), 1
         for length in range(min(self.longest, len(said) - at), 0, -1):
             key = tuple(stems[at : at + length])
             name, phrase = self.names.get(key), self.phrases.get(key)
@@ -137,10 +156,25 @@ class Lexicon:
                 return phrase, length
         return None, 1
 
-    @staticmethod
-    def _is_named(said: list[str], at: int) -> bool:
+    def mentions(self, text: str) -> set[str]:
+        """Returns the meanings of the names that a text contains, longest matches only."""
+        said = words(text)
+        stems = self._stem(said)
+        found, at = set(), 0
+        while at < len(said):
+            length = 1
+            for tried in range(min(self.longest, len(said) - at), 0, -1):
+                key = tuple(stems[at : at + tried])
+                if key in self.names or key in self.phrases:
+                    found |= {self.names[key].meaning} if key in self.names else set()
+                    length = tried
+                    break
+            at += length
+        return found
+
+    def _is_named(self, said: list[str], at: int) -> bool:
         """Returns whether a name stands where the thing itself is named."""
         before = [word for word in said[:at] if word not in ARTICLES]
         if len(before) >= 2 and before[-1] == "of":
             return before[-2].removesuffix("s") in KINDS
-        return not before or before[-1] not in PREPOSITIONS
+        return not before or before[-1] not in self.prepositions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
@@ -42,6 +41,7 @@ SMALLER = ("smaller", "shorter", "lighter")
 COMPARISON_FILLERS = frozenset(
     "a an the your my one average typical normal standard regular".split()
 )
+PREPOSITIONS = "with by on in to for like than at from into near under over inside".split()
 SIZE_QUESTIONS = ("Is it bigger than a breadbox?", "Is it bigger than a car?")
 
 ORACLE_SYSTEM = (
@@ -78,11 +78,9 @@ def guesses() -> tuple[str, ...]:
 @cache
 def lexicon() -> Lexicon:
     """Returns the phrases for traits and sizes and the names of things."""
-    phrases: dict[str, Sequence[str]] = {trait: listed for trait, _, listed in rows()}
-    for size in range(10):
-        phrases |= {f">{size}": [f"sizeover{size}"], f"<{size}": [f"sizeunder{size}"]}
+    phrases = {trait: listed for trait, _, listed in rows()}
     names = {f"{IS}{i}": thing.names for i, thing in enumerate(things())}
-    return Lexicon(phrases, names, FILLERS)
+    return Lexicon(phrases, names, FILLERS, PREPOSITIONS, coded=r"size(over|under)\d\d?")
 
 
 @cache
@@ -119,10 +117,9 @@ def truth(meaning: str) -> np.ndarray:
     """Returns whether a meaning is true of each thing: 1 true, -1 false; shape (things,)."""
     if meaning[0] == IS:
         found = [meaning == f"{IS}{i}" for i in range(len(things()))]
-    elif meaning[0] == "<":
-        found = [thing.size < int(meaning[1:]) for thing in things()]
-    elif meaning[0] == ">":
-        found = [thing.size > int(meaning[1:]) for thing in things()]
+    elif coded := re.fullmatch(r"size(over|under)(\d+)", meaning):
+        sign = 1 if coded[1] == "over" else -1
+        found = [sign * thing.size > sign * int(coded[2]) for thing in things()]
     else:
         found = [meaning in thing.traits for thing in things()]
     return np.where(found, 1, -1).astype(np.int8)
