@@ -25,6 +25,8 @@ KeyValues = Annotated[
     ),
 ]
 
+Normalize = Literal["batch", "task", "agent", "group", "none"]
+
 # What may differ when a run is continued: it changes how long or how closely one looks, not what
 # is computed.
 FREE_ON_RESUME = frozenset(
@@ -114,16 +116,28 @@ class TrainConfig:
     """The ratio is clipped to [1 - clip, 1 + clip_high]."""
     clip_high: float | None = None
     """Upper clip; None: the same as `clip`."""
+    dual_clip: float | None = None
+    """Bounds the loss of a bad action by this many times its advantage; above 1. None: no bound."""
+    covariance_clip: float = 0.0
+    """Largest share of tokens that give no gradient because they drive the entropy down."""
     ratio: Literal["token", "turn", "trajectory"] = "token"
     """What has a probability ratio of its own."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """What counts the same in the loss: every token, turn or trajectory."""
-    normalize_advantages: bool = True
-    """Standardise advantages over all tokens collected in a round."""
+    normalize_advantages: Normalize = "batch"
+    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
+    filter_groups: bool = False
+    """Leave out groups whose episodes all have the same return."""
+    overlong_margin: int = 0
+    """Charge for actions that come closer to max_new_tokens than this, up to 1 at the limit."""
     entropy_coef: float = 0.0
     """Weight of an entropy bonus."""
+    entropy_floor: float | None = None
+    """Give the bonus only to tokens whose entropy (in nats) is below this; None: to all."""
     kl_coef: float = 0.0
-    """Weight of the divergence from the starting policy, in the loss."""
+    """Weight of the divergence from the starting policy."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    """Whether the divergence is part of the loss or is taken off the rewards."""
     target_kl: float | None = None
     """End the passes of a round when the policy has moved this far (nats per token)."""
     max_kl: float = 10.0
@@ -194,6 +208,11 @@ class TrainConfig:
             )
         if not 0 < self.top_p <= 1:
             raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}.")
+        if self.overlong_margin > self.max_new_tokens:
+            raise ConfigError(
+                f"overlong_margin = {self.overlong_margin} is more than an action can have: "
+                f"max_new_tokens = {self.max_new_tokens}."
+            )
         if self.lora_rank and self.model in ("tiny", "nano", "small"):
             raise ConfigError(
                 f"A freshly made {self.model!r} model has nothing to adapt: leave lora_rank at 0, "
@@ -259,7 +278,11 @@ _AT_LEAST = {
     "max_grad_norm": 1e-12,
     "clip": 0.0,
     "clip_high": 0.0,
+    "dual_clip": 1.0,
+    "covariance_clip": 0.0,
+    "overlong_margin": 0,
     "entropy_coef": 0.0,
+    "entropy_floor": 0.0,
     "kl_coef": 0.0,
     "target_kl": 0.0,
     "max_kl": 0.0,

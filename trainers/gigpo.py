@@ -16,7 +16,7 @@ from typing import Literal
 
 from agentgym.report import Report
 from agentgym.trainers import grpo
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import Normalize, TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.trainer import Trainer
 
@@ -27,8 +27,8 @@ class Config(TrainConfig):
 
     group_size: int = 8
     """Episodes with the same start; at least 2."""
-    normalize_advantages: bool = False
-    """Standardise advantages over all tokens collected in a round."""
+    normalize_advantages: Normalize = "none"
+    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
     gamma: float = 0.95
     """Discount of the return that follows a turn."""
     omega: float = 1.0

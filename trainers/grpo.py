@@ -15,7 +15,7 @@ from typing import Literal
 
 from agentgym.errors import ConfigError
 from agentgym.report import Report
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import Normalize, TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.trainer import Trainer
 
@@ -26,8 +26,8 @@ class Config(TrainConfig):
 
     group_size: int = 8
     """Episodes with the same start; at least 2."""
-    normalize_advantages: bool = False
-    """Standardise advantages over all tokens collected in a round."""
+    normalize_advantages: Normalize = "none"
+    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
     scale: bool = True
     """Divide by the group's standard deviation."""
     outcome: Literal["return", "success"] = "return"

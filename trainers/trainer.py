@@ -35,13 +35,15 @@ from agentgym.trainers.assembly import (
 from agentgym.trainers.bc import warm_start
 from agentgym.trainers.checkpoint import replace_folder
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.evaluation import conclude, evaluate_agent, policy_agent
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.log import RunLog
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import EnvPool, Episode, collect, draw_tasks, rollout_metrics
+from agentgym.trainers.shaping import with_penalties, without_equal_groups
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
-from agentgym.trainers.update import Diverged, explained_variance, free_tokens, standardized
+from agentgym.trainers.update import Diverged, explained_variance
 
 CreditFn = Callable[[Batch, Values | None], Credit]
 
@@ -198,30 +200,36 @@ class Trainer:
         config, progress = self.config, self.progress
         self._agree_to_stop()
         begun = time.perf_counter()
-        batch = Batch.of(self._collect())
+        trajectories = self._collect()
         collected = time.perf_counter()
+        batch = Batch.of(
+            without_equal_groups(trajectories) if config.filter_groups else trajectories
+        )
         reading = None
         if self.critic is not None or config.kl_coef or config.recompute_logprobs:
             reading = self.updater.read(batch, reference=config.kl_coef > 0)
-        credit = self.credit(batch, None if reading is None else reading.values)
-        entering = credit
-        if config.normalize_advantages:
-            entering = standardized(credit, free_tokens(batch))
+        credit = self.credit(
+            with_penalties(batch, reading, config), None if reading is None else reading.values
+        )
+        per = None if config.normalize_advantages == "none" else config.normalize_advantages
+        entering = normalize_advantages(credit, batch, per)
         self._set_learning_rates()
         shuffles = (self.rng(SHUFFLE, progress.iteration, epoch) for epoch in range(config.epochs))
         losses = self.updater.update(batch, entering, reading, progress.iteration, shuffles)
         updated = time.perf_counter()
+        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+        tokens = sum(turn.stop - turn.start for turn in turns)
         progress.iteration += 1
-        progress.episodes += len(batch.trajectories)
-        progress.env_steps += batch.num_turns
-        progress.tokens += batch.num_tokens
+        progress.episodes += len(trajectories)
+        progress.env_steps += len(turns)
+        progress.tokens += tokens
         times = {
             "time/collect": collected - begun,
             "time/update": updated - collected,
-            "time/tokens_per_second": batch.num_tokens / (updated - begun),
-            "time/env_steps_per_second": batch.num_turns / (updated - begun),
+            "time/tokens_per_second": tokens / (updated - begun),
+            "time/env_steps_per_second": len(turns) / (updated - begun),
         }
-        self._log(batch, credit, reading, losses, times)
+        self._log(trajectories, batch, credit, reading, losses, times)
 
     def _collect(self) -> list[Trajectory]:
         """Plays the round's episodes; every process plays its share and gets all of them."""
@@ -259,6 +267,7 @@ class Trainer:
 
     def _log(
         self,
+        trajectories: list[Trajectory],
         batch: Batch,
         credit: Credit,
         reading: Reading | None,
@@ -266,7 +275,8 @@ class Trainer:
         times: dict[str, float],
     ) -> None:
         progress = self.progress
-        numbers = {f"rollout/{k}": v for k, v in rollout_metrics(batch.trajectories).items()}
+        numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
+        numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
         numbers |= {f"credit/{k}": v for k, v in credit.metrics.items()}
         numbers["credit/advantage_mean"] = float(credit.advantages.mean())

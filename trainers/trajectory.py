@@ -11,11 +11,12 @@ Shapes: N trajectories, M turns, K action tokens, S tokens of a segment, L token
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
@@ -200,6 +201,23 @@ class Batch:
     def token_turn(self) -> IntArray:
         """[K] the turn of each action token."""
         return np.repeat(np.arange(self.num_turns), np.diff(self.token_offsets))
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """[K] False for action tokens that the constraint left no choice about."""
+        free = np.ones(self.num_tokens, bool)
+        for m, turn in enumerate(self.turns):
+            if turn.support is not None:
+                start, stop = self.token_offsets[m : m + 2]
+                free[start:stop] = np.diff(turn.support.offsets) != 1
+        return free
+
+    def with_rewards(self, rewards: ArrayLike) -> Batch:
+        """Returns the batch with other rewards [M]; the trajectories keep the environment's."""
+        rewards = np.asarray(rewards, np.float64)
+        if rewards.shape != (self.num_turns,):
+            raise ValueError(f"Expected {self.num_turns} rewards, one a turn; got {rewards.shape}.")
+        return replace(self, rewards=rewards)
 
 
 @dataclass(frozen=True)

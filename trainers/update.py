@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,7 @@ class Updater:
         """
         config = self.config
         rows = Rows.of(batch)
-        data = _Data.of(batch, credit, reading, config, self.policy.device)
+        data = _Data.of(batch, credit, reading, config, self.policy.device, iteration)
         together = config.ratio == "trajectory"
         totals = np.zeros(len(_SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
@@ -232,6 +232,7 @@ class _Data:
     turn: Tensor
     targets: Tensor | None  # [K] or [M]
     old_values: Tensor | None  # [K] or [M]
+    detached: Tensor | None
 
     @classmethod
     def of(
@@ -241,10 +242,11 @@ class _Data:
         reading: Reading | None,
         config: TrainConfig,
         device: torch.device,
+        iteration: int,
     ) -> _Data:
         turn = torch.from_numpy(batch.token_turn)
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
-        free = torch.from_numpy(free_tokens(batch))
+        free = torch.from_numpy(batch.free)
         weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
         if free.any():
             some = losses.aggregation_weights(
@@ -265,6 +267,17 @@ class _Data:
 
         old_logprobs, advantages = tensor(old), tensor(credit.advantages)
         assert old_logprobs is not None and advantages is not None
+        detached = None
+        if config.covariance_clip:
+            # Over the whole round, with the log-probs of the policy that acted: so it does not
+            # depend on how the round is cut into minibatches.
+            detached = torch.zeros_like(free)
+            detached[free] = losses.covariance_clip(
+                torch.as_tensor(np.asarray(old))[free],
+                torch.as_tensor(credit.advantages)[free],
+                fraction=config.covariance_clip,
+                generator=torch.Generator().manual_seed(1_000_003 * config.seed + iteration),
+            )
         span = {"token": None, "turn": turn, "trajectory": trajectory}[config.ratio]
         return cls(
             advantages=advantages,
@@ -276,6 +289,7 @@ class _Data:
             turn=turn.to(device),
             targets=None if values is None else tensor(credit.targets),
             old_values=tensor(old_values),
+            detached=None if detached is None else detached.to(device),
         )
 
     def counts(self, tokens: NDArray[np.int64]) -> _Counts:
@@ -302,15 +316,22 @@ class _Data:
             span=None if self.span is None else self.span[chosen],
             clip_low=config.clip,
             clip_high=config.clip if config.clip_high is None else config.clip_high,
+            dual_clip=config.dual_clip,
+            detached=None if self.detached is None else self.detached[chosen],
             weights=weights,
         )
         entropy = losses.aggregate(output.entropy[free], weights).total
-        loss = surrogate.loss.total - config.entropy_coef * entropy
+        bonus = entropy
+        if config.entropy_floor is not None:
+            capped = output.entropy[free].clamp(max=config.entropy_floor)
+            bonus = losses.aggregate(capped, weights).total
+        loss = surrogate.loss.total - config.entropy_coef * bonus
         kl = torch.zeros_like(entropy)
         if self.reference is not None:
             penalty = losses.kl_penalty(logprobs, self.reference[chosen])
             kl = losses.aggregate(penalty, weights).total
-            loss = loss + config.kl_coef * kl
+            if config.kl_in == "loss":
+                loss = loss + config.kl_coef * kl
         loss = loss / counts.policy
         value, read = torch.zeros_like(entropy), 0
         if output.values is not None:
@@ -329,27 +350,6 @@ class _Data:
         numbers = [*(x.detach().double() for x in parts), free.sum().double()]
         numbers += [value.detach().double(), torch.tensor(float(read)).to(entropy.device)]
         return loss, torch.stack([x.double() for x in numbers])
-
-
-def free_tokens(batch: Batch) -> NDArray[np.bool_]:
-    """[K] False for action tokens that the constraint left no choice about."""
-    free = np.ones(batch.num_tokens, bool)
-    for m, turn in enumerate(batch.turns):
-        if turn.support is not None:
-            start, stop = batch.token_offsets[m : m + 2]
-            free[start:stop] = np.diff(turn.support.offsets) != 1
-    return free
-
-
-def standardized(credit: Credit, free: NDArray[np.bool_]) -> Credit:
-    """Returns the credit with advantages of mean 0 and deviation 1 over the free tokens."""
-    chosen = credit.advantages[free].astype(np.float64)
-    if len(chosen) == 0:
-        return credit
-    mean, deviation = chosen.mean(), chosen.std()
-    # Advantages equal up to float32's rounding carry no signal; dividing would make one of it.
-    scale = deviation + 1e-8 if deviation > 1e-6 * abs(mean) else 1.0
-    return replace(credit, advantages=((credit.advantages - mean) / scale).astype(np.float32))
 
 
 def explained_variance(values: FloatArray, targets: FloatArray) -> float:

@@ -16,13 +16,14 @@ from agentgym.trainers.agent import PolicyAgent, make_context, save_policy
 from agentgym.trainers.assembly import build_updater
 from agentgym.trainers.context import ContextSettings
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
 from agentgym.trainers.generation import Sampling
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import EnvPool, Episode, collect
 from agentgym.trainers.tiny import tiny_policy
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update import Updater, free_tokens, standardized
+from agentgym.trainers.update import Updater
 
 MODES = ("full", "window", "actions", "current")
 
@@ -58,7 +59,7 @@ def one_update(updater: Updater, batch: Batch) -> dict[str, torch.Tensor]:
     reads = "turns" if isinstance(updater.module.critic, TurnValueHead) else "tokens"
     credit = two_clock.TwoClockGAE(reads=reads)(batch, reading.values)
     rngs = iter([np.random.default_rng(0)])
-    updater.update(batch, standardized(credit, free_tokens(batch)), reading, 0, rngs)
+    updater.update(batch, normalize_advantages(credit, batch), reading, 0, rngs)
     return {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 
@@ -130,7 +131,7 @@ def test_cutting_a_minibatch_to_fit_into_memory_changes_nothing(folder, ratio, c
 
 def test_tokens_without_an_alternative_teach_nothing(policy):
     batch = Batch.of(play(policy))
-    free = free_tokens(batch)
+    free = batch.free
     # "+" or "-", then the end: of each action only the first token is a choice.
     assert free.tolist() == [True, False] * batch.num_turns
     assert (batch.logprobs[~free] == 0).all()

@@ -25,6 +25,8 @@ def normalize_advantages(
 ) -> Credit:
     """(A - mean) / (std + epsilon), where mean and std are those of what belongs together.
 
+    Tokens that the constraint left no choice about do not count: they take no part in the loss.
+
     Args:
         credit: whose advantages are normalised.
         batch: the batch it is about.
@@ -40,28 +42,20 @@ def normalize_advantages(
         return credit
     if over not in ("tokens", "turns"):
         raise ValueError(f"over is 'tokens' or 'turns', not {over!r}.")
-    lengths = np.diff(batch.token_offsets)
-    spoken = np.flatnonzero(lengths)
-    group = _labels(batch, per)[batch.turn_trajectory][spoken]
-    if len(spoken) == 0:
-        return credit
-    lengths, starts = lengths[spoken], batch.token_offsets[spoken]
-    weight = 1.0 / lengths if over == "turns" else np.ones(len(spoken))
-    total = np.maximum(np.bincount(group, weight * lengths), np.finfo(np.float64).tiny)
-
-    def mean_of(x: Float64) -> Float64:
-        return np.bincount(group, weight * np.add.reduceat(x, starts)) / total
-
+    labels = _labels(batch, per)
+    weight = batch.free.astype(np.float64)
+    if over == "turns":
+        weight /= np.maximum(np.bincount(batch.token_turn, weight), 1.0)[batch.token_turn]
+    group = None if per == "batch" else labels[batch.turn_trajectory][batch.token_turn]
     advantages = np.array(credit.advantages, np.float64)
-    mean = mean_of(advantages)
-    offsets = np.repeat(mean[group], lengths)
-    advantages -= offsets
-    std = np.sqrt(mean_of(advantages**2))
+    mean = _mean(advantages, weight, group)
+    advantages -= mean if group is None else mean[group]
+    std = np.sqrt(_mean(advantages**2, weight, group))
     if not center:
-        advantages += offsets
+        advantages += mean if group is None else mean[group]
     # Advantages equal up to float32's rounding carry no signal; dividing would make one of it.
     std = np.where(std > 1e-6 * np.abs(mean), std + epsilon, 1.0)
-    advantages /= np.repeat(std[group], lengths)
+    advantages /= std if group is None else std[group]
     return replace(credit, advantages=advantages.astype(np.float32))
 
 
@@ -74,6 +68,14 @@ def normalize_per_agent(credit: Credit, batch: Batch, over: Over = "turns") -> C
     trajectories, so this is `per="group"`.
     """
     return normalize_advantages(credit, batch, per="group", over=over)
+
+
+def _mean(x: Float64, weight: Float64, group: IntArray | None) -> Float64:
+    """The weighted mean of each group; of everything without groups; 0 where nothing counts."""
+    if group is None:
+        return np.asarray(weight @ x / max(weight.sum(), 1e-12))
+    total = np.bincount(group, weight)
+    return np.bincount(group, weight * x) / np.maximum(total, 1e-12)
 
 
 def _labels(batch: Batch, per: Per) -> IntArray:

@@ -7,7 +7,7 @@ other. The trajectories keep the environment's rewards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,14 +16,6 @@ from agentgym.trainers.credit.group import anchor_groups, members_of
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction
 from agentgym.trainers.trajectory import Batch, Credit, Values
-
-
-def with_rewards(batch: Batch, rewards: ArrayLike) -> Batch:
-    """The batch with other rewards [M]."""
-    rewards = np.asarray(rewards, np.float64)
-    if rewards.shape != (batch.num_turns,):
-        raise ValueError(f"Expected {batch.num_turns} rewards, one a turn; got {rewards.shape}.")
-    return replace(batch, rewards=rewards)
 
 
 def attribute_progress(
@@ -52,7 +44,7 @@ def attribute_progress(
         rewards += (missing / np.diff(batch.turn_offsets))[batch.turn_trajectory]
     if valid_bonus:
         rewards += valid_bonus * np.array([turn.valid for turn in batch.turns], np.float64)
-    return with_rewards(batch, rewards)
+    return batch.with_rewards(rewards)
 
 
 def implicit_process_rewards(
@@ -73,8 +65,8 @@ def implicit_process_rewards(
     """
     base = batch.logprobs if reference is None else reference
     difference = np.asarray(logprobs, np.float64) - np.asarray(base, np.float64)
-    return with_rewards(
-        batch, beta * np.bincount(batch.token_turn, difference, minlength=batch.num_turns)
+    return batch.with_rewards(
+        beta * np.bincount(batch.token_turn, difference, minlength=batch.num_turns)
     )
 
 
@@ -141,7 +133,7 @@ def shape_rewards(
         final = np.zeros(len(batch.trajectories))
     following = np.append(potentials[1:], 0.0)
     following[batch.turn_offsets[1:] - 1] = np.where(batch.terminated, 0.0, final)
-    return with_rewards(batch, batch.rewards + gamma * following - potentials)
+    return batch.with_rewards(batch.rewards + gamma * following - potentials)
 
 
 def _leave_one_out(x: Float64, groups: ArrayLike) -> Float64:

@@ -14,7 +14,6 @@ from agentgym.trainers.credit.turn_rewards import (
     implicit_process_rewards,
     monte_carlo_values,
     shape_rewards,
-    with_rewards,
 )
 from agentgym.trainers.credit.two_clock import turn
 from agentgym.trainers.trajectory import Batch, Values
@@ -48,7 +47,7 @@ def test_golden_implicit_rewards():
 
 def test_golden_step_baseline():
     batch = Batch.of([trajectory([1, 1], [0.0, 1.0]), trajectory([1], [0.0])])
-    process = with_rewards(batch, [0.3, 0.6, 0.0])
+    process = batch.with_rewards([0.3, 0.6, 0.0])
     advantages = StepBaseline(omega=2.0)(process).advantages
     assert np.allclose(advantages, [1 + 2 * 0.0, 1 + 2 * 0.45, -1 - 2 * 0.45])
 
@@ -84,7 +83,7 @@ def test_shaping_moves_advantages_by_the_potential_only(rng, gamma):
 def test_mistakes_are_named():
     batch = Batch.of([trajectory([1, 1], [0, 1], terminated=False)])
     with pytest.raises(ValueError, match="2 rewards"):
-        with_rewards(batch, [1.0])
+        batch.with_rewards([1.0])
     with pytest.raises(ValueError, match="2 contributions"):
         attribute_progress(batch, [1.0])
     with pytest.raises(ValueError, match="cut off"):
