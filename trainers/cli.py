@@ -26,9 +26,14 @@ RECIPES = {
     "ntpo": "token-level credit with a discount at every token",
     "bilevel": "token-level credit in two passes, over turns and inside them",
     "turn": "turn-level credit from a critic of observations",
+    "vl_dac": "turn-level credit, clipped token by token",
+    "chunk": "credit for several turns at once, between turn and trajectory",
     "grpo": "trajectory-level credit from groups with the same start",
     "rloo": "trajectory-level credit, each episode against the others of its group",
+    "loop": "trajectory-level credit, each episode against the others, tight clip, two passes",
+    "flow_grpo": "trajectory-level credit from success alone",
     "gigpo": "trajectory-level and turn-level credit from groups and from states they share",
+    "hgpo": "turn-level credit from states and histories that a group shares",
 }
 
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-import torch
-
 from agentgym.report import Report
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.trainer import Trainer
 
 
@@ -44,12 +42,7 @@ def main(config: Config) -> list[Report]:
         "poad",
         config,
         credit=two_clock.poad(config.gamma, config.lambda_turn, config.lambda_token),
-        critic=lambda policy: TokenValueHead(
-            policy.hidden_size,
-            config.critic_layers,
-            detach=config.critic_detach,
-            generator=torch.Generator().manual_seed(config.seed),
-        ),
+        critic=value_head(TokenValueHead, config),
     ).run()
 
 

@@ -14,12 +14,10 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-
 from agentgym.report import Report
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TurnValueHead
+from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.trainer import Trainer
 
 
@@ -41,12 +39,7 @@ def main(config: Config) -> list[Report]:
         "turn",
         config,
         credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=lambda policy: TurnValueHead(
-            policy.hidden_size,
-            config.critic_layers,
-            detach=config.critic_detach,
-            generator=torch.Generator().manual_seed(config.seed),
-        ),
+        critic=value_head(TurnValueHead, config),
     ).run()
 
 

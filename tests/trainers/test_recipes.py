@@ -22,7 +22,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "turn": {},
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
+    "vl_dac": {},
+    "chunk": {"chunk_size": 2},
+    "loop": {"group_size": 8, "iterations": 20},
+    "flow_grpo": {"group_size": 8, "iterations": 20},
     "gigpo": {"group_size": 8},
+    "hgpo": {"group_size": 8, "iterations": 20},
 }
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.policy import Policy
 
 
 class ValueHead(nn.Module):
@@ -82,6 +87,16 @@ class TurnValueHead(ValueHead):
         starts = torch.ones_like(turn, dtype=torch.bool)
         starts[1:] = turn[1:] != turn[:-1]
         return starts.nonzero().squeeze(-1)
+
+
+def value_head(kind: type[ValueHead], config: TrainConfig) -> Callable[[Policy], ValueHead]:
+    """Returns what makes the head that a run's settings describe, for `Trainer(critic=...)`."""
+    return lambda policy: kind(
+        policy.hidden_size,
+        config.critic_layers,
+        detach=config.critic_detach,
+        generator=torch.Generator().manual_seed(config.seed),
+    )
 
 
 def mlp(
