@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.collate import Choice
 from agentgym.trainers.decoding import LanguageModel
+from agentgym.trainers.distribution import draw
+from agentgym.trainers.generation import Normalization, Request, Sample, Sampling
 from agentgym.trainers.heads import head_reads
+from agentgym.trainers.trajectory import Support
 
-Normalization = Literal["sum", "token", "word"]
 IntArray = NDArray[np.int64]
 
 
@@ -52,6 +54,43 @@ def candidate_logprobs(
         lengths = _lengths(policy, texts, normalization)
         scores.append((total / torch.from_numpy(lengths).to(total)).log_softmax(-1))
     return scores
+
+
+def choose_candidates(
+    policy: LanguageModel, requests: Sequence[Request], sampling: Sampling
+) -> list[Sample]:
+    """Draws for each request one of its candidates, as a whole; no gradients wanted."""
+    assert sampling.normalization is not None
+    lists = [request.candidates or () for request in requests]
+    prompts = [request.prompt for request in requests]
+    samples = []
+    scores = candidate_logprobs(policy, prompts, lists, sampling.normalization)
+    for request, texts, score in zip(requests, lists, scores, strict=True):
+        uniform = torch.tensor([request.rng.random()], dtype=torch.float64, device=score.device)
+        column, logprob, _ = draw(score[None], uniform, sampling.temperature)
+        choice = int(column)
+        tokens = np.array([*policy.encode(texts[choice]), policy.end_token], np.int32)
+        logprobs = np.zeros(len(tokens), np.float32)
+        logprobs[0] = float(logprob)
+        forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
+        samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice))
+    return samples
+
+
+def choice_scores(
+    policy: LanguageModel,
+    choices: Sequence[Choice],
+    normalization: Normalization,
+    temperature: float,
+) -> tuple[Tensor, Tensor]:
+    """Returns log-probability and entropy [c] of candidates that were drawn, with gradients."""
+    scores = candidate_logprobs(
+        policy, [c.prompt for c in choices], [c.candidates for c in choices], normalization
+    )
+    logprobs = [(score / temperature).log_softmax(-1) for score in scores]
+    chosen = torch.stack([x[c.choice] for x, c in zip(logprobs, choices, strict=True)])
+    entropy = torch.stack([-(x.exp() * x).sum() for x in logprobs])
+    return chosen, entropy
 
 
 def _check(policy: LanguageModel, prompt: NDArray[np.int32], texts: Sequence[str]) -> None:

@@ -27,6 +27,8 @@ RECIPES = {
     "bilevel": "token-level credit in two passes, over turns and inside them",
     "turn": "turn-level credit from a critic of observations",
     "vl_dac": "turn-level credit, clipped token by token",
+    "twosome": "turn-level credit for a softmax over listed actions, scored by words",
+    "glam": "turn-level credit for a softmax over listed actions, scored by sums",
     "chunk": "credit for several turns at once, between turn and trajectory",
     "grpo": "trajectory-level credit from groups with the same start",
     "rloo": "trajectory-level credit, each episode against the others of its group",

@@ -11,9 +11,28 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.generation import Normalization
 from agentgym.trainers.trajectory import Batch, IntArray, Turn
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A candidate that was drawn as a whole.
+
+    Attributes:
+        place: number of its first token among the k.
+        prompt: [P] what the model had read.
+        candidates: what it chose from.
+        choice: which one.
+    """
+
+    place: int
+    prompt: NDArray[np.int32]
+    candidates: tuple[str, ...]
+    choice: int
 
 
 @dataclass
@@ -37,6 +56,8 @@ class Collated:
         bootstrap_column: int64 [b] position of the last token in that row.
         bootstrap_trajectory: int64 [b] number of the trajectory in the batch.
         temperature: what the logits are divided by, as when the actions were sampled.
+        choices: the actions that were drawn as a whole, by a softmax over candidates.
+        normalization: of their scores.
     """
 
     tokens: Tensor
@@ -51,6 +72,8 @@ class Collated:
     bootstrap_column: Tensor
     bootstrap_trajectory: Tensor
     temperature: float = 1.0
+    choices: Sequence[Choice] = ()
+    normalization: Normalization | None = None
 
     def to(self, device: torch.device | str) -> Collated:
         """Returns the same on another device."""
@@ -97,6 +120,7 @@ def collate(
     rows: Sequence[tuple[int, int]],
     pad_id: int,
     temperature: float = 1.0,
+    normalization: Normalization | None = None,
 ) -> Collated:
     """Lays out some segments of a batch as tensors (on the CPU).
 
@@ -105,6 +129,7 @@ def collate(
         rows: (trajectory, segment) pairs, such as a part of `segment_rows(batch)`.
         pad_id: token id of the padding (it is masked; any id will do).
         temperature: the temperature the actions were sampled with.
+        normalization: how candidates were scored, where they were drawn as a whole.
 
     Raises:
         ValueError: if there are no rows, or an action starts at position 0 of its segment (nothing
@@ -155,7 +180,21 @@ def collate(
         bootstrap_column=bootstrap[:, 1],
         bootstrap_trajectory=bootstrap[:, 2],
         temperature=float(temperature),
+        choices=_choices(turns, [sequences[row] for row in turn_row], lengths),
+        normalization=normalization,
     )
+
+
+def _choices(
+    turns: Sequence[Turn], sequences: Sequence[NDArray[np.int32]], lengths: IntArray
+) -> list[Choice]:
+    """Returns the turns whose action was drawn as a whole."""
+    places = np.cumsum(lengths) - lengths
+    return [
+        Choice(int(place), sequence[: turn.start], turn.admissible, turn.choice)
+        for place, turn, sequence in zip(places, turns, sequences, strict=True)
+        if turn.choice is not None
+    ]
 
 
 def _pad(sequences: Sequence[np.ndarray], pad_id: int) -> tuple[IntArray, IntArray]:

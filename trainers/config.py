@@ -11,7 +11,7 @@ import tyro
 from agentgym.arguments import parse_arguments
 from agentgym.errors import ConfigError
 from agentgym.trainers.context import ContextSettings, Mode
-from agentgym.trainers.generation import Sampling
+from agentgym.trainers.generation import Normalization, Sampling
 from agentgym.trainers.policy import LoraSettings
 
 KeyValues = Annotated[
@@ -75,6 +75,9 @@ class TrainConfig:
     """Limit of prompt plus action; None: the model's own."""
     constrain: bool = False
     """Choose among the admissible actions wherever the environment lists them."""
+    normalization: Normalization | None = None
+    """How they are drawn: token by token (None), or as a whole by a softmax over the sums of their
+    log-probs ("sum"), divided by their tokens ("token") or words ("word")."""
     temperature: float = 1.0
     """Divides the logits when actions are sampled."""
     top_k: int = 0
@@ -231,7 +234,9 @@ class TrainConfig:
 
     def sampling(self) -> Sampling:
         """Returns how actions are drawn in training."""
-        return Sampling(self.temperature, self.top_k, self.top_p, self.max_new_tokens)
+        return Sampling(
+            self.temperature, self.top_k, self.top_p, self.max_new_tokens, self.normalization
+        )
 
     @property
     def recompute_logprobs(self) -> bool:
@@ -243,7 +248,7 @@ class TrainConfig:
 
     def evaluation_sampling(self) -> Sampling:
         """Returns how actions are drawn in evaluations."""
-        return Sampling(self.eval_temperature, self.top_k, self.top_p, self.max_new_tokens)
+        return dataclasses.replace(self.sampling(), temperature=self.eval_temperature)
 
     def lora(self) -> LoraSettings | None:
         """Returns the adapter's settings, if there is to be one."""

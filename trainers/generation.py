@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.trajectory import FloatArray, Support
 
 Tokens = NDArray[np.int32]
+Normalization = Literal["sum", "token", "word"]
 States = list[tuple[Tensor, Tensor]]
 """Keys and values of one sequence, [heads, length, size] each, for every layer."""
 
@@ -30,12 +32,16 @@ class Sampling:
         top_k: keeps the k most probable tokens; 0: all.
         top_p: keeps the fewest most probable tokens whose probabilities sum to at least p.
         max_new_tokens: length at which a free-form action is cut off; a candidate is never cut.
+        normalization: how candidates are drawn. None: token by token, each among those that lead to
+            a candidate. Otherwise as a whole, by a softmax over the sums of their tokens' log-probs
+            ("sum"), divided by the number of tokens ("token") or words ("word").
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     max_new_tokens: int = 32
+    normalization: Normalization | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):
@@ -46,6 +52,11 @@ class Sampling:
             raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}.")
         if self.max_new_tokens < 1:
             raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}.")
+        if self.normalization and (self.top_k or self.top_p < 1):
+            raise ConfigError(
+                "top_k and top_p cut off tokens, and normalization draws whole candidates: leave "
+                "one of them out."
+            )
 
     @property
     def restricts(self) -> bool:
@@ -81,6 +92,9 @@ class Sample:
         support: the tokens that could have been sampled; None: the whole vocabulary.
         text: the action as text, without the end token; the candidate itself if there were any.
         finished: whether the end token was generated.
+        choice: place among the candidates of an action that was drawn as a whole: its first token
+            then carries the log-probability of the action, the others are forced. None: drawn
+            token by token.
     """
 
     tokens: Tokens
@@ -88,6 +102,7 @@ class Sample:
     support: Support | None
     text: str
     finished: bool
+    choice: int | None = None
 
 
 @dataclass

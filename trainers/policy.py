@@ -28,12 +28,17 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.candidates import Normalization, candidate_logprobs
+from agentgym.trainers.candidates import (
+    candidate_logprobs,
+    choice_scores,
+    choose_candidates,
+)
 from agentgym.trainers.collate import Collated
 from agentgym.trainers.decoding import generate
 from agentgym.trainers.distribution import score
 from agentgym.trainers.generation import (
     GenerationStats,
+    Normalization,
     PrefixCache,
     Request,
     Sample,
@@ -256,7 +261,15 @@ class Policy(nn.Module):
                 that are longer than the model can read.
         """
         with self._acting():
-            return generate(self, requests, sampling, cache)
+            if sampling.normalization is None:
+                return generate(self, requests, sampling, cache)
+            listed = [i for i, request in enumerate(requests) if request.candidates is not None]
+            chosen = choose_candidates(self, [requests[i] for i in listed], sampling)
+            samples = dict(zip(listed, chosen, strict=True))
+            others = [i for i in range(len(requests)) if i not in samples]
+            spoken = generate(self, [requests[i] for i in others], sampling, cache)
+            samples |= zip(others, spoken, strict=True)
+            return [samples[i] for i in range(len(requests))]
 
     @contextmanager
     def _acting(self) -> Iterator[None]:
@@ -362,7 +375,23 @@ class Policy(nn.Module):
         if len(chosen) < k:
             logprobs = logprobs.new_zeros(k).index_copy(0, chosen, logprobs)
             entropy = entropy.new_zeros(k).index_copy(0, chosen, entropy)
+        if collated.choices:
+            assert collated.normalization is not None
+            at = torch.tensor([choice.place for choice in collated.choices], device=target.device)
+            with self._reading(model):
+                scored = choice_scores(self, collated.choices, collated.normalization, temperature)
+            logprobs = logprobs.index_copy(0, at, scored[0])
+            entropy = entropy.index_copy(0, at, scored[1])
         return Scores(logprobs, entropy, *collated.places(states))
+
+    @contextmanager
+    def _reading(self, model: Any) -> Iterator[None]:
+        """Lets another model stand in for the policy's."""
+        own, self.model = self.model, model
+        try:
+            yield
+        finally:
+            self.model = own
 
     def _read(
         self, model: Any, collated: Collated, pick: Callable[[Tensor], Tensor]

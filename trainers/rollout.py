@@ -154,6 +154,7 @@ class Play:
                 progress=0.0,
                 state_key=str(self.info.get("state_key", self.observation)),
                 admissible=self.admissible,
+                choice=sample.choice,
             )
         )
 

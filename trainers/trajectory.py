@@ -70,6 +70,8 @@ class Turn:
         progress: progress after the action, in [0, 1].
         state_key: names the state the action was taken in (the anchor of step groups).
         admissible: the candidates shown to the agent; empty where the set was open.
+        choice: place of the action in `admissible` if it was drawn as a whole: then its first token
+            carries the log-probability of the action. None: drawn token by token.
     """
 
     segment: int
@@ -85,6 +87,7 @@ class Turn:
     progress: float
     state_key: str
     admissible: tuple[str, ...] = ()
+    choice: int | None = None
 
 
 @dataclass(slots=True)
@@ -210,6 +213,8 @@ class Batch:
             if turn.support is not None:
                 start, stop = self.token_offsets[m : m + 2]
                 free[start:stop] = np.diff(turn.support.offsets) != 1
+            if turn.choice is not None:
+                free[self.token_offsets[m]] = len(turn.admissible) > 1
         return free
 
     def with_rewards(self, rewards: ArrayLike) -> Batch:

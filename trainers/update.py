@@ -65,7 +65,10 @@ class Updater:
         return self.module.policy
 
     def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
-        collated = collate(batch, rows, self.policy.pad_token, self.config.temperature)
+        config = self.config
+        collated = collate(
+            batch, rows, self.policy.pad_token, config.temperature, config.normalization
+        )
         turn = torch.from_numpy(batch.token_turn)[collated.index]
         return collated.to(self.policy.device), turn.to(self.policy.device)
 

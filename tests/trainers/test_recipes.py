@@ -23,11 +23,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
     "vl_dac": {},
+    "twosome": {},
+    "glam": {},
     "chunk": {"chunk_size": 2},
     "loop": {"group_size": 8, "iterations": 20},
     "flow_grpo": {"group_size": 8, "iterations": 20},
     "gigpo": {"group_size": 8},
-    "hgpo": {"group_size": 8, "iterations": 20},
+    "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
 }
 
 
@@ -120,6 +122,21 @@ def test_the_first_ratio_is_one(sampling: dict[str, Any], tmp_path: Path):
         "poad", tmp_path, iterations=1, eval_episodes=0, epochs=1, max_new_tokens=6, **sampling
     )
     assert rows[-1]["rollout/logprob_gap"] < 1e-5
+
+
+@pytest.mark.parametrize("normalization", ["sum", "token", "word"])
+def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: Path):
+    rows = train(
+        "twosome",
+        tmp_path,
+        iterations=1,
+        eval_episodes=0,
+        epochs=1,
+        normalization=normalization,
+        temperature=0.8,
+    )
+    assert rows[-1]["rollout/logprob_gap"] < 1e-5
+    assert rows[-1]["losses/entropy"] > 0
 
 
 def test_losses_stay_finite_without_any_reward(tmp_path: Path):
