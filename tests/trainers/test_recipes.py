@@ -23,7 +23,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
     "vl_dac": {},
-    "twosome": {},
+    "twosome": {"iterations": 22},
     "glam": {},
     "chunk": {"chunk_size": 2},
     "loop": {"group_size": 8, "iterations": 20},
