@@ -56,7 +56,7 @@ class PolicyAgent:
         self.constrain = constrain
         self.name = name
         self._context = make_context(policy, settings)
-        self._cache = policy.session() if settings.mode == "full" else None
+        self._cache = policy.session() if self._context.repeats else None
         self._seen: weakref.WeakKeyDictionary[View, _Seen] = weakref.WeakKeyDictionary()
         self._slots = 0
 

@@ -83,6 +83,11 @@ class Context:
         self.omitted = self.observation_tokens("...")
 
     @property
+    def repeats(self) -> bool:
+        """Whether prompts begin alike, so that a `PrefixCache` saves work."""
+        return self.settings.mode == "full" or self.settings.instructions
+
+    @property
     def window(self) -> int | None:
         """How many earlier turns are read at most; None: all, or the episode ends."""
         windows = {"full": None, "window": self.settings.window, "actions": 10**9, "current": 0}

@@ -245,7 +245,7 @@ def collect(
         lengths = [len(policy.encode(text)) + 1 for text in admissible] if constrain else []
         return max(lengths, default=sampling.max_new_tokens)
 
-    cache = policy.session() if context.settings.mode == "full" else None
+    cache = policy.session() if context.repeats else None
     results: list[Trajectory | None] = [None] * len(episodes)
     waiting = deque(enumerate(episodes))
     free = deque(range(min(pool.num_envs, len(episodes))))
