@@ -1,4 +1,4 @@
-"""The command `agentgym`: list | play | eval | train | docs."""
+"""The command `agentgym`: list | play | eval | train | view | docs."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from agentgym.evaluate import Episode, evaluate, full_id, make_env, tasks_of
 from agentgym.registration import TABLE
 from agentgym.report import Report, compare
 from agentgym.tasks import task_rng
+from agentgym.view import render as render_run
 
 INTERRUPTED = 130
 WRONG_USE = 2
@@ -305,11 +306,32 @@ def docs(*, out: Path = Path("docs/environments.md"), check: bool = False) -> in
     return 1
 
 
+def view_run(
+    run: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN")]],
+    /,
+    *,
+    out: Path | None = None,
+    last: int | None = None,
+) -> int:
+    """Write a page that shows a run's trajectories and the credit of every token.
+
+    Args:
+        run: Folder of a training run.
+        out: The file to write; by default view.html in that folder.
+        last: Show the last so many trajectories only.
+    """
+    path = run / "view.html" if out is None else out
+    path.write_text(render_run(run, last), encoding="utf-8")
+    _console().print(f"Open {path} in a browser.", soft_wrap=True)
+    return 0
+
+
 COMMANDS = {
     "list": list_environments,
     "play": play,
     "eval": run_evaluation,
     "train": train,
+    "view": view_run,
     "docs": docs,
 }
 

@@ -8,7 +8,7 @@ metrics.jsonl has a line a round: "iteration", "env_steps", "episodes", then sca
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.checkpoint import truncate_jsonl
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.credit.compare import side_by_side
+from agentgym.trainers.trajectory import Batch, Credit, Values
 
 if TYPE_CHECKING:
     from agentgym.trainers.assembly import Progress as Counters
@@ -104,17 +105,35 @@ class RunLog:
         if self.active and np.size(values):
             self._board.add_histogram(name, np.asarray(values), iteration)
 
-    def transcripts(self, batch: Batch, credit: Credit, iteration: int, count: int) -> None:
-        """Writes the first trajectories of a round, with the advantage of every turn."""
+    def transcripts(
+        self,
+        batch: Batch,
+        credit: Credit,
+        values: Values | None,
+        iteration: int,
+        count: int,
+        decode: Callable[[Sequence[int]], str],
+    ) -> None:
+        """Writes the first trajectories of a round, with the credit of every token.
+
+        Args:
+            batch: the round's trajectories.
+            credit: what the recipe assigned.
+            values: what the critic said, if there is one.
+            iteration: number of the round.
+            count: how many trajectories.
+            decode: from token ids to text.
+        """
         if not self.active or not count:
             return
+        others = side_by_side(batch, values)
         lines = []
         for n, trajectory in enumerate(batch.trajectories[:count]):
             turns = []
             for m in range(batch.turn_offsets[n], batch.turn_offsets[n + 1]):
                 span = slice(batch.token_offsets[m], batch.token_offsets[m + 1])
-                advantages = credit.advantages[span]
                 turn = batch.turns[m]
+                tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
                 turns.append(
                     {
                         "observation": turn.observation,
@@ -123,9 +142,12 @@ class RunLog:
                         "reward_terms": turn.reward_terms,
                         "valid": turn.valid,
                         "progress": turn.progress,
-                        "advantage": round(float(advantages.mean()), 5) if len(advantages) else 0.0,
-                        "token_advantages": [round(float(x), 5) for x in advantages],
-                        "logprob": round(float(turn.logprobs.sum()), 5),
+                        "tokens": [decode([int(token)]) for token in tokens],
+                        "free": batch.free[span].tolist(),
+                        "logprobs": _rounded(turn.logprobs),
+                        "advantages": _rounded(credit.advantages[span]),
+                        "estimators": {name: _rounded(a[span]) for name, a in others.items()},
+                        "value": None if values is None else _rounded(values.turns[m : m + 1])[0],
                     }
                 )
             lines.append(
@@ -210,6 +232,10 @@ def draw_curve(folder: Path, title: str) -> None:
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(x), 5) for x in values]
 
 
 def _number(value: float) -> float | None:

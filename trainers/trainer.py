@@ -294,7 +294,14 @@ class Trainer:
                 self.log.histogram("credit/values", values, progress.iteration)
         self.log.row(progress, numbers | times)
         self.log.histogram("credit/advantages", credit.advantages, progress.iteration)
-        self.log.transcripts(batch, credit, progress.iteration, self.config.transcripts)
+        self.log.transcripts(
+            batch,
+            credit,
+            None if reading is None else reading.values,
+            progress.iteration,
+            self.config.transcripts,
+            self.policy.decode,
+        )
 
     # Between rounds.
 

@@ -1,0 +1,34 @@
+"""The same trajectories under several estimators, to be looked at side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from agentgym.trainers.credit import group, two_clock
+from agentgym.trainers.credit.scan import discounted_returns
+from agentgym.trainers.trajectory import Batch, FloatArray, Values
+
+
+def side_by_side(batch: Batch, values: Values | None) -> Mapping[str, FloatArray]:
+    """Returns the advantages [K] under every estimator that can be computed, by name.
+
+    All have their default settings. Without a critic there are "return" (the discounted return to
+    go against the batch's mean) and, where episodes have companions, the group-relative ones; a
+    critic of observations adds "turn", a critic of tokens "poad", "ntpo" and "bilevel".
+    """
+    returns = discounted_returns(batch.rewards, batch.turn_offsets, 0.99)
+    found = {"return": two_clock.broadcast(returns - returns.mean(), batch)}
+    if values is not None:
+        found["turn"] = two_clock.turn()(batch, values).advantages
+        if values.tokens is not None:
+            found["poad"] = two_clock.poad()(batch, values).advantages
+            found["ntpo"] = two_clock.ntpo()(batch, values).advantages
+            found["bilevel"] = two_clock.BilevelGAE()(batch, values).advantages
+    if len(np.unique(batch.groups)) < len(batch.trajectories):
+        found["rloo"] = group.rloo()(batch).advantages
+        found["grpo"] = group.grpo()(batch).advantages
+        found["gigpo"] = group.GiGPO()(batch).advantages
+        found["hgpo"] = group.HGPO()(batch).advantages
+    return found
