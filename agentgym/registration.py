@@ -88,6 +88,7 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.lmrl.guess_my_city:GuessMyCity",
         {"open_questions": False, "question_menu": True},
     ),
+    Entry("CarDealer-v0", "agentgym.envs.lmrl.car_dealer:CarDealer"),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),

@@ -1,0 +1,109 @@
+"""What a dealer's words come to, and what a buyer makes of them: the numbers of CarDealer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from agentgym.envs.lmrl.buyers import BRANDS, FEATURES, PERSONALITIES, TYPES, Profile
+
+WRONG = {"brand": 0.15, "type": 0.20, "feature": 0.05}
+"""By how much of the budget each thing that is not as wished lowers what a buyer would pay."""
+PRICES = range(500, 1_000_000)
+MONEY = re.compile(
+    r"\$\s?(\d[\d,]*(?:\.\d+)?)\s?(k\b|thousand\b)?"
+    r"|\b(\d[\d,]*(?:\.\d+)?)\s?(k\b|thousand\b|dollars\b|usd\b|bucks\b)"
+    r"|\b(\d{1,3},\d{3}|[3-9]\d{3}|\d{5,6})\b(?!\s?(?:%|miles|km|mpg|hp))",
+    re.IGNORECASE,
+)
+LIST_PRICE = re.compile(r"msrp|sticker|list price|retail|regular price", re.IGNORECASE)
+DISCOUNT = re.compile(r"\b(discount of|knock|take|save|rebate of)\s*$", re.IGNORECASE)
+OFF = re.compile(r"^\s*(off|discount|less|rebate|cheaper)\b", re.IGNORECASE)
+ANOTHER = re.compile(r"\b(another|different|other|cheaper|instead|alternative)\b", re.IGNORECASE)
+DENIED = re.compile(r"\b(no|not|without|lacks|lack|isn't|n't|doesn't have)\W+(\w+\W+){0,2}$")
+
+
+@dataclass
+class Car:
+    """What the dealer has said of the car on offer; 0 and "" where nothing."""
+
+    brand: str = ""
+    type: str = ""
+    features: list[str] = field(default_factory=list)
+    msrp: int = 0
+    price: int = 0
+
+
+def prices(text: str, current: int) -> tuple[int, int]:
+    """Returns the list price and the price that a text names, 0 where it names none.
+
+    "MSRP $35,000, for you $32,500" -> (35000, 32500); "$2,000 off" counts from the current price.
+    """
+    msrp = price = 0
+    for found in MONEY.finditer(text):
+        digits = found[1] or found[3] or found[5]
+        unit = (found[2] or found[4] or "").lower()
+        amount = float(digits.replace(",", "")[:12]) * (1000 if unit[:1] in ("k", "t") else 1)
+        before, after = text[max(0, found.start() - 30) : found.start()], text[found.end() :][:20]
+        if current and (DISCOUNT.search(before) or OFF.match(after)):
+            price = max(0, current - int(min(amount, 10**9)))
+        elif amount in PRICES or PRICES.start <= amount < PRICES.stop:
+            label = LIST_PRICE.search(before.rpartition(".")[2]) or LIST_PRICE.match(after.strip())
+            msrp, price = (int(amount), price) if label and not msrp else (msrp, int(amount))
+    return msrp, price or msrp
+
+
+def claimed(text: str, names: tuple[str, ...]) -> list[str]:
+    """Returns the names that a text claims, not those it denies ("no sunroof")."""
+    lower = text.lower()
+    found = []
+    for name in names:
+        at = re.search(rf"\b{re.escape(name.lower())}s?\b", lower)
+        if at and not DENIED.search(lower[max(0, at.start() - 30) : at.start()]):
+            found.append(name)
+    return found
+
+
+def read_offer(car: Car, text: str) -> Car:
+    """Returns the car on offer after the dealer has said something."""
+    brands, types = claimed(text, BRANDS), claimed(text, TYPES)
+    features = claimed(text, FEATURES)
+    msrp, price = prices(text, car.price)
+    changed = (brands and car.brand not in ("", *brands)) or (
+        types and car.type not in ("", *types)
+    )
+    if price and (changed or ANOTHER.search(text)):
+        car = Car(brand=car.brand, type=car.type, features=car.features)
+    return Car(
+        brand=brands[-1] if brands else car.brand,
+        type=types[-1] if types else car.type,
+        features=[f for f in FEATURES if f in features or f in car.features],
+        msrp=msrp or car.msrp or price,
+        price=price or car.price,
+    )
+
+
+def would_pay(profile: Profile, car: Car) -> int:
+    """Returns the most a buyer would ever pay for a car: the budget less for what is wrong."""
+    wrong = WRONG["brand"] * (car.brand != profile.brand) + WRONG["type"] * (
+        car.type != profile.type
+    )
+    wrong += WRONG["feature"] * sum(wish not in car.features for wish in profile.features)
+    return min(int(profile.budget * (1 - wrong)), car.msrp)
+
+
+def offers(profile: Profile, car: Car, rounds: int) -> int:
+    """Returns what a buyer offers in a round of bargaining (from 0), in whole hundreds."""
+    person = PERSONALITIES[profile.personality]
+    conceded = 1 - (1 - person.concession) ** rounds
+    share = person.opening + (1 - person.opening) * conceded
+    return int(would_pay(profile, car) * share) // 100 * 100
+
+
+def sale_reward(kind: str, budget: int, msrp: int, paid: int) -> float:
+    """Returns the original's reward at the end; `paid` is 0 where the car was not bought."""
+    if kind == "revenue":
+        return paid / 1000
+    if not msrp:
+        return 0.0
+    return paid / (0.5 * (budget + msrp)) if paid else -(budget - msrp) / msrp
