@@ -17,6 +17,7 @@ from agentgym.serialization import from_json
 from agentgym.trainers import checkpoint
 from agentgym.trainers.agent import save_policy
 from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
+from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Learner
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.tiny import SIZES, tiny_policy
@@ -147,8 +148,18 @@ def build_updater(
     return Updater(accelerator, learner, optimizer, config)
 
 
+def load_experience(start: Path) -> dict[str, Any]:
+    """Returns the state of a checkpoint's `Experience`."""
+    return torch.load(start / "experience.pt", map_location="cpu", weights_only=True)
+
+
 def write_checkpoint(
-    folder: Path, recipe: str, config: TrainConfig, updater: Updater, progress: Progress
+    folder: Path,
+    recipe: str,
+    config: TrainConfig,
+    updater: Updater,
+    experience: Experience,
+    progress: Progress,
 ) -> None:
     """Writes everything that a run needs to go on."""
     write_policy(folder / "policy", recipe, config, updater.policy, progress)
@@ -159,6 +170,7 @@ def write_checkpoint(
     if updater.accelerator.scaler is not None:
         saved["scaler"] = updater.accelerator.scaler.state_dict()
     torch.save(saved, folder / "optimizer.pt")
+    torch.save(experience.state_dict(), folder / "experience.pt")
     text = json.dumps({"progress": asdict(progress), "versions": checkpoint.versions()})
     (folder / "state.json").write_text(text + "\n", encoding="utf-8")
 

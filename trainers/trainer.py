@@ -26,6 +26,7 @@ from agentgym.serialization import from_json
 from agentgym.trainers.agent import make_context
 from agentgym.trainers.assembly import (
     build_updater,
+    load_experience,
     load_policy,
     load_progress,
     open_folder,
@@ -37,6 +38,7 @@ from agentgym.trainers.checkpoint import replace_folder
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.evaluation import conclude, evaluate_agent, policy_agent
+from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.log import RunLog
 from agentgym.trainers.policy import Policy
@@ -48,7 +50,7 @@ from agentgym.trainers.update import Diverged, explained_variance
 CreditFn = Callable[[Batch, Values | None], Credit]
 
 # Purposes that randomness is derived for.
-TASKS, ACTIONS, SHUFFLE, WARM_START = range(4)
+TASKS, ACTIONS, SHUFFLE, WARM_START, EXPERIENCE = range(5)
 
 
 class Interrupted(Exception):
@@ -63,6 +65,7 @@ class Trainer:
         config: the settings.
         credit: from trajectories and values to advantages and value targets.
         critic: makes the critic of a policy; None: the credit function needs no values.
+        experience: makes what replays, relabels or adjusts; it is handed this trainer.
 
     Raises:
         CheckpointError: if the run's folder cannot be used.
@@ -76,6 +79,7 @@ class Trainer:
         *,
         credit: CreditFn,
         critic: Callable[[Policy], nn.Module] | None = None,
+        experience: Callable[[Trainer], Experience] | None = None,
     ):
         self.recipe, self.config, self.credit = recipe, config, credit
         if config.threads is not None:
@@ -98,10 +102,13 @@ class Trainer:
             self.policy = load_policy(self.accelerator, config, self.folder, start)
             self.critic = None if critic is None else critic(self.policy)
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
+            self.context = make_context(self.policy, config.context_settings())
+            self.experience = Experience() if experience is None else experience(self)
+            if start is not None:
+                self.experience.load_state_dict(load_experience(start))
         except BaseException:
             self.folder.close()
             raise
-        self.context = make_context(self.policy, config.context_settings())
         self.log = RunLog(
             self.folder.path,
             start=self.progress.iteration,
@@ -169,11 +176,15 @@ class Trainer:
                 say=self.log.say,
                 check=self._check,
             )
-        if config.kl_coef and not self.policy.has_adapter:
+        if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:
                 replace_folder(self.folder.path / "reference", self.policy.save)
         self._save()
+
+    @property
+    def _wants_reference(self) -> bool:
+        return self.config.kl_coef > 0 or self.experience.needs_reference
 
     def _finished(self) -> bool:
         config, progress = self.config, self.progress
@@ -202,17 +213,19 @@ class Trainer:
         begun = time.perf_counter()
         trajectories = self._collect()
         collected = time.perf_counter()
-        batch = Batch.of(
-            without_equal_groups(trajectories) if config.filter_groups else trajectories
-        )
+        learning = without_equal_groups(trajectories) if config.filter_groups else trajectories
+        at, rng = progress.iteration, self.rng(EXPERIENCE, progress.iteration)
+        batch = Batch.of(self.experience.gather(learning, at, rng))
         reading = None
-        if self.critic is not None or config.kl_coef or config.recompute_logprobs:
-            reading = self.updater.read(batch, reference=config.kl_coef > 0)
+        if self.critic is not None or self._wants_reference or config.recompute_logprobs:
+            reading = self.updater.read(batch, reference=self._wants_reference)
+        relabelled = self.experience.relabel(batch, reading, at, rng)
         credit = self.credit(
-            with_penalties(batch, reading, config), None if reading is None else reading.values
+            with_penalties(relabelled, reading, config), None if reading is None else reading.values
         )
         per = None if config.normalize_advantages == "none" else config.normalize_advantages
         entering = normalize_advantages(credit, batch, per)
+        entering = self.experience.adjust(batch, entering, at)
         self._set_learning_rates()
         shuffles = (self.rng(SHUFFLE, progress.iteration, epoch) for epoch in range(config.epochs))
         losses = self.updater.update(batch, entering, reading, progress.iteration, shuffles)
@@ -278,7 +291,8 @@ class Trainer:
         numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
         numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
-        numbers |= {f"credit/{k}": v for k, v in credit.metrics.items()}
+        extra = credit.metrics | self.experience.metrics
+        numbers |= {f"credit/{k}": v for k, v in extra.items()}
         numbers["credit/advantage_mean"] = float(credit.advantages.mean())
         numbers["credit/advantage_std"] = float(credit.advantages.std())
         numbers["charts/tokens"] = float(progress.tokens)
@@ -349,7 +363,7 @@ class Trainer:
             self.folder.save(
                 progress.iteration,
                 lambda path: write_checkpoint(
-                    path, self.recipe, self.config, self.updater, progress
+                    path, self.recipe, self.config, self.updater, self.experience, progress
                 ),
                 keep=self.config.keep,
                 best=progress.best_iteration,
