@@ -23,6 +23,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.collate import collate
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.context import Context
+from agentgym.trainers.decoding import candidate_support
 from agentgym.trainers.generation import Sample
 from agentgym.trainers.learner import Rows
 from agentgym.trainers.policy import Policy
@@ -32,9 +33,21 @@ from agentgym.trainers.update import Updater
 
 
 def demonstrate(
-    policy: Policy, pool: EnvPool, episodes: Sequence[Episode], context: Context
+    policy: Policy,
+    pool: EnvPool,
+    episodes: Sequence[Episode],
+    context: Context,
+    constrain: bool = False,
 ) -> list[Trajectory]:
     """Lets the scripted expert play and returns its trajectories as the policy would read them.
+
+    Args:
+        policy: whose tokens are used.
+        pool: where.
+        episodes: what.
+        context: what the policy would read.
+        constrain: record what else the policy could have said among the admissible actions, so
+            that it can be asked for the probability of the expert's action under its constraint.
 
     Raises:
         ConfigError: if the environment has no expert.
@@ -52,7 +65,8 @@ def demonstrate(
                     f"{env} has no scripted expert to imitate: set bc_demonstrations = 0."
                 )
             tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
-            play.record(Sample(tokens, np.zeros(len(tokens), np.float32), None, text, True))
+            support = candidate_support(policy, play.admissible, text) if constrain else None
+            play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
             play.step()
             play.read(context, lambda _: 0)
         found.append(play.trajectory())

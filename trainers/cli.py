@@ -36,6 +36,16 @@ RECIPES = {
     "flow_grpo": "trajectory-level credit from success alone",
     "gigpo": "trajectory-level and turn-level credit from groups and from states they share",
     "hgpo": "turn-level credit from states and histories that a group shares",
+    "spa": "turn rewards from a model that splits the return into contributions",
+    "istar": "turn rewards from a model that prefers a group's better episodes",
+    "agentprm": "turn values from a model of what the same actions led to",
+    "orm": "episode returns from a model that saw only some of them",
+    "dpo": "a group's better episodes against its worse ones",
+    "eto": "the expert's episodes against the policy's failures",
+    "spear": "group-relative credit, and a buffer of one's own good episodes",
+    "arpo_replay": "group-relative credit, with an old success where everything fails",
+    "arpo_entropy": "group-relative credit over episodes that branch where the policy is unsure",
+    "aepo": "the same with a budget of branches that follows the uncertainty",
 }
 
 

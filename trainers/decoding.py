@@ -211,6 +211,19 @@ class _Row:
         return Sample(tokens, np.array(self.logprobs, np.float32), support, text, finished)
 
 
+def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str) -> Support | None:
+    """Returns what could have been said at each token of a candidate; None if it is not one."""
+    if text not in candidates:
+        return None
+    trie, node = model.trie(candidates)[0], 0
+    allowed: list[Sequence[int]] = []
+    for token in (*model.encode(text), model.end_token):
+        allowed.append(trie.children(node))
+        node = trie.step(node, token)
+    offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)
+    return Support(offsets, np.fromiter(itertools.chain.from_iterable(allowed), np.int32))
+
+
 def _batches(
     rows: Iterable[_Row], model: LanguageModel, cache: PrefixCache | None
 ) -> Iterator[list[_Row]]:

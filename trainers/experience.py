@@ -24,12 +24,14 @@ class Experience:
     Attributes:
         needs_reference: whether `relabel` wants the reference policy's log-probabilities.
         metrics: numbers of the last round worth logging, under `credit/`.
+        env_steps: turns that `gather` played itself in the last round.
     """
 
     needs_reference = False
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
+        self.env_steps = 0
 
     def gather(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -110,7 +112,8 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
             offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
             support = Support(offsets, ids)
         logprobs = np.array(turn["logprobs"], np.float32)
-        turns.append(Turn(**turn | {"logprobs": logprobs, "support": support}))
+        rest = {"logprobs": logprobs, "support": support, "admissible": tuple(turn["admissible"])}
+        turns.append(Turn(**turn | rest))
     segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
     return Trajectory(**packed | {"turns": turns, "segments": segments})
 

@@ -149,11 +149,13 @@ class Reading:
         logprobs: [K] of the action tokens under the policy, computed as in the update.
         values: the critic's; None without one.
         reference: [K] under the reference policy; None if there is none.
+        entropy: [K] of the distributions that the tokens were drawn from.
     """
 
     logprobs: FloatArray
     values: Values | None
     reference: FloatArray | None
+    entropy: FloatArray
 
     @classmethod
     def of(cls, batch: Batch, found: Sequence[Any], critic: nn.Module | None) -> Reading:
@@ -161,6 +163,7 @@ class Reading:
         reads = None if critic is None else critic.reads
         sizes = {
             "logprobs": batch.num_tokens,
+            "entropy": batch.num_tokens,
             "reference": batch.num_tokens,
             "values": batch.num_turns if reads == "turns" else batch.num_tokens,
             "bootstrap": len(batch.trajectories),
@@ -174,4 +177,4 @@ class Reading:
             turns = arrays["values"] if tokens is None else tokens[batch.token_offsets[:-1]]
             bootstrap = arrays.get("bootstrap", np.zeros(sizes["bootstrap"], np.float32))
             values = Values(tokens, turns, bootstrap)
-        return cls(arrays["logprobs"], values, arrays.get("reference"))
+        return cls(arrays["logprobs"], values, arrays.get("reference"), arrays["entropy"])

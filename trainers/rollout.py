@@ -32,11 +32,13 @@ class Episode:
         task: name of the task.
         seed: seed of the environment; equal (task, seed) begin in the same state.
         key: what the agent's own randomness is derived from, such as (run seed, iteration, index).
+        opening: actions to begin with, said before; the model takes over after them.
     """
 
     task: str
     seed: int
     key: tuple[int, ...]
+    opening: tuple[Sample, ...] = ()
 
 
 class EnvPool:
@@ -124,6 +126,12 @@ class Play:
     def over(self) -> bool:
         """Whether the episode has ended."""
         return self.terminated or self.truncated
+
+    @property
+    def settled(self) -> Sample | None:
+        """The action that the episode's opening has for this turn."""
+        opening = self.episode.opening
+        return opening[len(self.turns)] if len(self.turns) < len(opening) else None
 
     def request(self, constrain: bool) -> Request:
         """What the model is asked."""
@@ -265,6 +273,9 @@ def collect(
                     free.append(play.slot)
                     if cache is not None:
                         cache.drop(play.index)
+                elif (settled := play.settled) is not None:
+                    play.record(settled)
+                    running[pool.submit(play.step)] = play
                 else:
                     ready.append(play)
             if waiting and free:
@@ -280,6 +291,15 @@ def collect(
     finally:
         wait(running)  # a slot still stepping must not be reset by the next collection
     return [result for result in results if result is not None]
+
+
+def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
+    """Returns the first so many actions of a trajectory, as the `opening` of another."""
+    found = []
+    for turn in trajectory.turns[:turns]:
+        tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
+        found.append(Sample(tokens, turn.logprobs, turn.support, turn.action, True, turn.choice))
+    return tuple(found)
 
 
 def _answered(running: dict[Future[None], Play], enough: int) -> list[Play]:

@@ -234,7 +234,7 @@ class Trainer:
         tokens = sum(turn.stop - turn.start for turn in turns)
         progress.iteration += 1
         progress.episodes += len(trajectories)
-        progress.env_steps += len(turns)
+        progress.env_steps += len(turns) + self.experience.env_steps
         progress.tokens += tokens
         times = {
             "time/collect": collected - begun,

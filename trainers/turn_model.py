@@ -1,12 +1,14 @@
-"""`TurnModel`: a small language model of its own that says a number about every turn.
+"""`TurnModel`: a second language model, which says a number about every turn.
 
-It reads what the policy read up to the end of an action. Learned turn rewards are such numbers,
-trained on what a trajectory brought in the end.
+It starts as a copy of the policy and reads what the policy read, up to the end of an action.
+Learned turn rewards are such numbers, trained on what a trajectory brought in the end.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from agentgym.trainers.collate import collate
-from agentgym.trainers.critics.backbone import BackboneCritic
+from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.learner import Rows
 from agentgym.trainers.losses import Sum
 from agentgym.trainers.policy import Policy
@@ -29,37 +31,33 @@ class TurnModel(nn.Module):
     """Numbers about turns, and how to fit them.
 
     Args:
-        policy: whose tokens it reads; nothing is shared with it.
+        policy: what it starts from; nothing is shared afterwards.
         lr: learning rate.
         epochs: passes over a round.
         tokens: tokens, padding included, in a step.
-        seed: of the weights.
+        seed: of the head's weights.
     """
 
     def __init__(
-        self, policy: Policy, *, lr: float = 1e-3, epochs: int = 2, tokens: int = 16384, seed: int
+        self, policy: Policy, *, lr: float = 1e-3, epochs: int = 2, tokens: int = 2048, seed: int
     ):
         super().__init__()
-        config = policy.model.config.get_text_config(decoder=True)
-        self.backbone = BackboneCritic.small(
-            config.vocab_size,
-            hidden_size=64,
-            max_length=policy.max_length or 4096,
-            generator=torch.Generator().manual_seed(seed),
-        ).to(policy.device)
-        self._pad, self._epochs, self._tokens = policy.pad_token, epochs, tokens
-        self._device = policy.device
-        self.optimizer = torch.optim.AdamW(self.parameters(), lr=lr, weight_decay=0.0)
+        self.reader = copy.deepcopy(policy)
+        generator = torch.Generator().manual_seed(seed)
+        self.head = ValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
+        self.head.to(policy.device)
+        self._epochs, self._tokens = epochs, tokens
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
 
     def forward(self, batch: Batch, rows: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
         """Returns the numbers [m] of the turns in some segments, and which turns these are [m]."""
-        collated = collate(batch, rows, self._pad).to(self._device)
-        turn = torch.from_numpy(batch.token_turn).to(self._device)[collated.index]
+        collated = collate(batch, rows, self.reader.pad_token).to(self.reader.device)
+        turn = torch.from_numpy(batch.token_turn).to(self.reader.device)[collated.index]
         last = torch.ones_like(turn, dtype=torch.bool)
         last[:-1] = turn[1:] != turn[:-1]
-        row, column = collated.row[last], collated.column[last] + 1
-        numbers = self.backbone(collated.tokens, collated.attention_mask, row, column)
-        return numbers, turn[last]
+        ends = replace(collated, row=collated.row[last], column=collated.column[last] + 1)
+        return self.head(self.reader.hidden(ends)[0]), turn[last]
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> NDArray[np.float32]:
@@ -94,7 +92,7 @@ class TurnModel(nn.Module):
                 sums.mean().backward()
                 nn.utils.clip_grad_norm_(self.parameters(), 1.0)
                 self.optimizer.step()
-                total, count = total + float(sums.total), count + float(sums.count)
+                total, count = total + float(sums.total.detach()), count + float(sums.count)
             mean = total / max(count, 1.0)
         return mean
 

@@ -95,6 +95,7 @@ class Updater:
             with self.accelerator.autocast():
                 output = self.module(collated, turn)
                 keep("logprobs", collated.index, output.logprobs)
+                keep("entropy", collated.index, output.entropy)
                 if output.values is not None and output.bootstrap is not None:
                     keep("values", output.value_index, output.values)
                     keep("bootstrap", collated.bootstrap_trajectory, output.bootstrap)

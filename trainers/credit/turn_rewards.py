@@ -23,16 +23,17 @@ def attribute_progress(
 ) -> Batch:
     """Replaces rewards by each turn's predicted contribution to the trajectory's return.
 
-    r'_t = c_t + (R - sum_i c_i) / T + valid_bonus * [the action was valid]
+    r'_t = c_t + valid_bonus * [the action was valid], and at the last turn R - sum_i c_i besides
 
     "SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution", arXiv 2505.20732, with
-    valid_bonus 0.5 and without the middle term, which makes the contributions add up to R exactly
-    where their model does so only nearly.
+    valid_bonus 0.5 and without the last term, which makes the rewards add up to R exactly where
+    the model's do so only nearly. (Spread evenly over the turns, what is missing would reward
+    dawdling: the slower of two successes would have more reward left at each of its turns.)
 
     Args:
         batch: the trajectories.
         contributions: [M] predicted contributions.
-        conserve: whether what the predictions miss is spread evenly over the turns.
+        conserve: whether what the predictions miss is added to the last turn.
         valid_bonus: reward of an action that the environment understood.
     """
     rewards = np.array(contributions, np.float64)
@@ -40,8 +41,7 @@ def attribute_progress(
         raise ValueError(f"Expected {batch.num_turns} contributions; got {rewards.shape}.")
     if conserve:
         starts = batch.turn_offsets[:-1]
-        missing = np.add.reduceat(batch.rewards - rewards, starts)
-        rewards += (missing / np.diff(batch.turn_offsets))[batch.turn_trajectory]
+        rewards[batch.turn_offsets[1:] - 1] += np.add.reduceat(batch.rewards - rewards, starts)
     if valid_bonus:
         rewards += valid_bonus * np.array([turn.valid for turn in batch.turns], np.float64)
     return batch.with_rewards(rewards)
@@ -92,6 +92,25 @@ class StepBaseline:
         return Credit(broadcast(episode + self.omega * step, batch))
 
 
+@dataclass(frozen=True)
+class TurnReward:
+    """The reward of a turn as the advantage of its tokens: for rewards that are advantages."""
+
+    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
+        """Estimates advantages; `values` are not used."""
+        return Credit(broadcast(batch.rewards, batch))
+
+
+@dataclass(frozen=True)
+class EpisodeReward:
+    """The sum of an episode's rewards as the advantage of all its tokens; no baseline."""
+
+    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
+        """Estimates advantages; `values` are not used."""
+        totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+        return Credit(broadcast(totals[batch.turn_trajectory], batch))
+
+
 def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
     """[M] mean discounted outcome of all turns that took the same action in the same state.
 
@@ -108,6 +127,25 @@ def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
     actions = [numbers.setdefault(turn.action, len(numbers)) for turn in batch.turns]
     pairs = anchor_groups(batch) * len(numbers) + np.array(actions, np.int64)
     return members_of(pairs).mean(outcomes)
+
+
+def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Batch:
+    """Replaces rewards by how much each action improved what could be expected.
+
+    With Q_t as in `monte_carlo_values`, the state that an action is taken in was worth V_t =
+    Q_{t-1} / gamma, so r'_t = Q_t - Q_{t-1} / gamma is the action's advantage; the first states of
+    a group are worth the mean of its first Q.
+
+    Args:
+        batch: the trajectories.
+        values: [M] Q of the action taken at each turn.
+        gamma: the discount in Q; above 0.
+    """
+    values = np.asarray(values, np.float64)
+    first = batch.turn_offsets[:-1]
+    expected = np.append(0.0, values[:-1]) / gamma
+    expected[first] = members_of(batch.groups).mean(values[first])
+    return batch.with_rewards(values - expected)
 
 
 def shape_rewards(

@@ -32,7 +32,7 @@ def test_attributed_progress_adds_up_to_the_return(rng):
 
 def test_golden_progress():
     batch = Batch.of([trajectory([1, 1], [0.0, 1.0])])
-    assert attribute_progress(batch, [0.2, 0.4]).rewards.tolist() == pytest.approx([0.4, 0.6])
+    assert attribute_progress(batch, [0.2, 0.4]).rewards.tolist() == pytest.approx([0.2, 0.8])
     raw = attribute_progress(batch, [0.2, 0.4], conserve=False, valid_bonus=0.5)
     assert raw.rewards.tolist() == pytest.approx([0.7, 0.9])
 

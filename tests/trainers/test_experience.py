@@ -1,0 +1,134 @@
+"""Replay, learned rewards, preferences and branches: what they keep and what they hand on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.trainers.dpo import preference_weights
+from agentgym.trainers.experience import ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.log import read_metrics
+from agentgym.trainers.shaping import with_penalties, without_equal_groups
+from agentgym.trainers.spa import Config
+from agentgym.trainers.spear import Config as SpearConfig
+from agentgym.trainers.spear import SelfImitation
+from agentgym.trainers.trajectory import Batch, Credit
+
+from .credit.worlds import generators, random_batch, trajectory
+from .test_recipes import train
+
+
+@given(rng=generators)
+def test_a_packed_trajectory_comes_back_as_it_was(rng):
+    for before in random_batch(rng).trajectories:
+        after = unpack(pack(before))
+        assert Batch.of([after]).logprobs.dtype == np.float32
+        assert pack(after) == pack(before)
+        for a, b in zip(after.segments, before.segments, strict=True):
+            assert np.array_equal(a.tokens, b.tokens) and a.tokens.dtype == b.tokens.dtype
+
+
+def test_the_buffer_forgets_by_age_and_size():
+    buffer = ReplayBuffer(3)
+    for iteration in range(3):
+        buffer.add([trajectory([1], [iteration]), trajectory([1], [iteration])], iteration)
+    assert [t.episode_return for t in buffer.since(0)] == [1, 2, 2]
+    assert [t.episode_return for t in buffer.since(2)] == [2, 2]
+    other = ReplayBuffer(3)
+    other.load_state_dict(buffer.state_dict())
+    assert [pack(t) for t in other.since(0)] == [pack(t) for t in buffer.since(0)]
+
+
+def test_pairs_are_of_one_group_and_the_better_comes_first():
+    some = [trajectory([1], [r], seed=seed) for r, seed in [(0.0, 1), (1.0, 1), (1.0, 1), (0.5, 2)]]
+    assert pairs_of(some) == [(1, 0), (2, 0)]
+
+
+@given(
+    scores=st.lists(st.floats(-5, 5), min_size=2, max_size=6),
+    beta=st.floats(0.05, 2.0),
+    rng=generators,
+)
+def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
+    torch = pytest.importorskip("torch")
+    from agentgym.trainers.offline_losses import preference_loss
+
+    n = len(scores)
+    pairs = [(int(a), int(b)) for a, b in rng.integers(n, size=(4, 2)) if a != b] or [(0, 1)]
+    x = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+    better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
+    zeros = torch.zeros(len(pairs), dtype=torch.float64)
+    preference_loss(x[better], x[worse], zeros, zeros, beta=beta).mean().backward()
+    weights, _ = preference_weights(np.array(scores), pairs, beta)
+    assert np.allclose(weights, -x.grad.numpy(), atol=1e-9)
+
+
+def test_groups_in_which_all_are_equal_are_left_out_unless_nothing_is_left():
+    equal = [trajectory([1], [1.0], seed=1), trajectory([1], [1.0], seed=1)]
+    mixed = [trajectory([1], [0.0], seed=2), trajectory([1], [1.0], seed=2)]
+    assert without_equal_groups(equal + mixed) == mixed
+    assert without_equal_groups(equal) == equal
+
+
+def test_long_actions_are_charged_for():
+    batch = Batch.of([trajectory([2, 7, 8, 10], [0, 0, 0, 1])])
+    config = Config(max_new_tokens=10, overlong_margin=4)
+    rewards = with_penalties(batch, None, config).rewards
+    assert np.allclose(rewards, [0, -0.25, -0.5, 0.0])
+    assert with_penalties(batch, None, Config()) is batch
+
+
+def test_divergence_is_taken_off_the_turn_it_happened_in():
+    from agentgym.trainers.learner import Reading
+
+    batch = Batch.of([trajectory([2, 1], [0, 1])])
+    zeros = np.zeros(3, np.float32)
+    reading = Reading(np.array([-1, -1, -2], np.float32), None, zeros - 1.5, zeros)
+    config = Config(kl_coef=0.1, kl_in="reward")
+    assert np.allclose(with_penalties(batch, reading, config).rewards, [-0.1, 1.05])
+
+
+def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
+    config = SpearConfig(ramp=2, max_age=5, episodes_per_iteration=8)
+    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    first = [trajectory([1], [r], seed=1) for r in (0.0, 1.0)]
+    assert hook.gather(first, 0, rng) == first  # nothing to replay yet
+    second = [trajectory([1], [r], seed=2) for r in (0.0, 0.0)]
+    mixed = hook.gather(second, 1, rng)
+    assert [t.episode_return for t in mixed] == [0.0, 0.0, 1.0]
+    batch = Batch.of(mixed)
+    credit = hook.adjust(batch, Credit(np.array([0.3, -0.3, 9.0], np.float32)), 1)
+    assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
+    assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
+    assert hook.adjust(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+
+
+def test_branches_keep_what_they_took_over(tmp_path: Path):
+    rows = train(
+        "arpo_entropy", tmp_path / "run", iterations=2, group_size=4, eval_episodes=0, kl_coef=0.01
+    )
+    row = rows[-1]
+    assert row["credit/branches"] == 128
+    assert row["rollout/logprob_gap"] < 1e-4  # taken-over tokens have the probability they had
+    played = 2 * 128 * row["rollout/turns"]
+    assert row["env_steps"] > played * 0.9
+
+
+@pytest.mark.parametrize("recipe", ["spear", "arpo_replay", "spa", "istar"])
+def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
+    few: dict[str, Any] = {"episodes_per_iteration": 16, "eval_episodes": 4, "bc_epochs": 2}
+    whole = train(recipe, tmp_path / "a", iterations=4, save_every=1, **few)
+    train(recipe, tmp_path / "b", iterations=2, save_every=1, **few)
+    train(recipe, tmp_path / "b", iterations=4, save_every=1, resume=True, **few)
+
+    def numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {k: v for k, v in row.items() if not k.startswith(("time/", "eval/"))} for row in rows
+        ]
+
+    assert numbers(read_metrics(tmp_path / "b")) == numbers(whole)

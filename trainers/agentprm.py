@@ -1,0 +1,106 @@
+"""AgentPRM: a process reward model of Monte-Carlo turn values (Choudhury, arXiv 2502.10325).
+
+"Process Reward Models for LLM Agents: Practical Framework and Directions". A model Q(s, a) is
+regressed on the mean discounted outcome of all rollouts of a group that took the same action in the
+same state. An action's credit is how much its Q improves on that of the action before, which is
+what the state it was taken in promised.
+
+Kept: the targets, gamma = 0.95, groups of 16, iterating. Changed: outcomes are discounted by the
+distance to the *end* (the authors' code counts from the start); the policy is updated by the
+clipped surrogate instead of online DPO.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agentgym.report import Report
+from agentgym.trainers import grpo
+from agentgym.trainers.config import Normalize
+from agentgym.trainers.credit.turn_rewards import TurnReward, monte_carlo_values, value_gains
+from agentgym.trainers.experience import Experience
+from agentgym.trainers.learner import Reading
+from agentgym.trainers.losses import Sum
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.turn_model import Loss, TurnModel
+
+
+@dataclass
+class Config(grpo.Config):
+    """Settings of AgentPRM."""
+
+    group_size: int = 16
+    """Episodes with the same start; at least 2."""
+    normalize_advantages: Normalize = "batch"
+    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
+    gamma: float = 0.95
+    """Discount of the outcome for each turn between an action and the end."""
+    model_lr: float = 1e-3
+    """Learning rate of the process reward model."""
+    model_epochs: int = 2
+    """Passes of the process reward model over a round."""
+
+
+class ProcessReward(Experience):
+    """Rewards of turns as gains of their predicted values."""
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__()
+        self.gamma = config.gamma
+        self.model = TurnModel(
+            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
+        )
+
+    def relabel(
+        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Fits the model to the round; rewards turns by what they gained."""
+        values = monte_carlo_values(batch, self.gamma)
+        error = self.model.fit(batch, turn_loss(values), rng)
+        predicted = self.model.predict(batch)
+        spread = float(np.var(values))
+        explained = 1 - float(np.var(values - predicted)) / spread if spread > 1e-12 else 0.0
+        self.metrics = {"process_loss": error, "process_explained_variance": explained}
+        return value_gains(batch, predicted, self.gamma)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the model."""
+        return self.model.states()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on with the model."""
+        self.model.restore(state)
+
+
+def turn_loss(targets: np.ndarray) -> Loss:
+    """Half the squared error of every turn against targets [M], for `TurnModel.fit`."""
+    wanted = torch.from_numpy(np.asarray(targets, np.float32))
+
+    def loss(numbers: Tensor, turn: Tensor) -> Sum:
+        error = numbers - wanted.to(numbers.device)[turn]
+        return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
+
+    return loss
+
+
+def main(config: Config) -> list[Report]:
+    """Trains a policy with a process reward model; returns its evaluations."""
+    return Trainer(
+        "agentprm",
+        config,
+        credit=TurnReward(),
+        experience=lambda trainer: ProcessReward(trainer, config),
+    ).run()
+
+
+if __name__ == "__main__":
+    from agentgym.trainers.cli import main as command
+
+    sys.exit(command("agentprm", sys.argv[1:]))

@@ -1,0 +1,93 @@
+"""ORM: the return as a model predicts it from the whole episode, in place of the return itself.
+
+An outcome reward model - as in WebRL (arXiv 2411.02337), where it stands in for a checker that new
+tasks lack - reads an episode and predicts its return; credit is leave-one-out on the predictions.
+It is trained on the environment's returns of every `label_every`-th group only, so it shows what is
+left of learning where outcomes are expensive to check.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agentgym.report import Report
+from agentgym.trainers import rloo
+from agentgym.trainers.agentprm import turn_loss
+from agentgym.trainers.credit import group
+from agentgym.trainers.experience import Experience
+from agentgym.trainers.learner import Reading
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.turn_model import TurnModel
+
+
+@dataclass
+class Config(rloo.Config):
+    """Settings of learning from an outcome reward model."""
+
+    model_lr: float = 1e-3
+    """Learning rate of the outcome model."""
+    model_epochs: int = 4
+    """Passes of the outcome model over the labelled part of a round."""
+    label_every: int = 2
+    """Every so manieth group shows its returns to the model; 1: all do."""
+
+
+class OutcomeReward(Experience):
+    """Returns as a model predicts them."""
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__()
+        self.every = config.label_every
+        self.model = TurnModel(
+            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
+        )
+
+    def relabel(
+        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Fits the model to the labelled groups; rewards the last turns by its predictions."""
+        numbers = np.unique(batch.groups, return_inverse=True)[1]
+        shown = Batch.of(
+            [batch.trajectories[i] for i in np.flatnonzero(numbers % self.every == 0).tolist()]
+        )
+        totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
+        error = self.model.fit(shown, turn_loss(totals[shown.turn_trajectory]), rng)
+        last = batch.turn_offsets[1:] - 1
+        predicted = self.model.predict(batch)[last]
+        truth = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+        self.metrics = {
+            "outcome_loss": error,
+            "outcome_error": float(np.abs(predicted - truth).mean()),
+        }
+        rewards = np.zeros(batch.num_turns)
+        rewards[last] = predicted
+        return batch.with_rewards(rewards)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the model."""
+        return self.model.states()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on with the model."""
+        self.model.restore(state)
+
+
+def main(config: Config) -> list[Report]:
+    """Trains a policy on predicted outcomes; returns its evaluations."""
+    return Trainer(
+        "orm",
+        config,
+        credit=group.GroupBaseline(leave_one_out=True, scale=config.scale),
+        experience=lambda trainer: OutcomeReward(trainer, config),
+    ).run()
+
+
+if __name__ == "__main__":
+    from agentgym.trainers.cli import main as command
+
+    sys.exit(command("orm", sys.argv[1:]))
