@@ -23,11 +23,13 @@ class Experience:
 
     Attributes:
         needs_reference: whether `relabel` wants the reference policy's log-probabilities.
+        plays: whether the policy plays episodes every round; False: `gather` is handed none.
         metrics: numbers of the last round worth logging, under `credit/`.
         env_steps: turns that `gather` played itself in the last round.
     """
 
     needs_reference = False
+    plays = True
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}

@@ -94,7 +94,7 @@ class Trainer:
             -(-config.num_envs // self.world),
             config.env_workers,
         )
-        self._tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
+        self.tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()
@@ -170,7 +170,7 @@ class Trainer:
                 self.updater,
                 self.pool,
                 self.context,
-                self._tasks,
+                self.tasks,
                 config,
                 rng=lambda *key: self.rng(WARM_START, *key),
                 say=self.log.say,
@@ -211,7 +211,7 @@ class Trainer:
         config, progress = self.config, self.progress
         self._agree_to_stop()
         begun = time.perf_counter()
-        trajectories = self._collect()
+        trajectories = self._collect() if self.experience.plays else []
         collected = time.perf_counter()
         learning = without_equal_groups(trajectories) if config.filter_groups else trajectories
         at, rng = progress.iteration, self.rng(EXPERIENCE, progress.iteration)
@@ -242,13 +242,13 @@ class Trainer:
             "time/tokens_per_second": tokens / (updated - begun),
             "time/env_steps_per_second": len(turns) / (updated - begun),
         }
-        self._log(trajectories, batch, credit, reading, losses, times)
+        self._log(trajectories or list(batch.trajectories), batch, credit, reading, losses, times)
 
     def _collect(self) -> list[Trajectory]:
         """Plays the round's episodes; every process plays its share and gets all of them."""
         config, iteration = self.config, self.progress.iteration
         groups = config.episodes_per_iteration // config.group_size
-        starts = draw_tasks(self._tasks, groups, self.rng(TASKS, iteration), config.train_tasks)
+        starts = draw_tasks(self.tasks, groups, self.rng(TASKS, iteration), config.train_tasks)
         episodes = [
             Episode(task, seed, (config.seed, ACTIONS, iteration, i * config.group_size + j))
             for i, (task, seed) in enumerate(starts)

@@ -35,6 +35,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
     "dpo": {"group_size": 4, "iterations": 56, "lr": 4e-3, "episodes_per_iteration": 64},
     "eto": {"group_size": 4, "iterations": 56, "lr": 4e-3, "episodes_per_iteration": 64},
+    "archer": {"iterations": 20},
+    "archer_iql": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
+    "digi_q": {"iterations": 20},
+    "mc": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
+    "filtered_bc": {"iterations": 30, "top_fraction": 0.5, "entropy_coef": 0.1},
     "spear": {"group_size": 8, "iterations": 20, "ramp": 10},
     "arpo_replay": {"group_size": 8, "iterations": 20},
     "arpo_entropy": {"group_size": 4, "iterations": 20},
@@ -78,8 +83,20 @@ def test_every_recipe_is_tested():
     assert SETTINGS.keys() == RECIPES.keys()
 
 
+OFFLINE = ("archer_iql", "mc")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", SETTINGS)
+@pytest.mark.parametrize("recipe", OFFLINE)
+def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path):
+    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=128)
+    rewards = [row["eval/reward"] for row in rows if "eval/reward" in row]
+    assert rewards[-1] > rewards[0] + 0.12
+    assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0  # nothing is played after the first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [recipe for recipe in SETTINGS if recipe not in OFFLINE])
 def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
     rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=0)
     returns = [row["rollout/return"] for row in rows if "rollout/return" in row]
@@ -120,7 +137,7 @@ def test_every_trainable_parameter_changes(recipe: str, tmp_path: Path, monkeypa
         return reports
 
     monkeypatch.setattr(Trainer, "run", watched)
-    train(recipe, tmp_path / "run", iterations=2, eval_episodes=0, bc_demonstrations=0)
+    train(recipe, tmp_path / "run", iterations=3, eval_episodes=0, bc_demonstrations=0)
     assert before
     same = [name for name in before if torch.equal(before[name], after[name])]
     assert not same
@@ -147,6 +164,27 @@ def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: P
     )
     assert rows[-1]["rollout/logprob_gap"] < 1e-5
     assert rows[-1]["losses/entropy"] > 0
+
+
+def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
+    from agentgym.trainers.policy import Policy
+    from agentgym.trainers.tiny import tiny_policy
+
+    kwargs = {"size": 6, "max_turns": 8}
+    tiny_policy("NumberLine-v0", seed=0, size="nano", folder=tmp_path / "base", env_kwargs=kwargs)
+    settings = {"model": str(tmp_path / "base"), "lora_rank": 4, "kl_coef": 0.01}
+    few = {"iterations": 2, "episodes_per_iteration": 32, "eval_episodes": 8}
+    rows = train("poad", tmp_path / "run", **settings, **few)
+    assert rows[-1]["losses/reference_kl"] > 0  # the reference is the base, adapter off
+    base = Policy.load(tmp_path / "base").model.state_dict()
+    trained = Policy.load(tmp_path / "run" / "policy")
+    assert trained.has_adapter
+    frozen = trained.model.get_base_model().state_dict()
+    for name, weight in base.items():
+        kept = frozen.get(name, frozen.get(name.replace(".weight", ".base_layer.weight")))
+        assert torch.equal(kept, weight), name
+    resumed = train("poad", tmp_path / "run", **settings, **few | {"iterations": 3}, resume=True)
+    assert resumed[-1]["iteration"] == 3
 
 
 def test_losses_stay_finite_without_any_reward(tmp_path: Path):

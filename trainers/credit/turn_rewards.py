@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from agentgym.trainers.credit.group import anchor_groups, members_of
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.credit.two_clock import broadcast, check_fraction
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 
 
 def attribute_progress(
@@ -94,11 +94,49 @@ class StepBaseline:
 
 @dataclass(frozen=True)
 class TurnReward:
-    """The reward of a turn as the advantage of its tokens: for rewards that are advantages."""
+    """The reward of a turn as the advantage of its tokens: for rewards that are advantages.
+
+    Attributes:
+        baseline: subtract a token critic's values, whose targets are these advantages: the token
+            baseline b(o, a_<j) of ArCHer (arXiv 2402.19446).
+    """
+
+    baseline: bool = False
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages; `values` are not used."""
-        return Credit(broadcast(batch.rewards, batch))
+        """Estimates advantages, and targets of the baseline."""
+        advantages = broadcast(batch.rewards, batch)
+        if not self.baseline:
+            return Credit(advantages)
+        values = require_values(values, batch, "tokens")
+        assert values.tokens is not None
+        return Credit(advantages - values.tokens, advantages)
+
+
+@dataclass(frozen=True)
+class AdvantageWeight:
+    """Weights of imitation, min(exp(beta A), limit), from rewards that are advantages.
+
+    "Advantage-Weighted Regression", arXiv 1910.00177: one step of the surrogate on these weights
+    is one step of weighted likelihood.
+
+    Attributes:
+        beta: how much better actions count more.
+        limit: largest weight.
+    """
+
+    beta: float = 1.0
+    limit: float = 20.0
+
+    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
+        """Returns the weights as advantages; `values` are not used."""
+        return Credit(broadcast(weights_of(batch.rewards, self.beta, self.limit), batch))
+
+
+def weights_of(advantages: ArrayLike, beta: float, limit: float = 20.0) -> FloatArray:
+    """Returns min(exp(beta A), limit) of any shape (arXiv 1910.00177)."""
+    exponent = np.minimum(beta * np.asarray(advantages, np.float64), np.log(limit))
+    return np.exp(exponent).astype(np.float32)
 
 
 @dataclass(frozen=True)
