@@ -89,6 +89,14 @@ TABLE: tuple[Entry, ...] = (
         {"open_questions": False, "question_menu": True},
     ),
     Entry("CarDealer-v0", "agentgym.envs.lmrl.car_dealer:CarDealer"),
+    Entry("FrozenLake-v0", "agentgym.envs.grid.frozen_lake:FrozenLake"),
+    Entry(
+        "FrozenLake-Dry-v0",
+        "agentgym.envs.grid.frozen_lake:FrozenLake",
+        {"size": 6, "slippery": False},
+    ),
+    Entry("Sokoban-v0", "agentgym.envs.grid.sokoban:Sokoban"),
+    Entry("Sokoban-Two-v0", "agentgym.envs.grid.sokoban:Sokoban", {"size": 8, "boxes": 2}),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),

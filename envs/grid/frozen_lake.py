@@ -1,0 +1,235 @@
+"""FrozenLake: cross the ice without falling into a hole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from agentgym.core import TextEnv, TimeStep
+from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
+from agentgym.tasks import Tasks, task_rng
+
+NAMES = tuple(DIRECTIONS)
+STEPS = tuple(DIRECTIONS.values())
+
+
+@dataclass
+class State:
+    """The lake and where the agent stands.
+
+    Attributes:
+        lake: rows of "F" (ice), "H" (hole) and one "G" (goal).
+        position: (row, column).
+        start: where the agent began.
+    """
+
+    lake: tuple[str, ...]
+    position: Square
+    start: Square
+
+    @property
+    def ground(self) -> str:
+        """What the agent stands on."""
+        return self.lake[self.position[0]][self.position[1]]
+
+    def picture(self) -> str:
+        """The lake as text: `_` ice, `O` hole, `G` goal, `P` you, `X` you in a hole, `√` there."""
+        rows = [list(row.replace("F", "_").replace("H", "O")) for row in self.lake]
+        row, column = self.position
+        rows[row][column] = {"F": "P", "H": "X", "G": "√"}[self.ground]
+        return "\n".join("".join(row) for row in rows)
+
+
+def moved(lake: tuple[str, ...], position: Square, step: Square) -> Square:
+    """Returns where a step leads; the edge holds."""
+    size = len(lake)
+    row, column = position[0] + step[0], position[1] + step[1]
+    return min(max(row, 0), size - 1), min(max(column, 0), size - 1)
+
+
+def make_lake(rng: np.random.Generator, size: int, frozen: float) -> State:
+    """Draws lakes until the goal can be reached."""
+    while True:
+        ice = rng.random((size, size)) < frozen
+        start, goal = (divmod(int(n), size) for n in rng.choice(size * size, 2, replace=False))
+        ice[start] = True
+        rows = [["F" if cell else "H" for cell in row] for row in ice.tolist()]
+        rows[goal[0]][goal[1]] = "G"
+        lake = tuple("".join(row) for row in rows)
+        if distance(lake, start) is not None:
+            return State(lake, start, start)
+
+
+@lru_cache(maxsize=1 << 14)
+def distance(lake: tuple[str, ...], start: Square) -> int | None:
+    """Returns the number of moves to the goal if nothing slips; None if there is no way."""
+
+    def around(square: Square):
+        if lake[square[0]][square[1]] != "H":
+            for name, step in DIRECTIONS.items():
+                yield name, moved(lake, square, step)
+
+    path = shortest_path(start, around, lambda s: lake[s[0]][s[1]] == "G")  # type: ignore[arg-type]
+    return None if path is None else len(path)
+
+
+@lru_cache(maxsize=1024)
+def best_moves(lake: tuple[str, ...], slippery: bool) -> dict[Square, str]:
+    """Returns the move that is likeliest to reach the goal from each square, soon if possible.
+
+    By value iteration with a discount of 0.999, which breaks ties towards shorter ways.
+    """
+    size = len(lake)
+    kind = np.array([list(row) for row in lake])
+    squares = [(r, c) for r in range(size) for c in range(size)]
+    to = np.array([[[*moved(lake, s, step)] for step in STEPS] for s in squares])
+    index = to[..., 0] * size + to[..., 1]  # [squares, moves]
+    goal, over = (kind == "G").ravel(), (kind != "F").ravel()
+    value = goal.astype(float)
+    for _ in range(20 * size * size):
+        reached = value[index]
+        if slippery:  # the intended move or one of the two at right angles to it
+            reached = (reached + np.roll(reached, 1, 1) + np.roll(reached, -1, 1)) / 3
+        updated = np.where(over, goal, 0.999 * reached.max(1))
+        if np.abs(updated - value).max() < 1e-12:
+            break
+        value = updated
+    reached = value[index]
+    if slippery:
+        reached = (reached + np.roll(reached, 1, 1) + np.roll(reached, -1, 1)) / 3
+    return {square: NAMES[int(m)] for square, m in zip(squares, reached.argmax(1), strict=True)}
+
+
+class FrozenLake(TextEnv):
+    """Cross a frozen lake to the goal; ice may slip.
+
+    ## Description
+    Gymnasium's FrozenLake as RAGEN plays it: a lake of `size` x `size` squares, frozen with
+    probability 0.8 each, start and goal anywhere as long as there is a way. On slippery ice a move
+    goes where it was meant to with probability 1/3, and to either side of that with 1/3 each.
+
+    ## Action Space
+    Text: `left`, `down`, `right` or `up`; several joined by `||` where `moves_per_turn` allows it.
+
+    ## Observation Space
+    Text: a picture. `_` ice, `O` hole, `G` goal, `P` you, `X` you in a hole, `√` you at the goal.
+
+    ## Rewards
+    1 (term `task`) at the goal, else 0. An invalid action costs `invalid_penalty`.
+
+    ## Starting State
+    A lake drawn by the task's name; slips are drawn by the episode's seed.
+
+    ## Episode End
+    Termination: the goal or a hole. Truncation: after `max_turns`.
+
+    ## Information
+    The common keys; `progress` is the share of the shortest way covered.
+
+    ## Arguments
+    `size`: 2 or more. `slippery`: whether moves slip. `frozen`: probability of ice.
+    `moves_per_turn`: moves that one action may hold. `max_turns`: default 50.
+
+    ## Example Transcript
+    ```
+    P_
+    OG
+    > right
+    _P
+    OG
+    > down
+    __
+    O√
+    ```
+
+    ## Baselines
+    200 test tasks, mean return and success: `FrozenLake-v0` random 0.36, 36 %; expert (value
+    iteration) 0.91, 91 %, the best that slipping allows. `FrozenLake-Dry-v0` random 0.15, 15 %;
+    expert 1.00, 100 %.
+
+    ## Registered Configurations
+    `FrozenLake-v0`: 4 x 4, slippery. `FrozenLake-Dry-v0`: 6 x 6, no slipping.
+
+    ## References
+    RAGEN (arXiv 2504.20073); Gymnasium's FrozenLake-v1. Transitions, rewards, endings and pictures
+    are the same; lakes are drawn by another generator.
+
+    ## Version History
+    v0: first version.
+    """
+
+    State = State
+
+    def __init__(
+        self,
+        *,
+        size: int = 4,
+        slippery: bool = True,
+        frozen: float = 0.8,
+        moves_per_turn: int = 1,
+        max_turns: int | None = 50,
+        **kwargs,
+    ):
+        if size < 2:
+            raise ValueError(f"size must be at least 2, got {size}.")
+        if not 0.3 <= frozen <= 1:
+            raise ValueError(f"frozen must be in [0.3, 1], got {frozen}: else no lake has a way.")
+        if moves_per_turn < 1:
+            raise ValueError(f"moves_per_turn must be at least 1, got {moves_per_turn}.")
+        super().__init__(max_turns=max_turns, **kwargs)
+        self.size, self.slippery, self.frozen = size, slippery, frozen
+        self.moves_per_turn = moves_per_turn
+        self.tasks = Tasks.generated()
+        self.instructions = self._rules()
+
+    def _rules(self) -> str:
+        slips = (
+            "The ice is slippery: a move goes where you want with probability 1/3, and to the left "
+            "or the right of that direction with probability 1/3 each. "
+        )
+        several = f" You may join up to {self.moves_per_turn} moves with ||."
+        return (
+            "Cross the frozen lake to the goal G without falling into a hole O. P is you, _ ice. "
+            + slips * self.slippery
+            + "Each turn, say left, down, right or up."
+            + several * (self.moves_per_turn > 1)
+        )
+
+    def _start(self, task: str) -> TimeStep:
+        self.state = make_lake(task_rng(task, "frozen_lake"), self.size, self.frozen)
+        return self._look()
+
+    def _advance(self, action: str) -> TimeStep:
+        moves = read_moves(action, self.moves_per_turn)
+        if isinstance(moves, str):
+            return self._invalid(moves)
+        state = self.state
+        for name in moves:
+            if state.ground != "F":
+                break
+            direction = NAMES.index(name)
+            if self.slippery:
+                direction = (direction + int(self.np_random.integers(-1, 2))) % 4
+            state.position = moved(state.lake, state.position, STEPS[direction])
+        return self._look()
+
+    def _look(self) -> TimeStep:
+        state = self.state
+        there = state.ground == "G"
+        over = state.ground != "F"
+        whole = distance(state.lake, state.start) or 1
+        left = distance(state.lake, state.position)
+        return TimeStep(
+            text=state.picture(),
+            rewards={"task": float(there)},
+            terminated=over,
+            success=there,
+            progress=0.0 if left is None else max(0.0, 1 - left / whole),
+            admissible=() if over else NAMES,
+        )
+
+    def expert(self) -> str | None:
+        """Returns the move that is likeliest to reach the goal."""
+        return best_moves(self.state.lake, self.slippery)[self.state.position]

@@ -1,0 +1,308 @@
+"""Sokoban: push every box onto a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from agentgym.core import TextEnv, TimeStep
+from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
+from agentgym.tasks import Tasks, task_rng
+
+STEP, ON, OFF, SOLVED = -0.1, 1.0, -1.0, 10.0
+SYMBOLS = {"#": "wall", "_": "floor", "O": "target", "X": "box", "√": "box on a target"}
+
+
+@dataclass(frozen=True)
+class Room:
+    """What never moves.
+
+    Attributes:
+        walls: rows of "#" and "_".
+        targets: where boxes belong.
+    """
+
+    walls: tuple[str, ...]
+    targets: frozenset[Square]
+
+    def wall(self, square: Square) -> bool:
+        """Whether a square is wall."""
+        return self.walls[square[0]][square[1]] == "#"
+
+
+@dataclass
+class State:
+    """The room, the boxes and the player.
+
+    Attributes:
+        walls: rows of "#" and "_".
+        targets: where boxes belong.
+        boxes: where they are.
+        player: where the player is.
+    """
+
+    walls: tuple[str, ...]
+    targets: frozenset[Square]
+    boxes: frozenset[Square]
+    player: Square
+
+    def picture(self) -> str:
+        """The room as text."""
+        rows = [list(row) for row in self.walls]
+        for row, column in self.targets:
+            rows[row][column] = "O"
+        for row, column in self.boxes:
+            rows[row][column] = "√" if (row, column) in self.targets else "X"
+        row, column = self.player
+        rows[row][column] = "S" if self.player in self.targets else "P"
+        return "\n".join("".join(row) for row in rows)
+
+    @classmethod
+    def of(cls, picture: str) -> State:
+        """Reads a picture."""
+        squares = {
+            (r, c): symbol
+            for r, row in enumerate(picture.split("\n"))
+            for c, symbol in enumerate(row)
+        }
+
+        def where(symbols: str) -> frozenset[Square]:
+            return frozenset(square for square, symbol in squares.items() if symbol in symbols)
+
+        walls = tuple("".join("#" if x == "#" else "_" for x in row) for row in picture.split("\n"))
+        (player,) = where("PS")
+        return cls(walls, where("O√S"), where("X√"), player)
+
+
+def push(
+    room: Room, boxes: frozenset[Square], player: Square, step: Square
+) -> tuple[frozenset[Square], Square]:
+    """Returns boxes and player after a move; both stay if something is in the way."""
+    to = player[0] + step[0], player[1] + step[1]
+    if room.wall(to):
+        return boxes, player
+    if to not in boxes:
+        return boxes, to
+    beyond = to[0] + step[0], to[1] + step[1]
+    if room.wall(beyond) or beyond in boxes:
+        return boxes, player
+    return boxes - {to} | {beyond}, to
+
+
+@lru_cache(maxsize=4096)
+def solution(room: Room, boxes: frozenset[Square], player: Square) -> tuple[str, ...] | None:
+    """Returns a shortest sequence of moves that solves the room; None if there is none."""
+
+    def around(state: tuple[frozenset[Square], Square]):
+        for name, step in DIRECTIONS.items():
+            following = push(room, *state, step)
+            if following != state and not stuck(room, following[0]):
+                yield name, following
+
+    found = shortest_path(
+        (boxes, player),
+        around,  # type: ignore[arg-type]
+        lambda state: state[0] == room.targets,  # type: ignore[index]
+    )
+    return None if found is None else tuple(found)
+
+
+def stuck(room: Room, boxes: frozenset[Square]) -> bool:
+    """Whether a box sits in a corner that is no target: the room cannot be solved any more."""
+    for row, column in boxes - room.targets:
+        above, below = room.wall((row - 1, column)), room.wall((row + 1, column))
+        left, right = room.wall((row, column - 1)), room.wall((row, column + 1))
+        if (above or below) and (left or right):
+            return True
+    return False
+
+
+def make_room(rng: np.random.Generator, size: int, boxes: int) -> State:
+    """Carves a room by a random walk and pulls boxes off their targets until it is a puzzle.
+
+    A puzzle takes at least five moves a box.
+    """
+    while True:
+        floor = _carve(rng, size)
+        if len(floor) < 2 * boxes + 2:
+            continue
+        walls = tuple(
+            "".join("_" if (r, c) in floor else "#" for c in range(size)) for r in range(size)
+        )
+        order = [sorted(floor)[i] for i in rng.permutation(len(floor))]
+        room = Room(walls, frozenset(order[:boxes]))
+        placed, player = _pull(rng, room, order[boxes], 12 * boxes * size)
+        if len(placed - room.targets) < boxes:
+            continue
+        moves = solution(room, placed, player)
+        if moves is not None and len(moves) >= 5 * boxes:
+            return State(room.walls, room.targets, placed, player)
+
+
+def _carve(rng: np.random.Generator, size: int) -> set[Square]:
+    """Squares of a random walk that turns now and then and widens as it goes."""
+    masks = [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 0),)]
+    square = tuple(int(x) for x in rng.integers(1, size - 1, 2))
+    floor: set[Square] = set()
+    step = (0, 1)
+    for _ in range(int(1.7 * (size + size))):
+        if rng.random() < 0.35:
+            step = list(DIRECTIONS.values())[int(rng.integers(4))]
+        square = tuple(min(max(a + b, 1), size - 2) for a, b in zip(square, step, strict=True))
+        for row, column in masks[int(rng.integers(4))]:
+            if square[0] + row < size - 1 and square[1] + column < size - 1:
+                floor.add((square[0] + row, square[1] + column))
+    return floor
+
+
+def _pull(
+    rng: np.random.Generator, room: Room, player: Square, steps: int
+) -> tuple[frozenset[Square], Square]:
+    """Plays backwards at random; returns the position whose boxes are furthest from home."""
+    boxes = list(room.targets)
+    homes = list(room.targets)
+    best, best_score = (frozenset(boxes), player), -1
+    for _ in range(steps):
+        step = list(DIRECTIONS.values())[int(rng.integers(4))]
+        behind = player[0] - step[0], player[1] - step[1]
+        if room.wall(behind) or behind in boxes:
+            continue
+        ahead = player[0] + step[0], player[1] + step[1]
+        if ahead in boxes and rng.random() < 0.8:
+            boxes[boxes.index(ahead)] = player
+        player = behind
+        away = [abs(a - x) + abs(b - y) for (a, b), (x, y) in zip(boxes, homes, strict=True)]
+        score = sum(away) * all(box not in room.targets for box in boxes)
+        if score > best_score:
+            best, best_score = (frozenset(boxes), player), score
+    return best
+
+
+class Sokoban(TextEnv):
+    """Push every box onto a target; boxes cannot be pulled.
+
+    ## Description
+    Sokoban as RAGEN plays it. Rooms are made by playing backwards from the solution, so each can be
+    solved; a wrong push may make it unsolvable, and nothing says so.
+
+    ## Action Space
+    Text: `up`, `down`, `left` or `right`; several joined by `||` where `moves_per_turn` allows it.
+
+    ## Observation Space
+    Text: a picture. `#` wall, `_` floor, `O` target, `X` box, `√` box on a target, `P` you, `S` you
+    on a target.
+
+    ## Rewards
+    Term `moves`: -0.1 a move, effective or not. Term `boxes`: 1 for a box pushed onto a target, -1
+    for one pushed off. Term `solved`: 10 when all are on targets.
+
+    ## Starting State
+    A room drawn by the task's name, with no box on a target.
+
+    ## Episode End
+    Termination: all boxes are on targets. Truncation: after `max_turns`.
+
+    ## Information
+    The common keys; `progress` is the share of boxes on targets.
+
+    ## Arguments
+    `size`: rows and columns, walls included, 5 to 12. `boxes`: 1 to 4. `moves_per_turn`: moves that
+    one action may hold. `max_turns`: default 50.
+
+    ## Example Transcript
+    ```
+    #####
+    #PXO#
+    #####
+    > right
+    #####
+    #_P√#
+    #####
+    ```
+
+    ## Baselines
+    200 test tasks, mean return and success: `Sokoban-v0` random -3.22, 14 %; expert (shortest
+    solution) 10.47, 100 %. `Sokoban-Two-v0` random -4.63, 0 %; expert 10.82, 100 %.
+
+    ## Registered Configurations
+    `Sokoban-v0`: 6 x 6, one box. `Sokoban-Two-v0`: 8 x 8, two boxes.
+
+    ## References
+    RAGEN (arXiv 2504.20073), gym-sokoban. Transitions, rewards, endings and pictures are the same;
+    rooms are drawn by another generator.
+
+    ## Version History
+    v0: first version.
+    """
+
+    State = State
+    reward_names = ("moves", "boxes", "solved")
+
+    def __init__(
+        self,
+        *,
+        size: int = 6,
+        boxes: int = 1,
+        moves_per_turn: int = 1,
+        max_turns: int | None = 50,
+        **kwargs,
+    ):
+        if not 5 <= size <= 12:
+            raise ValueError(f"size must be in [5, 12], got {size}.")
+        if not 1 <= boxes <= min(4, size - 4):
+            raise ValueError(f"boxes must be in [1, {min(4, size - 4)}] at size {size}: {boxes}.")
+        if moves_per_turn < 1:
+            raise ValueError(f"moves_per_turn must be at least 1, got {moves_per_turn}.")
+        super().__init__(max_turns=max_turns, **kwargs)
+        self.size, self.boxes, self.moves_per_turn = size, boxes, moves_per_turn
+        self.tasks = Tasks.generated()
+        several = f" You may join up to {moves_per_turn} moves with ||."
+        self.instructions = (
+            "Push every box onto a target. # is wall, _ floor, O a target, X a box, √ a box on a "
+            "target, P you, S you on a target. Walk into a box to push it; it moves if the square "
+            "behind it is free. Boxes cannot be pulled. Each turn, say up, down, left or right."
+            + several
+            * (moves_per_turn > 1)
+        )
+
+    def _start(self, task: str) -> TimeStep:
+        self.state = make_room(task_rng(task, "sokoban"), self.size, self.boxes)
+        return self._look({})
+
+    def _advance(self, action: str) -> TimeStep:
+        moves = read_moves(action, self.moves_per_turn)
+        if isinstance(moves, str):
+            return self._invalid(moves)
+        state = self.state
+        room = Room(state.walls, state.targets)
+        rewards = {"moves": 0.0, "boxes": 0.0}
+        for name in moves:
+            before = len(state.boxes & state.targets)
+            state.boxes, state.player = push(room, state.boxes, state.player, DIRECTIONS[name])
+            change = len(state.boxes & state.targets) - before
+            rewards["moves"] += STEP
+            rewards["boxes"] += ON * max(change, 0) - OFF * min(change, 0)
+            if state.boxes == state.targets:
+                break
+        return self._look(rewards)
+
+    def _look(self, rewards: dict[str, float]) -> TimeStep:
+        state = self.state
+        solved = state.boxes == state.targets
+        terms = {"moves": 0.0, "boxes": 0.0} | rewards
+        return TimeStep(
+            text=state.picture(),
+            rewards=terms | {"solved": SOLVED * solved},
+            terminated=solved,
+            success=solved,
+            progress=len(state.boxes & state.targets) / len(state.targets),
+            admissible=() if solved else tuple(DIRECTIONS),
+        )
+
+    def expert(self) -> str | None:
+        """Returns the next move of a shortest solution; any move where there is none."""
+        state = self.state
+        moves = solution(Room(state.walls, state.targets), state.boxes, state.player)
+        return moves[0] if moves else "up"

@@ -1,0 +1,87 @@
+"""Sokoban: the reference's transitions and rewards, solvable rooms, an expert that solves them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.envs.grid.sokoban import Room, Sokoban, State, make_room, push, solution, stuck
+
+GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
+REFERENCE = (None, "up", "down", "left", "right")
+
+
+def golden(name: str) -> Iterator[dict[str, Any]]:
+    """The records of a reference file."""
+    with gzip.open(GOLDEN / name, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden records")
+@pytest.mark.parametrize("kind", ["6x6_1box", "8x8_2box"])
+def test_transitions_rewards_and_pictures_are_the_reference_s(kind: str):
+    env = Sokoban(max_turns=None)
+    steps = 0
+    for record in golden(f"ragen_sokoban_{kind}.jsonl.gz"):
+        if "obs0" not in record:
+            continue
+        env.reset(seed=0)
+        env.state = State.of(record["obs0"])
+        assert env.state.picture() == record["obs0"]
+        for step in record["steps"]:
+            before = env.state.player
+            text, reward, terminated, _, info = env.step(REFERENCE[step["action"]])
+            assert text == step["obs"]
+            assert reward == pytest.approx(step["reward"], abs=1e-9)
+            assert info["success"] == step["info"]["success"]
+            assert (env.state.player != before) == step["info"]["action_is_effective"]
+            steps += 1
+            if terminated or step["done"]:
+                break
+    assert steps > 100
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), boxes=st.integers(1, 2))
+def test_every_room_can_be_solved_and_none_is_solved_already(seed: int, boxes: int):
+    state = make_room(np.random.default_rng(seed), 5 + boxes, boxes)
+    assert len(state.boxes) == len(state.targets) == boxes
+    assert not state.boxes & state.targets
+    assert State.of(state.picture()) == state
+    room = Room(state.walls, state.targets)
+    moves = solution(room, state.boxes, state.player)
+    assert moves
+    where = state.boxes, state.player
+    for name in moves:
+        from agentgym.envs.grid.moves import DIRECTIONS
+
+        assert not stuck(room, where[0])
+        where = push(room, *where, DIRECTIONS[name])
+    assert where[0] == state.targets
+
+
+def test_a_push_off_a_target_costs_what_a_push_onto_it_gave():
+    env = Sokoban()
+    env.reset(seed=0)
+    env.state = State.of("#######\n#_PXO_#\n#__XO_#\n#######")
+    rewards = [env.step("right")[1] for _ in range(2)]
+    assert rewards == pytest.approx([0.9, -1.1])
+
+
+def test_the_picture_tells_all_symbols_apart():
+    picture = "#####\n#SX_#\n#√O_#\n#####"
+    assert State.of(picture).picture() == picture
+
+
+@pytest.mark.parametrize("kwargs", [{"size": 4}, {"boxes": 0}, {"boxes": 3}])
+def test_impossible_arguments_are_refused(kwargs: dict):
+    with pytest.raises(ValueError, match=next(iter(kwargs))):
+        Sokoban(**kwargs)
