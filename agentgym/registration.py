@@ -97,6 +97,12 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry("Sokoban-v0", "agentgym.envs.grid.sokoban:Sokoban"),
     Entry("Sokoban-Two-v0", "agentgym.envs.grid.sokoban:Sokoban", {"size": 8, "boxes": 2}),
+    Entry("Overcooked-TomatoSalad-v0", "agentgym.envs.overcooked.salad:Salad"),
+    Entry(
+        "Overcooked-TomatoLettuceSalad-v0",
+        "agentgym.envs.overcooked.salad:Salad",
+        {"recipe": "lettuce-tomato salad"},
+    ),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),

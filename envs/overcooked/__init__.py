@@ -1,0 +1,1 @@
+"""Overcooked with macro actions."""

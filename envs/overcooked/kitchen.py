@@ -1,0 +1,231 @@
+"""The kitchen of single-cook Overcooked: primitive moves on a grid, as pure rules over a `State`.
+
+Coordinates are (row, column). An item lies on a counter or a board, is held, or is in the bowl.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+Square = tuple[int, int]
+
+RIGHT, DOWN, LEFT, UP, STAY = range(5)
+STEPS: tuple[Square, ...] = ((0, 1), (1, 0), (0, -1), (-1, 0), (0, 0))
+SEARCH = (RIGHT, LEFT, DOWN, UP)
+"""The order in which path finding looks around."""
+CHOPS = 3
+FOODS = ("tomato", "lettuce", "onion")
+ORDER = ("lettuce", "onion", "tomato")
+"""How a salad's ingredients are listed in its name."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What never moves.
+
+    Attributes:
+        floor: squares that can be walked on.
+        boards: the cutting boards.
+        delivery: where dishes are served.
+        homes: where each item lies at first: foods and "bowl".
+        start: where the cook stands.
+    """
+
+    floor: frozenset[Square]
+    boards: tuple[Square, ...]
+    delivery: Square
+    homes: dict[str, Square]
+    start: Square
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Rewards of a primitive step and of events (the values of TWOSOME and POAD)."""
+
+    step: float = -0.001
+    chopped: float = 0.2
+    served: float = 1.0
+    wrong: float = -0.1
+
+
+@dataclass
+class State:
+    """Everything that changes.
+
+    Attributes:
+        cook: where the cook stands.
+        where: the square of each item; items in the bowl are where the bowl is.
+        chops: chops of each food so far.
+        holding: what the cook holds, or "".
+        bowl: foods in the bowl.
+        believed: where the cook believes each item to be.
+        steps: primitive steps so far.
+        served: whether the right dish was delivered.
+    """
+
+    cook: Square
+    where: dict[str, Square]
+    chops: dict[str, int]
+    holding: str = ""
+    bowl: list[str] = field(default_factory=list)
+    believed: dict[str, Square] = field(default_factory=dict)
+    steps: int = 0
+    served: bool = False
+
+
+def fresh(layout: Layout) -> State:
+    """Returns the kitchen before the first step."""
+    foods = [name for name in layout.homes if name != "bowl"]
+    where = dict(layout.homes)
+    return State(layout.start, where, dict.fromkeys(foods, 0), believed=dict(where))
+
+
+def lies(state: State, square: Square) -> str:
+    """Returns what lies on a square: a food, "bowl" or ""."""
+    for name, there in state.where.items():
+        if there == square and name != state.holding and name not in state.bowl:
+            return name
+    return ""
+
+
+def chopped(state: State, name: str) -> bool:
+    """Whether an item is a chopped food."""
+    return state.chops.get(name, 0) >= CHOPS
+
+
+def visible(state: State, square: Square, radius: int) -> bool:
+    """Whether the cook sees a square; radius 0 sees everything."""
+    if not radius:
+        return True
+    return max(abs(square[0] - state.cook[0]), abs(square[1] - state.cook[1])) <= radius
+
+
+def primitive(layout: Layout, state: State, move: int, task: str, rewards: Rewards) -> float:
+    """Makes a primitive move; returns its reward."""
+    state.steps += 1
+    reward = rewards.step
+    to = state.cook[0] + STEPS[move][0], state.cook[1] + STEPS[move][1]
+    if move == STAY:
+        return reward
+    if to in layout.floor:
+        state.cook = to
+        _carry(state)
+    elif to == layout.delivery:
+        reward += _deliver(layout, state, task, rewards)
+    elif to in layout.boards:
+        reward += _use_board(state, to, task, rewards)
+    else:
+        _use_counter(state, to)
+    return reward
+
+
+def _carry(state: State) -> None:
+    if state.holding:
+        state.where[state.holding] = state.cook
+        if state.holding == "bowl":
+            for name in state.bowl:
+                state.where[name] = state.cook
+
+
+def _take(state: State, name: str) -> None:
+    state.holding = name
+    _carry(state)
+
+
+def _put(state: State, square: Square) -> None:
+    name, state.holding = state.holding, ""
+    state.where[name] = square
+    if name == "bowl":
+        for inside in state.bowl:
+            state.where[inside] = square
+
+
+def _fill(state: State, food: str) -> None:
+    """Puts a food into the bowl, wherever that is."""
+    if state.holding == food:
+        state.holding = ""
+    state.bowl.append(food)
+    state.where[food] = state.where["bowl"]
+
+
+def _use_counter(state: State, square: Square) -> None:
+    there = lies(state, square)
+    if not state.holding:
+        if there:
+            _take(state, there)
+    elif not there:
+        _put(state, square)
+    elif there == "bowl" and chopped(state, state.holding):
+        _fill(state, state.holding)
+    elif state.holding == "bowl" and chopped(state, there):
+        _fill(state, there)
+
+
+def _use_board(state: State, square: Square, task: str, rewards: Rewards) -> float:
+    there = lies(state, square)
+    if not state.holding:
+        if there == "bowl" or chopped(state, there):
+            _take(state, there)
+        elif there:
+            state.chops[there] += 1
+            return rewards.chopped * (chopped(state, there) and there in task)
+    elif not there:
+        _put(state, square)
+    elif state.holding == "bowl" and chopped(state, there):
+        _fill(state, there)
+    elif there == "bowl" and chopped(state, state.holding):
+        _fill(state, state.holding)
+        _take(state, "bowl")
+    return 0.0
+
+
+def _deliver(layout: Layout, state: State, task: str, rewards: Rewards) -> float:
+    if not state.holding:
+        return 0.0
+    dish = "-".join(name for name in ORDER if name in state.bowl) + " salad"
+    if state.holding == "bowl" and dish == task:
+        state.served = True
+        _put(state, layout.delivery)
+        return rewards.served
+    returned = [state.holding, *(state.bowl if state.holding == "bowl" else ())]
+    for name in returned:
+        state.where[name] = layout.homes[name]
+        if name in state.chops:
+            state.chops[name] = 0
+    if state.holding == "bowl":
+        state.bowl.clear()
+    state.holding = ""
+    return rewards.wrong
+
+
+def way(layout: Layout, state: State, target: Square, avoid: frozenset[Square]) -> int:
+    """Returns the first move of a shortest way into a square; STAY if there is none.
+
+    A* with the Manhattan distance; of equally good squares the last one found is looked at first.
+    """
+    if state.cook == target:
+        return STAY
+
+    def guess(square: Square) -> int:
+        return abs(square[0] - target[0]) + abs(square[1] - target[1])
+
+    count = 0
+    queue: list[tuple[int, int, Square, int]] = [(guess(state.cook), 0, state.cook, STAY)]
+    cost, first = {state.cook: 0}, {state.cook: STAY}
+    while queue:
+        _, _, square, _ = heapq.heappop(queue)
+        if square == target:
+            return first[square]
+        for move in SEARCH:
+            step = STEPS[move]
+            to = square[0] + step[0], square[1] + step[1]
+            if to != target and (to not in layout.floor or to in avoid):
+                continue
+            new = cost[square] + 1
+            if new < cost.get(to, 1 << 30):
+                count += 1
+                cost[to] = new
+                first[to] = first[square] if square != state.cook else move
+                heapq.heappush(queue, (new + guess(to), -count, to, move))
+    return STAY

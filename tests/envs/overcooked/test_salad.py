@@ -1,0 +1,135 @@
+"""Overcooked: the reference's every recorded step, an expert that is optimal and finds its way."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.envs.overcooked.kitchen import State, visible
+from agentgym.envs.overcooked.salad import Salad
+
+GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
+RECIPES = {
+    "tomato salad": "overcooked_tomato_salad",
+    "lettuce-tomato salad": "overcooked_tomato_lettuce_salad",
+}
+
+
+def golden(name: str) -> Iterator[dict[str, Any]]:
+    """The episodes of a reference file."""
+    with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+        yield from (record for record in map(json.loads, file) if "steps" in record)
+
+
+def vector(env: Salad) -> list[int]:
+    """The reference's observation, without the number of the task."""
+    layout, state, found = env.layout, env.state, []
+    for name in layout.homes:
+        if name != "bowl":
+            seen = visible(state, state.where[name], 2)
+            found += [*state.where[name], state.chops[name]] if seen else [0, 0, 0]
+    for square in (state.where["bowl"], *layout.boards, layout.delivery, state.cook):
+        found += list(square) if visible(state, square, 2) else [0, 0]
+    return found
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden records")
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recorded_step_is_the_reference_s(recipe: str):
+    env = Salad(recipe=recipe, max_turns=None)
+    steps = 0
+    for record in golden(RECIPES[recipe]):
+        _, info = env.reset(seed=0, options={"task": "start/1,4"})
+        assert list(info["admissible"]) == record["actions0"]
+        for step in record["steps"]:
+            _, reward, terminated, _, info = env.step(step["action_text"])
+            assert reward == pytest.approx(step["reward"], abs=1e-9)
+            assert env.state.steps == step["env_step"]
+            assert vector(env) == step["obs"][:-7]
+            assert terminated == step["done"]
+            if terminated:
+                break
+            assert list(info["admissible"]) == step["actions"]
+            steps += 1
+    assert steps > 700
+
+
+@pytest.mark.parametrize(
+    ("recipe", "macros", "primitives", "discounted"),
+    [("tomato salad", 6, 28, 0.9205), ("lettuce-tomato salad", 10, 45, 0.9477)],
+)
+def test_the_expert_is_optimal(recipe: str, macros: int, primitives: int, discounted: float):
+    env = Salad(recipe=recipe)
+    env.reset(seed=0, options={"task": "start/1,4"})
+    total, count, terminated = 0.0, 0, False
+    while not terminated:
+        before = env.state.steps
+        _, reward, terminated, _, info = env.step(env.expert())
+        total += 0.99**before * reward
+        count += 1
+    assert info["success"] and info["progress"] == 1
+    assert (count, env.state.steps) == (macros, primitives)
+    assert total == pytest.approx(discounted, abs=5e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    recipe=st.sampled_from(sorted(RECIPES)),
+    kitchen=st.sampled_from(["A", "C"]),
+    detour=st.lists(st.integers(0, 7), max_size=12),
+)
+def test_the_expert_recovers_from_any_detour(seed, recipe, kitchen, detour):
+    env = Salad(recipe=recipe, kitchen=kitchen, max_turns=None)
+    _, info = env.reset(seed=seed)
+    for number in detour:
+        if info["admissible"]:
+            _, _, _, _, info = env.step(info["admissible"][number % len(info["admissible"])])
+    env.state.steps = 0
+    for _ in range(40):
+        if not info["success"]:
+            _, _, _, _, info = env.step(env.expert())
+    assert info["success"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**20), moves=st.lists(st.integers(0, 7), max_size=25))
+def test_nothing_is_lost_or_doubled(seed, moves):
+    env = Salad(recipe="lettuce-tomato salad")
+    _, info = env.reset(seed=seed)
+    for number in moves:
+        if not info["admissible"]:
+            break
+        _, _, _, _, info = env.step(info["admissible"][number])
+        state: State = env.state
+        assert set(state.where) == {"tomato", "lettuce", "onion", "bowl"}
+        assert len(set(state.bowl)) == len(state.bowl)
+        assert all(state.where[name] == state.where["bowl"] for name in state.bowl)
+        if state.holding:
+            assert state.where[state.holding] == state.cook
+
+
+def test_the_shift_ends_after_200_steps():
+    env = Salad(max_turns=None)
+    env.reset(seed=0)
+    terminated, turns = False, 0
+    while not terminated:
+        text, _, terminated, truncated, info = env.step("chop nothing")
+        turns += 1
+    assert (turns, truncated, info["success"]) == (200, False, False)
+    assert text.endswith("Steps left: 0.")
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"recipe": "soup"}, {"kitchen": "B"}, {"radius": -1}, {"rewards": "x"}, {"gamma": 0}]
+)
+def test_impossible_arguments_are_refused(kwargs: dict[str, Any]):
+    with pytest.raises(ValueError, match=next(iter(kwargs))):
+        Salad(**kwargs)
