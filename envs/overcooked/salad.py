@@ -205,7 +205,7 @@ class Salad(TextEnv):
             state_key=scene,
         )
 
-    def expert(self) -> str | None:
+    def expert(self) -> str:
         """Returns the next action of the shortest way from the start; recovers from detours."""
         return action_text(self.layout, self.state, self._plan(), self.radius)
 

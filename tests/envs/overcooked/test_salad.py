@@ -68,13 +68,13 @@ def test_every_recorded_step_is_the_reference_s(recipe: str):
 def test_the_expert_is_optimal(recipe: str, macros: int, primitives: int, discounted: float):
     env = Salad(recipe=recipe)
     env.reset(seed=0, options={"task": "start/1,4"})
-    total, count, terminated = 0.0, 0, False
-    while not terminated:
+    total, count = 0.0, 0
+    while not env.state.served:
         before = env.state.steps
-        _, reward, terminated, _, info = env.step(env.expert())
+        _, reward, _, _, info = env.step(env.expert())
         total += 0.99**before * reward
         count += 1
-    assert info["success"] and info["progress"] == 1
+        assert info["success"] == env.state.served == (info["progress"] == 1)
     assert (count, env.state.steps) == (macros, primitives)
     assert total == pytest.approx(discounted, abs=5e-5)
 
@@ -119,12 +119,10 @@ def test_nothing_is_lost_or_doubled(seed, moves):
 def test_the_shift_ends_after_200_steps():
     env = Salad(max_turns=None)
     env.reset(seed=0)
-    terminated, turns = False, 0
-    while not terminated:
+    for turn in range(1, 201):
         text, _, terminated, truncated, info = env.step("chop nothing")
-        turns += 1
-    assert (turns, truncated, info["success"]) == (200, False, False)
-    assert text.endswith("Steps left: 0.")
+        assert (terminated, truncated, info["success"]) == (turn == 200, False, False)
+        assert text.endswith(f"Steps left: {200 - turn}.")
 
 
 @pytest.mark.parametrize(
