@@ -103,6 +103,40 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.overcooked.salad:Salad",
         {"recipe": "lettuce-tomato salad"},
     ),
+    Entry(
+        "VirtualHome-FoodPreparation-v0",
+        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
+    ),
+    Entry(
+        "VirtualHome-FoodPreparation-Cheese-v0",
+        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
+        {"variant": "cheese"},
+    ),
+    Entry(
+        "VirtualHome-FoodPreparation-Hamburger-v0",
+        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
+        {"variant": "hamburger"},
+    ),
+    Entry(
+        "VirtualHome-FoodPreparation-ApplePie-v0",
+        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
+        {"variant": "apple pie"},
+    ),
+    Entry(
+        "VirtualHome-FoodPreparation-Pizza-v0",
+        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
+        {"variant": "pizza"},
+    ),
+    Entry(
+        "VirtualHome-FoodPreparation-Plate-v0",
+        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
+        {"variant": "plate"},
+    ),
+    Entry(
+        "VirtualHome-FoodPreparation-Laundry-v0",
+        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
+        {"variant": "laundry"},
+    ),
     # Multi-agent.
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),

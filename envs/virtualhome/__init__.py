@@ -1,0 +1,1 @@
+"""Chores of VirtualHome as small symbolic machines."""

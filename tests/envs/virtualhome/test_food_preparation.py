@@ -1,0 +1,85 @@
+"""VirtualHome's food preparation: the reference's recorded steps, and a shortest way out of all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from agentgym.envs.virtualhome.food_preparation import ROOMS, VARIANTS, FoodPreparation, State
+
+GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "virtualhome_v1.jsonl.gz"
+
+
+def bits(state: State) -> list[int]:
+    """The reference's observation."""
+    here = state.room == "kitchen"
+    rooms = [state.room == room for room in ("kitchen", "bathroom", "bedroom", "living room")]
+    thing = [state.sees_thing, state.close_to_thing, state.holding]
+    appliance = [here, state.close_to_appliance, state.open and here]
+    return [int(bit) for bit in (*rooms, *thing, *appliance, state.inside and state.sees_thing)]
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden records")
+def test_every_recorded_step_is_the_reference_s():
+    env = FoodPreparation(max_turns=None)
+    steps = 0
+    with gzip.open(GOLDEN, "rt", encoding="utf-8") as file:
+        for record in map(json.loads, file):
+            if "steps" not in record:
+                continue
+            _, info = env.reset(seed=0, options={"task": "start/kitchen"})
+            assert bits(env.state) == record["obs0"]
+            assert list(info["admissible"]) == record["actions0"]
+            for step in record["steps"]:
+                _, reward, terminated, _, info = env.step(step["action_text"])
+                assert bits(env.state) == step["obs"]
+                assert reward == step["reward"]
+                if terminated:
+                    assert step["done"]
+                    break
+                assert list(info["admissible"]) == step["actions"]
+                steps += 1
+    assert steps > 600
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_expert_takes_six_steps(variant: str):
+    env = FoodPreparation(variant=variant)
+    env.reset(seed=0, options={"task": "start/kitchen"})
+    rewards = [env.step(str(env.expert()))[1] for _ in range(6)]
+    assert rewards == [0, 0, 0, 0, 0, 1]
+
+
+def test_every_state_leads_out_by_the_expert_s_way():
+    env = FoodPreparation(max_turns=None)
+    env.reset(seed=0)
+    flags = list(product([False, True], repeat=5))
+    for room, (holding, near, beside, opened, inside) in product(ROOMS, flags):
+        if (holding and inside) or (beside and room != "kitchen") or (holding and not near):
+            continue
+        if near and not holding and room != "kitchen":
+            continue
+        env.reset(seed=0)
+        env.state = State(room, "kitchen", holding, near, beside, opened, inside)
+        if env.state.done:
+            continue
+        for left in range(len(env._plan()), 0, -1):
+            assert len(env._plan()) == left
+            _, reward, terminated, _, info = env.step(str(env.expert()))
+            assert info["valid"]
+        assert terminated and reward == 1
+
+
+def test_what_is_impossible_changes_nothing_and_says_so():
+    env = FoodPreparation()
+    env.reset(seed=0, options={"task": "start/kitchen"})
+    before = State(**vars(env.state))
+    text, _, _, _, info = env.step("put the pancake in the microwave")
+    assert env.state == before and not info["valid"]
+    assert "not possible" in text
+    with pytest.raises(ValueError, match="variant"):
+        FoodPreparation(variant="soup")
