@@ -187,10 +187,13 @@ class FoodPreparation(TextEnv):
         if known is None:
             return self._invalid(f"Say one of: {'; '.join(self.actions)}.")
         verb, target = known
+        offered = action.strip().lower() in self._admissible()
         possible = walk(self.state, target) if verb == "walk" else handle(self.state, verb)
-        return self._look() if possible else self._invalid("That is not possible now.")
+        if not possible and not offered:
+            return self._invalid("That is not possible now.")
+        return self._look("" if possible else "Nothing happens.")
 
-    def _look(self) -> TimeStep:
+    def _look(self, feedback: str = "") -> TimeStep:
         state = self.state
         done = state.done
         left = len(self._plan())
@@ -201,10 +204,11 @@ class FoodPreparation(TextEnv):
             success=done,
             progress=1.0 if done else max(0.0, 1 - left / 7),
             admissible=() if done else tuple(self._admissible()),
+            feedback=feedback,
         )
 
     def _admissible(self) -> list[str]:
-        """The reference's choice of what makes sense."""
+        """The reference's choice of what makes sense; some of it may do nothing."""
         state = self.state
         names = [f"walk to the {room}" for room in ROOMS if room != state.room]
         if state.room == "kitchen":

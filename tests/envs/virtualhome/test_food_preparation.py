@@ -71,7 +71,7 @@ def test_every_state_leads_out_by_the_expert_s_way():
             assert len(env._plan()) == left
             _, reward, terminated, _, info = env.step(str(env.expert()))
             assert info["valid"]
-        assert terminated and reward == 1
+            assert terminated == (left == 1) == (reward == 1)
 
 
 def test_what_is_impossible_changes_nothing_and_says_so():
