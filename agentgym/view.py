@@ -35,13 +35,14 @@ def render(folder: Path, last: int | None = None) -> str:
         )
     if any("advantages" not in turn for turn in trajectories[0]["turns"]):
         raise ConfigError(f"{path} was written by an older version; train again to view it.")
+    trajectories = trajectories if last is None else trajectories[-last:]
     metrics = _lines(folder / "metrics.jsonl")
     settings = _settings(folder / "config.json")
     data = {
         "recipe": settings.get("recipe", "credit"),
         "env": trajectories[0]["env"],
         "rounds": len({line["iteration"] for line in trajectories}),
-        "trajectories": trajectories if last is None else trajectories[-last:],
+        "trajectories": trajectories,
         "curve": [
             {
                 "env_steps": line["env_steps"],
