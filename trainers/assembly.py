@@ -17,7 +17,6 @@ from agentgym.serialization import from_json
 from agentgym.trainers import checkpoint
 from agentgym.trainers.agent import save_policy
 from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
-from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Learner
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.tiny import SIZES, tiny_policy
@@ -149,7 +148,7 @@ def build_updater(
 
 
 def load_experience(start: Path) -> dict[str, Any]:
-    """Returns the state of a checkpoint's `Experience`."""
+    """Returns what a checkpoint remembers of `Experience` and `Curriculum`."""
     return torch.load(start / "experience.pt", map_location="cpu", weights_only=True)
 
 
@@ -158,7 +157,7 @@ def write_checkpoint(
     recipe: str,
     config: TrainConfig,
     updater: Updater,
-    experience: Experience,
+    experience: dict[str, Any],
     progress: Progress,
 ) -> None:
     """Writes everything that a run needs to go on."""
@@ -170,7 +169,7 @@ def write_checkpoint(
     if updater.accelerator.scaler is not None:
         saved["scaler"] = updater.accelerator.scaler.state_dict()
     torch.save(saved, folder / "optimizer.pt")
-    torch.save(experience.state_dict(), folder / "experience.pt")
+    torch.save(experience, folder / "experience.pt")
     text = json.dumps({"progress": asdict(progress), "versions": checkpoint.versions()})
     (folder / "state.json").write_text(text + "\n", encoding="utf-8")
 

@@ -45,6 +45,13 @@ class TrainConfig:
     """Arguments of the environment, such as max_turns=20."""
     train_tasks: int | None = None
     """Train on the first so many training tasks only; None: on all."""
+    curriculum: Literal["uniform", "window", "failures", "progress"] = "uniform"
+    """Which tasks a round is played in: any, those with a middling success rate, failed ones again,
+    or those on which competence changes fastest."""
+    horizons: tuple[int, ...] = ()
+    """Longest episodes in turns, in stages; (): the environment's own limit throughout."""
+    horizon_every: int = 100
+    """Rounds of a stage."""
     env_workers: int = 0
     """Threads that step environments; for slow ones. 0: step them in the main thread."""
 
@@ -211,6 +218,8 @@ class TrainConfig:
             )
         if not 0 < self.top_p <= 1:
             raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}.")
+        if any(turns < 1 for turns in self.horizons):
+            raise ConfigError(f"horizons are turns, at least 1 each; got {self.horizons}.")
         if self.overlong_margin > self.max_new_tokens:
             raise ConfigError(
                 f"overlong_margin = {self.overlong_margin} is more than an action can have: "
@@ -267,6 +276,7 @@ class TrainConfig:
 _AT_LEAST = {
     "train_tasks": 1,
     "env_workers": 0,
+    "horizon_every": 1,
     "lora_rank": 0,
     "top_k": 0,
     "max_new_tokens": 1,

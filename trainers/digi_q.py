@@ -2,8 +2,8 @@
 
 arXiv 2502.15760, "Digi-Q: Learning Q-Value Functions for Training Device-Control Agents". The
 critic is that of `archer` - TD learning of Q and V on frozen features - but the actor is not
-updated by policy gradient: for observations from the buffer it draws N answers, the critic picks the best, and that
-one is imitated if it beats the state's value.
+updated by policy gradient: for observations from the buffer it draws N answers, the critic picks
+the best, and that one is imitated if it beats the state's value.
 
 Kept: frozen features, target networks with tau = 0.1, best-of-N extraction. Changed: the policy's
 own features, without the authors' fine-tuning of the encoder for actions that matter.

@@ -37,12 +37,13 @@ from agentgym.trainers.bc import warm_start
 from agentgym.trainers.checkpoint import replace_folder
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.curriculum import KINDS, horizon
 from agentgym.trainers.evaluation import conclude, evaluate_agent, policy_agent
 from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.log import RunLog
 from agentgym.trainers.policy import Policy
-from agentgym.trainers.rollout import EnvPool, Episode, collect, draw_tasks, rollout_metrics
+from agentgym.trainers.rollout import EnvPool, Episode, collect, rollout_metrics
 from agentgym.trainers.shaping import with_penalties, without_equal_groups
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update import Diverged, explained_variance
@@ -104,8 +105,11 @@ class Trainer:
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             self.context = make_context(self.policy, config.context_settings())
             self.experience = Experience() if experience is None else experience(self)
+            self.curriculum = KINDS[config.curriculum](self.tasks, config.train_tasks)
             if start is not None:
-                self.experience.load_state_dict(load_experience(start))
+                saved = load_experience(start)
+                self.experience.load_state_dict(saved["experience"])
+                self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
             self.folder.close()
             raise
@@ -230,6 +234,8 @@ class Trainer:
         shuffles = (self.rng(SHUFFLE, progress.iteration, epoch) for epoch in range(config.epochs))
         losses = self.updater.update(batch, entering, reading, progress.iteration, shuffles)
         updated = time.perf_counter()
+        if trajectories:
+            self.curriculum.observe(trajectories)
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         tokens = sum(turn.stop - turn.start for turn in turns)
         progress.iteration += 1
@@ -248,7 +254,10 @@ class Trainer:
         """Plays the round's episodes; every process plays its share and gets all of them."""
         config, iteration = self.config, self.progress.iteration
         groups = config.episodes_per_iteration // config.group_size
-        starts = draw_tasks(self.tasks, groups, self.rng(TASKS, iteration), config.train_tasks)
+        starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))
+        limit = horizon(config.horizons, config.horizon_every, iteration)
+        for slot in range(self.pool.num_envs if limit else 0):
+            self.pool.env(slot).unwrapped.max_turns = limit  # type: ignore[attr-defined]
         episodes = [
             Episode(task, seed, (config.seed, ACTIONS, iteration, i * config.group_size + j))
             for i, (task, seed) in enumerate(starts)
@@ -363,7 +372,15 @@ class Trainer:
             self.folder.save(
                 progress.iteration,
                 lambda path: write_checkpoint(
-                    path, self.recipe, self.config, self.updater, self.experience, progress
+                    path,
+                    self.recipe,
+                    self.config,
+                    self.updater,
+                    {
+                        "experience": self.experience.state_dict(),
+                        "curriculum": self.curriculum.state_dict(),
+                    },
+                    progress,
                 ),
                 keep=self.config.keep,
                 best=progress.best_iteration,
