@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 import agentgym
-from agentgym.envs.matrix.prisoners_dilemma import MAX_MESSAGE, PrisonersDilemma, scripted
+from agentgym.envs.matrix.prisoners_dilemma import (
+    MAX_MESSAGE,
+    PrisonersDilemma,
+    best_response,
+    scripted,
+)
 
 C, D = "cooperate", "defect"
 ID = "PrisonersDilemma-v0"
@@ -110,3 +115,14 @@ def test_the_number_of_rounds_can_be_hidden():
 def test_no_other_game_passes_for_a_dilemma(wrong):
     with pytest.raises(ValueError):
         PrisonersDilemma(**wrong)
+
+
+def test_the_best_response_finds_out_who_is_on_the_other_side():
+    payoff = PrisonersDilemma().payoff
+    always, never = ["cooperate"] * 6, ["defect"] * 6
+    assert best_response(always, always, 1, payoff) == "defect"  # the last round
+    assert best_response(always, always, 6, payoff) == "cooperate"
+    assert best_response(never, always, 6, payoff) == "defect"  # whoever forgives that is a fool
+    assert best_response(always, never, 6, payoff) == "defect"
+    mixed = ["cooperate", "defect", "defect", "cooperate", "defect", "cooperate"]
+    assert best_response(always, mixed, 6, payoff) == "defect"
