@@ -95,6 +95,13 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.grid.frozen_lake:FrozenLake",
         {"size": 6, "slippery": False},
     ),
+    Entry("TowerOfHanoi-v0", "agentgym.envs.puzzle.tower_of_hanoi:TowerOfHanoi"),
+    Entry("Bandit-v0", "agentgym.envs.bandit.bandit:Bandit"),
+    Entry(
+        "Bandit-Hard-v0",
+        "agentgym.envs.bandit.bandit:Bandit",
+        {"arms": 10, "difficulty": "hard", "rounds": 300},
+    ),
     Entry("Sokoban-v0", "agentgym.envs.grid.sokoban:Sokoban"),
     Entry("Sokoban-Two-v0", "agentgym.envs.grid.sokoban:Sokoban", {"size": 8, "boxes": 2}),
     Entry("Overcooked-TomatoSalad-v0", "agentgym.envs.overcooked.salad:Salad"),

@@ -1,0 +1,59 @@
+"""Bandit: arms pay as often as they should, regret is counted, UCB1 finds the best arm."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentgym.envs.bandit.bandit import Bandit, ucb
+
+
+def test_arms_pay_with_their_probability():
+    env = Bandit(rounds=4000)
+    env.reset(seed=0)
+    best = env.state.means.index(max(env.state.means))
+    for _ in range(2000):
+        env.step(env.names[best])
+        env.step(env.names[best - 1])
+    pairs = zip(env.state.sums, env.state.pulls, strict=True)
+    means = [total / count for total, count in pairs if count]
+    assert sorted(means) == pytest.approx([0.25, 0.75], abs=0.04)
+    assert env.state.regret == pytest.approx(2000 * 0.5)
+
+
+def test_ucb_tries_all_then_the_best():
+    assert ucb([1, 0, 1], [1.0, 0.0, 0.0]) == 1
+    assert ucb([50, 50], [40.0, 10.0]) == 0
+    assert ucb([1000, 2], [500.0, 1.0]) == 1  # what was hardly tried may still be better
+    assert ucb([1000, 2], [500.0, 0.0], width=2) == 1 != ucb([1000, 9], [900.0, 0.0])
+
+
+def test_the_expert_beats_chance_and_the_return_is_the_mean_pay():
+    env = Bandit(rounds=200)
+    total, wins = 0.0, 0
+    for seed in range(10):
+        env.reset(seed=seed)
+        for turn in range(200):
+            _, reward, terminated, _, info = env.step(str(env.expert()))
+            total += reward / 10
+            wins += info["success"]
+            assert terminated == (turn == 199)
+    assert total > 0.65 and wins > 7
+
+
+def test_both_ways_of_telling_say_the_same():
+    shown, told = Bandit(arms=2), Bandit(arms=2, summary=False)
+    texts, text = [], ""
+    for env in (shown, told):
+        env.reset(seed=3)
+        for name in ("red", "blue", "red"):
+            text, *_ = env.step(name)
+        texts.append(text)
+    assert shown.state.sums == told.state.sums
+    assert "red: pressed 2 times" in texts[0]
+    assert texts[1].count("red paid") == 2
+
+
+@pytest.mark.parametrize("kwargs", [{"arms": 1}, {"difficulty": "medium"}, {"rounds": 0}])
+def test_impossible_arguments_are_refused(kwargs):
+    with pytest.raises(ValueError, match=next(iter(kwargs))):
+        Bandit(**kwargs)

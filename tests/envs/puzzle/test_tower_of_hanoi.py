@@ -1,0 +1,67 @@
+"""TowerOfHanoi: legal moves only, and an expert whose way is the shortest from anywhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import product
+
+import pytest
+
+from agentgym.envs.puzzle.tower_of_hanoi import (
+    RODS,
+    TowerOfHanoi,
+    moves,
+    moves_left,
+    next_move,
+    top,
+)
+
+
+@pytest.mark.parametrize("disks", [2, 3, 4])
+def test_the_expert_s_way_is_the_shortest_from_every_position(disks: int):
+    goal: tuple[int, ...] = (2,) * disks
+    distance: dict[tuple[int, ...], int] = {goal: 0}
+    queue = deque([goal])
+    while queue:
+        rods = queue.popleft()
+        for source, target in moves(list(rods)):
+            after: list[int] = list(rods)
+            disk = top(after, source)
+            assert disk is not None
+            after[disk] = target
+            if tuple(after) not in distance:
+                distance[tuple(after)] = distance[rods] + 1
+                queue.append(tuple(after))
+    assert len(distance) == 3**disks
+    for rods in product(range(3), repeat=disks):
+        assert moves_left(list(rods), 2) == distance[rods]
+        move = next_move(list(rods), 2)
+        assert (move is None) == (rods == goal)
+        if move is not None:
+            after = list(rods)
+            disk = top(after, move[0])
+            assert move in moves(after) and disk is not None
+            after[disk] = move[1]
+            assert distance[tuple(after)] == distance[rods] - 1
+
+
+def test_the_classic_tower_takes_fifteen_moves():
+    env = TowerOfHanoi()
+    text, _ = env.reset(seed=0, options={"task": "rods/AAAA"})
+    assert text == "A: 4 3 2 1\nB: empty\nC: empty"
+    rewards = [env.step(str(env.expert()))[1] for _ in range(15)]
+    assert rewards == [0.0] * 14 + [1.0]
+
+
+def test_what_is_not_allowed_is_said():
+    env = TowerOfHanoi(disks=2)
+    env.reset(seed=0, options={"task": "rods/AB"})
+    for action, reason in [
+        ("B to A", "larger"), ("C to A", "empty"), ("A to A", "nothing moves"), ("up", "such as"),
+    ]:  # fmt: skip
+        text, reward, _, _, info = env.step(action)
+        assert reason in text and not info["valid"] and reward == 0
+    assert env.step("move a -> c")[4]["valid"]
+    assert env.state.rods == [RODS.index("C"), RODS.index("B")]
+    with pytest.raises(ValueError, match="disks"):
+        TowerOfHanoi(disks=1)
