@@ -21,7 +21,7 @@ from agentgym.envs.puzzle.tower_of_hanoi import (
 def test_the_expert_s_way_is_the_shortest_from_every_position(disks: int):
     goal: tuple[int, ...] = (2,) * disks
     distance: dict[tuple[int, ...], int] = {goal: 0}
-    queue = deque([goal])
+    queue: deque[tuple[int, ...]] = deque([goal])
     while queue:
         rods = queue.popleft()
         for source, target in moves(list(rods)):
