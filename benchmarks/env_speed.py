@@ -267,6 +267,8 @@ def main(settings: Settings) -> None:
     searches = [measure_search(n) for n in (1000, 1_000_000)] if settings.large else []
     if searches:
         console.print(search_table(searches))
+    # A run without --large keeps what the last one with it measured.
+    before = json.loads(settings.out.read_text())["search"] if settings.out.exists() else []
     settings.out.parent.mkdir(exist_ok=True)
     kwargs = json.loads(settings.env_kwargs)
     report = {
@@ -275,7 +277,7 @@ def main(settings: Settings) -> None:
         # A folder's name says nothing to others.
         "env_kwargs": {**kwargs, "data_dir": "given"} if "data_dir" in kwargs else kwargs,
         "environments": [asdict(speed) for speed in speeds],
-        "search": [asdict(speed) for speed in searches],
+        "search": [asdict(speed) for speed in searches] or before,
     }
     settings.out.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"Written to {settings.out}")
