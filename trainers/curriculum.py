@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from agentgym.trainers.rollout import draw_tasks
 from agentgym.trainers.trajectory import Trajectory
 
-Kind = Literal["uniform", "window", "failures", "progress"]
 FEATURES = 512
 OVERSAMPLE = 4
 """Tasks looked at for each one that is chosen."""
 
 
 class Curriculum:
-    """Draws tasks uniformly; a subclass prefers some.
+    """Draws tasks uniformly; subclasses prefer some.
 
     Args:
         tasks: the training tasks.
@@ -39,21 +38,7 @@ class Curriculum:
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
         """Returns so many tasks, each with a seed."""
-        looked_at = draw_tasks(self.tasks, OVERSAMPLE * count, rng, self.first)
-        names = list(dict.fromkeys(task for task, _ in looked_at))
-        weights = self.weights(names)
-        if weights is None:
-            return looked_at[:count]
-        size = min(count, int((weights > 0).sum()))
-        chosen = rng.choice(len(names), size, replace=False, p=weights / weights.sum())
-        found = [names[int(i)] for i in chosen]
-        found += [task for task, _ in looked_at if task not in set(found)][: count - size]
-        found += [task for task, _ in looked_at][: count - len(found)]
-        return [(task, int(rng.integers(2**31))) for task in found]
-
-    def weights(self, names: Sequence[str]) -> NDArray[np.float64] | None:
-        """Returns how much each task is wanted, not all 0; None: all the same."""
-        return None
+        return draw_tasks(self.tasks, count, rng, self.first)
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
         """Takes in how a round went."""
@@ -64,6 +49,31 @@ class Curriculum:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a checkpoint."""
+
+
+def draw_preferred(
+    curriculum: Curriculum,
+    weights: Callable[[Sequence[str]], NDArray[np.float64]],
+    count: int,
+    rng: np.random.Generator,
+) -> list[tuple[str, int]]:
+    """Looks at more tasks than are needed and draws by weight; a weight of 0 comes last.
+
+    Args:
+        curriculum: whose tasks.
+        weights: how much each of some tasks is wanted.
+        count: how many.
+        rng: draws.
+    """
+    looked_at = Curriculum.draw(curriculum, OVERSAMPLE * count, rng)
+    names = list(dict.fromkeys(task for task, _ in looked_at))
+    wanted = weights(names)
+    size = min(count, int((wanted > 0).sum()))
+    chosen = rng.choice(len(names), size, replace=False, p=wanted / wanted.sum()) if size else ()
+    found = [names[int(i)] for i in chosen]
+    found += [task for task in names if task not in set(found)][: count - size]
+    found += [task for task, _ in looked_at][: count - len(found)]
+    return [(task, int(rng.integers(2**31))) for task in found]
 
 
 class SuccessRates(Curriculum):
@@ -110,12 +120,15 @@ class SuccessWindow(SuccessRates):
         super().__init__(tasks, first)
         self.low, self.high = low, high
 
-    def weights(self, names: Sequence[str]) -> NDArray[np.float64] | None:
+    def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
         """1 inside the window and for new tasks, else 0."""
         middle = (self.low + self.high) / 2
         rates = np.array([self.rates.get(name, middle) for name in names])
-        inside = ((rates >= self.low) & (rates <= self.high)).astype(np.float64)
-        return inside if inside.any() else None
+        return ((rates >= self.low) & (rates <= self.high)).astype(np.float64)
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns so many tasks, each with a seed."""
+        return draw_preferred(self, self.weights, count, rng)
 
 
 class Failures(SuccessRates):
@@ -151,7 +164,11 @@ class LearningProgress(Curriculum):
         found[-1] = 1.0
         return found
 
-    def weights(self, names: Sequence[str]) -> NDArray[np.float64] | None:
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns so many tasks, each with a seed."""
+        return draw_preferred(self, self.weights, count, rng)
+
+    def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
         """The change of competence, and a share of chance."""
         x = np.stack([self._features(name) for name in names])
         change = np.abs(_sigmoid(x @ self.now) - _sigmoid(x @ self.then))

@@ -88,7 +88,6 @@ def test_progress_prefers_the_kind_of_task_that_is_being_learnt():
         rates = {task: min(1.0, 0.2 * step) if i % 2 else 0.5 for i, task in enumerate(TASKS)}
         curriculum.observe(played(rates, text))
     weights = curriculum.weights(TASKS)
-    assert weights is not None
     assert weights[1::2].mean() > 1.5 * weights[::2].mean()
 
 
@@ -127,3 +126,10 @@ def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
     assert max(turns[:2]) <= 3 < max(turns[2:])
     with pytest.raises(ConfigError, match="horizons"):
         train("poad", tmp_path / "c", horizons=(0,))
+
+
+def test_without_preferences_tasks_are_drawn_as_ever():
+    from agentgym.trainers.rollout import draw_tasks
+
+    drawn = Curriculum(TASKS, 30).draw(8, np.random.default_rng(5))
+    assert drawn == draw_tasks(TASKS, 8, np.random.default_rng(5), 30)
