@@ -41,11 +41,11 @@ class Settings:
 def numbers(report: Report) -> dict[str, Any]:
     """Returns what is kept of a report."""
     found = report.aggregate()
-    kept = {
-        name: [round(x, 4) for x in (e.mean, e.low or e.mean, e.high or e.mean)]
-        for name in ("reward", "success", "progress", "turns", "valid")
-        if (e := found[name])
-    }
+    kept = {}
+    for name in ("reward", "success", "progress", "turns", "valid"):
+        e = found[name]
+        low, high = (e.mean if x is None else x for x in (e.low, e.high))
+        kept[name] = [round(x, 4) for x in (e.mean, low, high)]
     return {"n": len(report.episodes), **kept}
 
 

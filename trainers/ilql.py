@@ -128,7 +128,6 @@ class ImplicitQ(bc.Demonstrations):
         v_loss = expectile_loss(best - v, config.expectile).mean()
         conservative = cross_entropy(q.flatten(0, 1), tokens.repeat(2))
         loss = q_loss.mean() + v_loss + config.conservative * conservative
-        self.optimizer.zero_grad()
         loss.backward()
         for group in self.optimizer.param_groups:
             torch.nn.utils.clip_grad_norm_(group["params"], config.max_grad_norm)
