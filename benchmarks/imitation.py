@@ -1,18 +1,20 @@
 """Which environments are too easy: what a tiny model learns from the expert alone.
 
-For every id with an expert a decoder of 0.2 million parameters imitates the same number of
-demonstrations of training tasks and plays held-out tasks, greedily. Where it is as good as the
-expert, a harder configuration is needed to compare learning methods. What has been measured is not
-measured again.
+For every single-agent id with an expert a decoder of 0.2 million parameters imitates demonstrations
+of training tasks and plays held-out tasks, greedily. Where it is as good as the expert, a harder
+configuration is needed to compare learning methods. Everybody gets the same number of
+demonstrations, fewer where episodes are long. What has been measured is not measured again.
 
-    python benchmarks/imitation.py [--ids Ferry-v0 ...] [--demonstrations 300]
+    python benchmarks/imitation.py [--ids Ferry-v0 ...] [--demonstrations 300] [--jobs 4]
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.errors import AgentGymError
+from agentgym.evaluate import evaluate, make_env
 from agentgym.registration import TABLE
 from agentgym.trainers import poad
 
@@ -35,11 +38,15 @@ class Settings:
     ids: tuple[str, ...] = ()
     """Environments; (): all single-agent ones with an expert."""
     demonstrations: int = 300
-    """Episodes of the expert."""
+    """Episodes of the expert at most."""
+    turns: int = 6000
+    """About as many of its turns at most; 20 episodes at least."""
     passes: int = 5
     """Passes over them."""
     episodes: int = 100
     """Held-out tasks played."""
+    jobs: int = 1
+    """Environments at a time."""
     again: bool = False
     """Measure also what has been measured."""
 
@@ -47,15 +54,20 @@ class Settings:
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Imitates in one environment; returns what the model and the expert reach."""
     begun = time.perf_counter()
+    length = evaluate(name, "expert", tasks=20, split="train").aggregate()["turns"].mean
+    demonstrations = max(20, min(settings.demonstrations, round(settings.turns / length)))
+    env = make_env(name)
+    lists_actions = bool(env.reset(seed=0)[1]["admissible"])
+    env.close()
     with tempfile.TemporaryDirectory() as folder:
         config = poad.Config(
             env_id=name,
             model="nano",
             context="window",
             instructions=False,
-            constrain=True,
+            constrain=lists_actions,
             max_new_tokens=48,
-            bc_demonstrations=settings.demonstrations,
+            bc_demonstrations=demonstrations,
             bc_epochs=settings.passes,
             bc_lr=3e-3,
             bc_batch_tokens=4096,
@@ -73,7 +85,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         agent: {key: round(found[key].mean, 4) for key in ("reward", "success", "progress")}
         for agent, found in reports.items()
     }
-    return {"seconds": seconds, **kept}
+    return {"seconds": seconds, "demonstrations": demonstrations, **kept}
 
 
 def main(settings: Settings) -> None:
@@ -81,19 +93,29 @@ def main(settings: Settings) -> None:
     known: dict[str, Any] = {}
     if RESULT.exists():
         known = json.loads(RESULT.read_text())["environments"]
-    single = [entry for entry in TABLE if not entry.multi_agent and not entry.files]
-    for entry in single:
-        wanted = entry.name in settings.ids or not settings.ids
-        if not wanted or (entry.name in known and not settings.again):
-            continue
-        try:
-            known[entry.name] = measure(entry.name, settings)
-        except (ConfigError, MissingExtraError) as error:
-            print(f"{entry.name}: {error}")
-            continue
-        about = {"demonstrations": settings.demonstrations, "passes": settings.passes}
-        text = json.dumps({"settings": about, "environments": known}, indent=1)
-        RESULT.write_text(text + "\n")
+    names = [
+        entry.name
+        for entry in TABLE
+        if not entry.multi_agent
+        and not entry.files
+        and entry.name in (settings.ids or [entry.name])
+    ]
+    missing = [name for name in names if name not in known or settings.again]
+    about = {"demonstrations": settings.demonstrations, "turns": settings.turns}
+    about["passes"] = settings.passes
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
+        begun = {pool.submit(measure, name, settings): name for name in missing}
+        for done in as_completed(begun):
+            name = begun[done]
+            try:
+                known[name] = done.result()
+            except AgentGymError as error:
+                print(f"{name}: {error}")
+                continue
+            found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
+            text = json.dumps({"settings": about, "environments": found}, indent=1)
+            RESULT.write_text(text + "\n")
     table = Table(title="Held-out tasks after imitation: reward (success)")
     for column in ("environment", "random", "imitation", "expert"):
         table.add_column(column, justify="left" if column == "environment" else "right")
