@@ -25,7 +25,7 @@ class Description:
     Attributes:
         id: the full id.
         kind: "single-agent" or "multi-agent".
-        summary: what it is.
+        summary: what it is; for a variant, of which id and by which arguments.
         max_turns: turns after which an episode is truncated; None: no limit.
         extra: the optional dependency it needs, if any.
     """
@@ -69,6 +69,9 @@ def describe(entry: Entry) -> Description:
     except MissingExtraError as error:
         return Description(entry.id, kind, str(error), None, entry.extra)
     summary = (inspect.getdoc(cls) or "").partition("\n")[0]
+    plain = next(e for e in TABLE if e.entry_point == entry.entry_point)
+    if plain is not entry:
+        summary = f"{plain.name} with {_arguments(entry)}."
     limit = entry.kwargs.get("max_turns", keyword_parameters(cls)["max_turns"].default)
     if limit == "auto":
         limit = cls(**entry.kwargs).max_turns
@@ -79,7 +82,8 @@ def render_page(results: Path | None = None) -> str:
     """Returns the page of all environments, in Markdown.
 
     Args:
-        results: folder with env_speed.json and baselines.json; None: without their tables.
+        results: folder with baselines.json, imitation.json and env_speed.json; None: without
+            their tables.
     """
     descriptions = [describe(entry) for entry in TABLE]
     lines = [
@@ -98,24 +102,30 @@ def render_page(results: Path | None = None) -> str:
         if results is not None and (rows := table(results)):
             lines += ["", f"## {title}", "", *rows]
     for cls, entries in _by_class().items():
-        ids = ", ".join(f"`{entry.id}`{_arguments(entry)}" for entry in entries)
+        ids = ", ".join(
+            f"`{entry.id}`" + (f" (`{_arguments(entry)}`)" if entry.kwargs else "")
+            for entry in entries
+        )
         body = (inspect.getdoc(cls) or "").replace("\n## ", "\n### ")
         lines += ["", f"## {cls.__name__}", "", ids, "", body]
     return "\n".join(lines) + "\n"
 
 
 def _baselines(results: Path) -> list[str]:
-    """Returns the table of random and expert play."""
-    file = results / "baselines.json"
-    if not file.exists():
+    """Returns the table of random and expert play, and of what imitation alone learns."""
+    found = _measured(results / "baselines.json")
+    imitated = _measured(results / "imitation.json")
+    if not found:
         return []
-    found = json.loads(file.read_text(encoding="utf-8"))["environments"]
     lines = [
         "Mean reward with its 95 % confidence interval, and share of successes, by",
         "`benchmarks/baselines.py`. A multi-agent id is one seat against its default opponents.",
+        "Imitation: a decoder of 0.2 million parameters after a minute or two of the expert's",
+        "training tasks, on 100 test tasks, by `benchmarks/imitation.py`.",
         "",
-        "| id | random, test | expert, test | random, train | expert, train | expert's turns | n |",
-        "|---|---|---|---|---|---|---|",
+        "| id | random, test | imitation, test | expert, test | random, train | expert, train "
+        "| expert's turns | n |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for entry in TABLE:
         if (row := found.get(entry.name)) is None:
@@ -123,11 +133,23 @@ def _baselines(results: Path) -> list[str]:
         cells = [
             _cell(row.get(f"{a}/{s}")) for s in ("test", "train") for a in ("random", "expert")
         ]
+        imitation = imitated.get(entry.name, {}).get("imitation")
+        cells.insert(1, "-" if imitation is None else _mean(**imitation))
         expert = row.get("expert/test")
         turns = "-" if expert is None else f"{expert['turns'][0]:.1f}"
         cells += [turns, f"{row['random/test']['n']}"]
         lines.append(f"| `{entry.name}` | {' | '.join(cells)} |")
     return lines
+
+
+def _measured(file: Path) -> Any:
+    if not file.exists():
+        return {}
+    return json.loads(file.read_text(encoding="utf-8"))["environments"]
+
+
+def _mean(reward: float, success: float, **_: float) -> str:
+    return f"{reward:.2f}, {100 * success:.0f} %"
 
 
 def _cell(found: dict[str, Any] | None) -> str:
@@ -139,10 +161,9 @@ def _cell(found: dict[str, Any] | None) -> str:
 
 def _speeds(results: Path) -> list[str]:
     """Returns the table of speeds."""
-    file = results / "env_speed.json"
-    if not file.exists():
+    rows = _measured(results / "env_speed.json")
+    if not rows:
         return []
-    rows = json.loads(file.read_text(encoding="utf-8"))["environments"]
     found = {row["id"].partition("/")[2]: row for row in rows}
     lines = [
         "Random admissible actions, one core, resets included: `benchmarks/env_speed.py`. Figures",
@@ -162,8 +183,7 @@ def _speeds(results: Path) -> list[str]:
 
 
 def _arguments(entry: Entry) -> str:
-    words = ", ".join(f"{key}={value!r}" for key, value in entry.kwargs.items())
-    return f" (`{words}`)" if words else ""
+    return ", ".join(f"{key}={value!r}" for key, value in entry.kwargs.items())
 
 
 def _by_class() -> dict[type, list[Entry]]:

@@ -2,7 +2,7 @@
 
 For each environment (`grid/NAME.yaml`) a small model imitates a few demonstrations once; every run
 starts from that model and plays the same number of environment steps. Each recipe's learning rate
-is chosen beforehand in the salad kitchen, on a seed of its own, from the same two, by what it earns
+is chosen beforehand in each environment, on a seed of its own, from the same two, by what it earns
 in *training* tasks in half the steps. Everything else is the recipe's default. A run that has
 finished is not repeated, one that was cut off goes on; so the same command continues a grid that
 was interrupted.
@@ -45,7 +45,7 @@ FLAGS: dict[str, tuple[Any, ...]] = {
 # What counts as having learned; set when the first seed had been seen.
 THRESHOLDS = {"salad": 1.0, "webshop": 0.56, "cars": 0.3}
 LEARNING_RATES = (5e-4, 1.2e-3)
-TUNED_IN, TUNING_SEED = "salad", 100
+TUNING_SEED = 100
 
 
 @dataclass
@@ -92,11 +92,6 @@ class Place:
         """Returns where a run goes."""
         return self.runs / self.name / run
 
-    @property
-    def lists_actions(self) -> bool:
-        """Whether actions are chosen from a list, without which TWOSOME has nothing to score."""
-        return bool(self.settings["constrain"])
-
     def imitate(self) -> None:
         """Makes the model that every run starts from."""
         launch("poad", self.config, self.folder("start"), ["--iterations", 0])
@@ -107,6 +102,10 @@ class Place:
         flags = ["--model", start, "--bc-demonstrations", 0, "--seed", seed, "--lr", lr]
         flags += ["--env-steps", steps, *FLAGS.get(recipe, ())]
         launch(recipe, self.config, self.folder(run), flags)
+
+    def can_play(self, recipe: str) -> bool:
+        """Returns whether a recipe works here: TWOSOME scores the actions of a list."""
+        return recipe != "twosome" or bool(self.settings["constrain"])
 
     def tune(self, recipe: str, lr: float) -> None:
         """Tries a learning rate."""
@@ -126,25 +125,18 @@ class Place:
 
 def play(settings: Settings, places: list[Place]) -> None:
     """Runs what has not finished: warm starts, trials, then the runs, one seed after the other."""
-    tuning = Place(TUNED_IN, settings.runs)
+    pairs = [(p, recipe) for p in places for recipe in settings.recipes if p.can_play(recipe)]
+    trials = [(*pair, lr) for pair in pairs for lr in LEARNING_RATES]
+    runs = [(*pair, seed) for seed in settings.seeds for pair in pairs]
+
+    def run(place: Place, recipe: str, seed: int) -> None:
+        lr, steps = place.learning_rate(recipe), place.settings["env_steps"]
+        place.train(recipe, f"{recipe}-{seed}", seed, lr, steps)
+
     with ThreadPoolExecutor(settings.jobs) as pool:
-        list(pool.map(Place.imitate, {place.name: place for place in [tuning, *places]}.values()))
-        trials = [(recipe, lr) for recipe in settings.recipes for lr in LEARNING_RATES]
-        list(pool.map(lambda trial: tuning.tune(*trial), trials))
-
-        def run(item: tuple[int, Place, str]) -> None:
-            seed, place, recipe = item
-            lr, steps = tuning.learning_rate(recipe), place.settings["env_steps"]
-            place.train(recipe, f"{recipe}-{seed}", seed, lr, steps)
-
-        runs = [
-            (seed, place, recipe)
-            for seed in settings.seeds
-            for place in places
-            for recipe in settings.recipes
-            if place.lists_actions or recipe != "twosome"
-        ]
-        list(pool.map(run, runs))
+        list(pool.map(Place.imitate, places))
+        list(pool.map(lambda trial: Place.tune(*trial), trials))
+        list(pool.map(lambda item: run(*item), runs))
 
 
 def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str, Any]:
@@ -180,11 +172,6 @@ def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
     """Returns everything that has finished."""
     found: dict[str, Any] = {"versions": {"python": platform.python_version()}}
     found["versions"]["torch"] = torch.__version__
-    tuning = Place(TUNED_IN, settings.runs)
-    found["tuning"] = {
-        recipe: {f"{lr:g}": tuning.earned(recipe, lr) for lr in LEARNING_RATES}
-        for recipe in settings.recipes
-    }
     found["envs"], found["runs"] = {}, []
     for place in places:
         config = place.settings
@@ -200,7 +187,12 @@ def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
             for row in read_metrics(place.folder("start"))
             if "eval/reward" in row
         )
-        found["envs"][place.name] = {"config": config, "baselines": rewards}
+        tuning = {
+            recipe: {f"{lr:g}": round(place.earned(recipe, lr), 4) for lr in LEARNING_RATES}
+            for recipe in settings.recipes
+            if place.can_play(recipe)
+        }
+        found["envs"][place.name] = {"config": config, "baselines": rewards, "tuning": tuning}
         found["runs"] += [
             summary(place, recipe, seed, THRESHOLDS[place.name])
             for recipe in settings.recipes
@@ -217,7 +209,7 @@ def rows_of(found: dict[str, Any], env: str) -> list[dict[str, Any]]:
     for recipe in dict.fromkeys(run["recipe"] for run in runs):
         mine = [run for run in runs if run["recipe"] == recipe]
         reached = [run["steps_to_threshold"] for run in mine]
-        rates = found["tuning"][recipe]
+        rates = found["envs"][env]["tuning"][recipe]
         rows.append(
             {
                 "recipe": recipe,
