@@ -26,8 +26,6 @@ import torch
 import tyro
 import yaml
 from learning import launch
-from rich.console import Console
-from rich.table import Table
 
 from agentgym.evaluate import evaluate
 from agentgym.report import Estimate, mean_interval
@@ -226,31 +224,30 @@ def rows_of(found: dict[str, Any], env: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["mean"].mean)
 
 
-def show(found: dict[str, Any]) -> None:
-    """Prints a table an environment."""
-    console = Console(width=120)
+def tables(found: dict[str, Any]) -> str:
+    """Returns a table an environment, in Markdown."""
+    lines = []
     for env, about in found["envs"].items():
-        named = about["baselines"].items()
-        title = ", ".join(f"{name} {reward:.2f}" for name, reward in named)
-        table = Table(title=f"{env}: {title}; {about['config']['env_steps']:,} steps")
-        for column in (
-            "recipe",
-            "runs",
-            "final",
-            "mean over the run",
-            f"steps to {THRESHOLDS[env]:g}",
-        ):
-            table.add_column(column, justify="left" if column == "recipe" else "right")
-        for column in ("tokens", "seconds", "lr"):
-            table.add_column(column, justify="right")
+        config = about["config"]
+        named = ", ".join(f"{name} {reward:.2f}" for name, reward in about["baselines"].items())
+        lines += [
+            f"**{env}** (`{config['env_id']}`, {config['env_steps']:,} steps): {named}",
+            "",
+            f"| recipe | runs | final | mean over the run | steps to {THRESHOLDS[env]:g} "
+            "| thousand tokens | seconds | lr |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
         for row in rows_of(found, env):
-            cells = [_plus_minus(x) for x in (row["final"], row["mean"])]
+            final, mean = (_plus_minus(row[key]) for key in ("final", "mean"))
             steps = f"{row['reached']} of {row['n']}"
             if row["steps"] is not None:
                 steps = f"{row['steps']:,.0f}"
-            numbers = (f"{row['tokens']:,.0f}", f"{row['seconds']:.0f}", row["lr"])
-            table.add_row(row["recipe"], str(row["n"]), *cells, steps, *numbers)
-        console.print(table)
+            lines.append(
+                f"| `{row['recipe']}` | {row['n']} | {final} | {mean} | {steps} "
+                f"| {row['tokens'] / 1000:,.0f} | {row['seconds']:.0f} | {row['lr']} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _plus_minus(estimate: Estimate) -> str:
@@ -307,7 +304,7 @@ def main(settings: Settings) -> None:
         raise SystemExit("Nothing has finished yet.")
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
     draw(found, RESULT.with_suffix(".png"))
-    show(found)
+    print(tables(found))
 
 
 if __name__ == "__main__":
