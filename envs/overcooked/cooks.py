@@ -94,9 +94,10 @@ class Cooks(TextGame):
     turns. After `max_invalid` invalid actions in a row the cook stays where it is.
 
     ## Information
-    The common keys. `state_key` leaves the steps left out and has, with a `radius`, what the cook
-    remembers. `progress`: chops made, foods in the fuller bowl, and serving, weighed alike; it is
-    that of all, also where a cook does not see it.
+    The common keys. `admissible` lists the errands; the message, which the expert uses, is free
+    text. `state_key` leaves the steps left out and has, with a `radius`, what the cook remembers.
+    `progress`: chops made, foods in the fuller bowl, and serving, weighed alike; it is that of all,
+    also where a cook does not see it.
 
     ## Arguments
     `recipe`: "lettuce-tomato salad" or any other salad of tomato, lettuce, onion. `kitchen`: "A"
