@@ -5,7 +5,6 @@ No PettingZoo here: `agentgym.multiagent` makes environments of the rules.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -371,7 +370,16 @@ class TextGame:
         """Returns the scripted expert's next action, if there is one; changes nothing."""
         if self.expert_level is None or agent not in self.acting:
             return None
-        return self.script(self.expert_level, agent, copy.deepcopy(self.np_random))
+        return self.script(self.expert_level, agent, self._aside(agent))
+
+    def _aside(self, agent: str) -> np.random.Generator:
+        """Returns a generator for what an agent may leave to chance without changing anything.
+
+        It shares no draws with `self.np_random`, which would foretell what the others do.
+        """
+        state = self.np_random.bit_generator.state["state"]["state"]
+        place = self.possible_agents.index(agent)
+        return np.random.default_rng((state, self._episode.turn, place))
 
     def snapshot(self) -> dict[str, Any]:
         """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
