@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from agentgym.errors import SnapshotError, UnknownTaskError, did_you_mean
+from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
@@ -125,6 +126,9 @@ class TextEnv(gymnasium.Env[str, str]):
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
     """The reward terms the rules may return; "invalid" is added."""
 
+    literal: ClassVar[bool] = False
+    """Whether actions are read to the letter; else, what `agentgym.reading` forgives is."""
+
     state: Any
     task: str
 
@@ -166,6 +170,11 @@ class TextEnv(gymnasium.Env[str, str]):
     def expert(self) -> str | None:
         """Returns the scripted expert's next action, or None where there is none."""
         return None
+
+    def _read(self, action: str) -> str:
+        """Returns the admissible action that was meant, or what was said where none was."""
+        assert self._last is not None
+        return action if self.literal else meant(action, self._last.admissible) or action
 
     def _picture(self) -> str:
         """Returns what `render` shows; by default what the agent reads."""
@@ -210,7 +219,8 @@ class TextEnv(gymnasium.Env[str, str]):
         """Plays one turn.
 
         Args:
-            action: any string; what the game does not understand is an invalid action.
+            action: any string, read as `agentgym.reading` says; what the game does not understand
+                is an invalid action.
 
         Returns:
             Observation, reward (the sum of `info["reward_terms"]`), terminated (the game ended),
@@ -225,7 +235,7 @@ class TextEnv(gymnasium.Env[str, str]):
         if self._last is None or self._over:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
         unreadable = isinstance(action, UnreadableAction)
-        step = self._unreadable(action) if unreadable else self._advance(str(action))
+        step = self._unreadable(action) if unreadable else self._advance(self._read(str(action)))
         step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1

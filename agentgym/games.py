@@ -16,6 +16,7 @@ from gymnasium.utils import seeding
 
 from agentgym.core import INFO_KEYS, TimeStep, UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, did_you_mean
+from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
 from agentgym.tasks import Tasks
 
@@ -155,14 +156,13 @@ class TextGame:
         raise NotImplementedError
 
     def _read(self, agent: str, said: str) -> str:
-        """Returns the move that was meant, or raises `InvalidMove`."""
+        """Returns the move that was meant (see `agentgym.reading`), or raises `InvalidMove`."""
         admissible = self.steps[agent].admissible
         if not admissible:
             return said
-        words = said.strip().casefold()
-        for action in admissible:
-            if action.casefold() == words:
-                return action
+        action = meant(said, admissible)
+        if action is not None:
+            return action
         known = ", ".join(admissible[:20]) + " and others" * (len(admissible) > 20)
         raise InvalidMove(f"{said[:40]!r} is not possible now. Say one of: {known}.")
 

@@ -40,6 +40,7 @@ class SingleSeat(TextEnv):
 
     State = Seat
     state: Seat
+    literal = True  # the game reads
 
     def __init__(
         self,

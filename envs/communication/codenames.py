@@ -20,6 +20,7 @@ from agentgym.envs.communication.codenames_players import (
 from agentgym.errors import ConfigError
 from agentgym.games import InvalidMove, Rewards, TextGame
 from agentgym.multiagent import faces
+from agentgym.reading import plain
 from agentgym.tasks import Tasks, task_rng
 
 TEAMS = ("red", "blue")
@@ -282,7 +283,7 @@ class Codenames(TextGame):
         return tuple(clue for topic in topics() if allowed(topic, words) for clue in menu(topic))
 
     def _read(self, agent: str, said: str) -> str:
-        said = said[:200].strip().casefold()
+        said = plain(said[:200])
         if self.state.guesses > 0 or self.clues == "menu":
             return super()._read(agent, said if said.startswith("[") else f"[{said}]")
         match = CLUE.fullmatch(said)

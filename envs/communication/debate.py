@@ -25,6 +25,7 @@ from agentgym.envs.social.talk import MAX_MESSAGE, clip
 from agentgym.errors import ConfigError
 from agentgym.games import InvalidMove, Rewards, TextGame
 from agentgym.multiagent import faces
+from agentgym.reading import meant
 from agentgym.tasks import Tasks
 
 Judge = Callable[[str], str]
@@ -264,8 +265,8 @@ class Debate(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_2":
             return super()._read(agent, said)
-        match = MOVE.fullmatch(said[: 10 * MAX_MESSAGE].strip())
         options = self.steps[agent].admissible
+        match = MOVE.fullmatch(meant(said, options) or said[: 10 * MAX_MESSAGE].strip())
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
                 f"{said[:40]!r} is no move. Say the number of a card of yours that is not played "

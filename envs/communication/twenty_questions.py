@@ -179,11 +179,7 @@ class TwentyQuestionsTwoPlayer(TextGame):
 
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_0":
-            words = said[:40].strip().casefold().rstrip(".!")
-            found = [answer for answer in ANSWERS if answer.casefold().rstrip(".") == words]
-            if not found:
-                raise InvalidMove(f"{said[:40]!r} is no answer. Say one of: {' '.join(ANSWERS)}")
-            return found[0]
+            return super()._read(agent, said)
         if not well_formed(said.strip()):
             raise InvalidMove(
                 f"{said[:40]!r} is no question. Ask one that starts with Is, Does, Can, Do, Are or "

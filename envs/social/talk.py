@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from agentgym.reading import plain
+
 MAX_MESSAGE = 280
 NUMBER = re.compile(r"(?<!\w)\d{1,6}(?!\w)")  # that of a player's name is none
 
@@ -21,7 +23,7 @@ def proposal(messages: list[str]) -> int | None:
 
 def amount(said: str, most: int) -> int | None:
     """Returns the amount that was said, None if it is no whole number from 0 to `most`."""
-    words = said.strip()
+    words = plain(said)
     if not (words.isascii() and words.isdigit() and len(words) <= 6):
         return None
     return int(words) if int(words) <= most else None

@@ -265,6 +265,7 @@ class TextCraft(TextEnv):
         "say one command and nothing else."
     )
     State = State
+    literal = True  # as the original, and so for what is not listed too
 
     def __init__(
         self,
