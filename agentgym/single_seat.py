@@ -83,7 +83,7 @@ class SingleSeat(TextEnv):
         self.game.begin(task)
         step = self._play_on(None)
         self.state.early = dict(step.rewards)
-        return dataclasses.replace(step, rewards={}, terminated=False)
+        return dataclasses.replace(step, rewards={}, terminated=False, success=False)
 
     def _advance(self, action: str) -> TimeStep:
         self.game.np_random = self.np_random
