@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import gymnasium
@@ -91,6 +91,42 @@ class UnreadableAction(str):
         action = super().__new__(cls, text)
         action.feedback = feedback
         return action
+
+
+def step_info(
+    step: TimeStep, task: str, turn: int, reward_names: tuple[str, ...], invalid_penalty: float
+) -> dict[str, Any]:
+    """Returns the info of a step (see `INFO_KEYS`): fresh objects at every call.
+
+    Args:
+        step: what the rules returned.
+        task: name of the task.
+        turn: turns played.
+        reward_names: the reward terms of the rules.
+        invalid_penalty: what an invalid action costs.
+    """
+    terms = {name: float(step.rewards.get(name, 0.0)) for name in reward_names}
+    terms["invalid"] = 0.0 if step.valid else 0.0 - invalid_penalty
+    return {
+        "task": task,
+        "turn": turn,
+        "valid": step.valid,
+        "success": step.success,
+        "progress": float(step.progress),
+        "admissible": step.admissible,
+        "state_key": step.state_key or step.text,
+        "reward_terms": terms,
+    }
+
+
+def check_reward_terms(where: str, terms: Iterable[str], reward_names: tuple[str, ...]) -> None:
+    """Raises a ValueError if an author's rules return a reward term that they do not declare."""
+    for name in terms:
+        if name not in reward_names:
+            raise ValueError(
+                f"{where} returned the reward term {name!r}, which reward_names "
+                f"{reward_names} does not list.{did_you_mean(name, reward_names)}"
+            )
 
 
 TurnLimit = int | Literal["auto"] | None
@@ -254,18 +290,7 @@ class TextEnv(gymnasium.Env[str, str]):
         return self._picture() if self.render_mode == "ansi" else None
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
-        terms = {name: float(step.rewards.get(name, 0.0)) for name in self.reward_names}
-        terms["invalid"] = 0.0 if step.valid else 0.0 - self.invalid_penalty
-        return {
-            "task": self.task,
-            "turn": self._turn,
-            "valid": step.valid,
-            "success": step.success,
-            "progress": float(step.progress),
-            "admissible": step.admissible,
-            "state_key": step.state_key or step.text,
-            "reward_terms": terms,
-        }
+        return step_info(step, self.task, self._turn, self.reward_names, self.invalid_penalty)
 
     def _invalid(self, message: str) -> TimeStep:
         """Returns the last step again, unrewarded, with what was wrong with the action."""
@@ -301,13 +326,7 @@ class TextEnv(gymnasium.Env[str, str]):
                 )
         if not 0 <= step.progress <= 1:
             raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")
-        for name in step.rewards:
-            if name not in self.reward_names:
-                hint = did_you_mean(name, self.reward_names)
-                raise ValueError(
-                    f"{where} returned the reward term {name!r}, which reward_names "
-                    f"{self.reward_names} does not list.{hint}"
-                )
+        check_reward_terms(where, step.rewards, self.reward_names)
         if not isinstance(getattr(self, "state", None), self.State):
             raise TypeError(f"{where} must leave a {self.State.__name__} in self.state.")
         return step

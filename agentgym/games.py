@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from agentgym.core import INFO_KEYS, TimeStep, UnreadableAction
-from agentgym.errors import ConfigError, SnapshotError, did_you_mean
+from agentgym.core import INFO_KEYS, TimeStep, UnreadableAction, check_reward_terms, step_info
+from agentgym.errors import ConfigError, SnapshotError
 from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
 from agentgym.tasks import Tasks
@@ -330,12 +330,7 @@ class TextGame:
         for agent, terms in rewards.items():
             if agent not in self.possible_agents or (episode.steps and self.terminated(agent)):
                 raise ValueError(f"{name}._advance rewarded {agent!r}, which does not play.")
-            for term in terms:
-                if term not in self.reward_names:
-                    raise ValueError(
-                        f"{name}._advance returned the reward term {term!r}, which reward_names "
-                        f"{self.reward_names} does not list.{did_you_mean(term, self.reward_names)}"
-                    )
+            check_reward_terms(f"{name}._advance", terms, self.reward_names)
 
     def reward(self, agent: str) -> float:
         """Returns the agent's reward of the last turn."""
@@ -344,19 +339,8 @@ class TextGame:
     def info(self, agent: str) -> dict[str, Any]:
         """Returns the agent's info (see `GAME_INFO_KEYS`): fresh objects at every call."""
         episode, step = self._episode, self.steps[agent]
-        terms = {name: step.rewards.get(name, 0.0) for name in self.reward_names}
-        terms["invalid"] = 0.0 if step.valid else 0.0 - self.invalid_penalty
-        return {
-            "task": episode.task,
-            "turn": episode.turn,
-            "valid": step.valid,
-            "success": step.success,
-            "progress": float(step.progress),
-            "admissible": step.admissible,
-            "state_key": step.state_key or step.text,
-            "reward_terms": terms,
-            "acting": agent in episode.acting,
-        }
+        info = step_info(step, episode.task, episode.turn, self.reward_names, self.invalid_penalty)
+        return {**info, "acting": agent in episode.acting}
 
     def script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         """Returns what a scripted player of a level (one of `levels`) says now as the agent."""
