@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agentgym.errors import SnapshotError, UnknownTaskError, did_you_mean
+from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
 from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
 from agentgym.spaces import UnicodeText
@@ -119,6 +119,14 @@ def step_info(
     }
 
 
+def check_arguments(split: str, max_turns: int | None) -> None:
+    """Raises a ConfigError for arguments that make no environment or game."""
+    if max_turns is not None and max_turns < 1:
+        raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
+    if split not in ("train", "test"):
+        raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
+
+
 def check_reward_terms(where: str, terms: Iterable[str], reward_names: tuple[str, ...]) -> None:
     """Raises a ValueError if an author's rules return a reward term that they do not declare."""
     for name in terms:
@@ -176,10 +184,7 @@ class TextEnv(gymnasium.Env[str, str]):
         invalid_penalty: float = 0.0,
         render_mode: str | None = None,
     ):
-        if max_turns is not None and max_turns < 1:
-            raise ValueError(f"max_turns must be None or at least 1, got {max_turns}.")
-        if split not in ("train", "test"):
-            raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
+        check_arguments(split, max_turns)
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
             raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")

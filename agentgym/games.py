@@ -5,16 +5,23 @@ No PettingZoo here: `agentgym.multiagent` makes environments of the rules.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from agentgym.core import INFO_KEYS, TimeStep, UnreadableAction, check_reward_terms, step_info
+from agentgym.core import (
+    INFO_KEYS,
+    TimeStep,
+    UnreadableAction,
+    check_arguments,
+    check_reward_terms,
+    step_info,
+)
+from agentgym.episode import Episode
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
@@ -29,31 +36,6 @@ Rewards = Mapping[str, Mapping[str, float]]
 
 class InvalidMove(Exception):
     """What an agent said is no move; the message tells it why. It never leaves `TextGame`."""
-
-
-@dataclass
-class Episode:
-    """What the base class keeps of an episode; the rules keep the rest in `state`.
-
-    Attributes:
-        task: name of the task.
-        turn: turns played.
-        acting: who must say something in the next turn; nobody once the episode is over.
-        truncated: whether the limit of turns ended it.
-        moves: moves made, but held until those who were not understood have made theirs.
-        failures: how often in a row an agent was not understood.
-        news: what an agent was told since it last spoke.
-        steps: what each agent got at the last turn; an agent that is out keeps its last one.
-    """
-
-    task: str
-    turn: int = 0
-    acting: tuple[str, ...] = ()
-    truncated: bool = False
-    moves: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
-    news: dict[str, list[str]] = field(default_factory=dict)
-    steps: dict[str, TimeStep] = field(default_factory=dict)
 
 
 class TextGame:
@@ -123,10 +105,7 @@ class TextGame:
         count = self.players.start if num_players is None else num_players
         if count not in self.players:
             raise ConfigError(f"num_players must be one of {[*self.players]}, got {num_players!r}.")
-        if max_turns is not None and max_turns < 1:
-            raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
-        if split not in ("train", "test"):
-            raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
+        check_arguments(split, max_turns)
         if max_invalid < 1:
             raise ConfigError(f"max_invalid must be at least 1, got {max_invalid}.")
         self.possible_agents = tuple(f"player_{i}" for i in range(count))
@@ -189,6 +168,11 @@ class TextGame:
     def picture(self) -> str:
         """Returns what a spectator sees; by default what every agent sees."""
         return "\n\n".join(f"[{agent}]\n{step.observation}" for agent, step in self.steps.items())
+
+    def _pay(self, gains: Iterable[float]) -> Rewards:
+        """Returns what the agents get, in their order, as the term "task"."""
+        pairs = zip(self.possible_agents, gains, strict=True)
+        return {agent: {"task": gain} for agent, gain in pairs}
 
     def _tell(self, text: str, to: Iterable[str] | None = None) -> None:
         """Shows a line above the next observation of some agents; None: of all."""
@@ -311,7 +295,7 @@ class TextGame:
                 continue
             look = self._look(agent)
             news = [*episode.news[agent], look.feedback]
-            episode.steps[agent] = dataclasses.replace(
+            episode.steps[agent] = replace(
                 look,
                 rewards={name: float(x) for name, x in rewards.get(agent, {}).items()},
                 terminated=agent not in playing,

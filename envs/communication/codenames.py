@@ -311,10 +311,7 @@ class Codenames(TextGame):
             guess(state, move.strip("[]"))
         if state.winner < 0:
             return {}
-        return {
-            name: {"task": 1.0 if i // 2 == state.winner else -1.0}
-            for i, name in enumerate(self.possible_agents)
-        }
+        return self._pay(1.0 if team == state.winner else -1.0 for team in (0, 0, 1, 1))
 
     def _fallback(self, agent: str) -> str:
         return PASS if self.state.guesses else self._random(agent, self.np_random)

@@ -20,7 +20,7 @@ from agentgym.envs.communication.evidence import (
     verdict,
     weights,
 )
-from agentgym.envs.lmrl.oracle import ChatOracle
+from agentgym.envs.lmrl.oracle import make_oracle
 from agentgym.envs.social.talk import MAX_MESSAGE, clip
 from agentgym.errors import ConfigError
 from agentgym.games import InvalidMove, Rewards, TextGame
@@ -56,13 +56,8 @@ def make_judge(judge: str | Judge) -> Judge | None:
     """
     if callable(judge):
         return judge
-    if judge == "rules":
-        return None
-    found = re.fullmatch(r"chat:(.+)@(https?://.+)", judge)
-    if found is None:
-        raise ConfigError(f"judge must be 'rules', 'chat:MODEL@URL' or a function, got {judge!r}.")
-    oracle = ChatOracle(found[1], found[2], JUDGE_SYSTEM)
-    return lambda transcript: oracle("", transcript)
+    oracle = make_oracle(judge, JUDGE_SYSTEM, "judge")
+    return oracle and (lambda transcript: oracle("", transcript))
 
 
 def ruling(text: str) -> str:
@@ -295,10 +290,7 @@ class Debate(TextGame):
                 state.verdict = ruling(self.judge(self._transcript()))
         gains = {"pro": (1.0, -1.0), "con": (-1.0, 1.0), "draw": (0.0, 0.0)}[state.verdict]
         judged = (1.0 if state.verdict == self._right() else -1.0,)
-        return {
-            name: {"task": gain}
-            for name, gain in zip(self.possible_agents, gains + judged, strict=False)
-        }
+        return self._pay(gains + judged * self.judged)
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         case, table = make_case(self.state.task, self.cards), self._table()

@@ -112,8 +112,6 @@ class Chicken(IteratedGame):
         swerves: float = 3,
         chicken: float = 1,
         crash: float = 0,
-        messages: int = 0,
-        announce_rounds: bool = True,
         **kwargs,
     ):
         if not dare > swerves > chicken > crash:
@@ -135,9 +133,7 @@ class Chicken(IteratedGame):
             f"go straight, they crash and each gets {crash:g}; if only one swerves, that one gets "
             f"{chicken:g} and the other {dare:g}."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain >= self.payoff[SWERVE, SWERVE][0] * self.state.rounds - 1e-9

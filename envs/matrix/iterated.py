@@ -162,7 +162,14 @@ class IteratedGame(TextGame):
     expert_level = "best_response"
 
     def __init__(
-        self, payoff: Payoffs, rules: str, *, messages: int, announce_rounds: bool, **kwargs
+        self,
+        payoff: Payoffs,
+        rules: str,
+        /,
+        *,
+        messages: int = 0,
+        announce_rounds: bool = True,
+        **kwargs,
     ):
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}.")
@@ -256,10 +263,7 @@ class IteratedGame(TextGame):
         state.talk.clear()
         gains = self.payoff[first, second]
         state.payoffs = (state.payoffs[0] + gains[0], state.payoffs[1] + gains[1])
-        return {
-            agent: {"task": gain / state.rounds}
-            for agent, gain in zip(self.possible_agents, gains, strict=True)
-        }
+        return self._pay(gain / state.rounds for gain in gains)
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         return self.promise if self._talking() else super()._random(agent, rng)

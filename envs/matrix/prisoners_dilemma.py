@@ -112,8 +112,6 @@ class PrisonersDilemma(IteratedGame):
         reward: float = 3,
         punishment: float = 1,
         sucker: float = 0,
-        messages: int = 0,
-        announce_rounds: bool = True,
         **kwargs,
     ):
         if not (temptation > reward > punishment > sucker and 2 * reward > temptation + sucker):
@@ -130,9 +128,7 @@ class PrisonersDilemma(IteratedGame):
             f"{punishment:g}; if only one defects, that one gets {temptation:g} and the other "
             f"{sucker:g}."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain >= self.payoff["cooperate", "cooperate"][0] * self.state.rounds - 1e-9

@@ -113,7 +113,7 @@ class RockPaperScissors(IteratedGame):
     levels = ("random", "rock", "cycle", "copy", "counter", "frequency", "best_response")
     default_opponents = "counter"
 
-    def __init__(self, *, messages: int = 0, announce_rounds: bool = True, **kwargs):
+    def __init__(self, **kwargs):
         payoff = symmetric(
             {(a, b): (a == beats(b)) - (b == beats(a)) for a in CHOICES for b in CHOICES}
         )
@@ -122,9 +122,7 @@ class RockPaperScissors(IteratedGame):
             "round. Paper beats rock, scissors beat paper, rock beats scissors. A round won counts "
             "1, a round lost -1, a draw 0."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain > 0

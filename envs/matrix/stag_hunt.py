@@ -113,8 +113,6 @@ class StagHunt(IteratedGame):
         hare: float = 3,
         hares: float = 2,
         alone: float = 0,
-        messages: int = 0,
-        announce_rounds: bool = True,
         **kwargs,
     ):
         if not stag > hare >= hares > alone:
@@ -130,9 +128,7 @@ class StagHunt(IteratedGame):
             f"a hare. If both hunt a stag, each gets {stag:g}; if both hunt a hare, each gets "
             f"{hares:g}; if only one hunts a stag, it gets {alone:g} and the other {hare:g}."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain >= self.payoff[HARE, STAG][0] * self.state.rounds - 1e-9

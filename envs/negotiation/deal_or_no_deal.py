@@ -247,12 +247,8 @@ class DealOrNoDeal(TextGame):
             state.takes.append(take)
         if not self._agreed():
             return {}
-        return {
-            agent: {"task": worth(values, take) / TOTAL}
-            for agent, values, take in zip(
-                self.possible_agents, state.values, state.takes, strict=True
-            )
-        }
+        pairs = zip(state.values, state.takes, strict=True)
+        return self._pay(worth(values, take) / TOTAL for values, take in pairs)
 
     # The scripted players.
 

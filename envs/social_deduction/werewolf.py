@@ -289,10 +289,9 @@ class Werewolf(TextGame):
             end_vote(state, chosen)
         if (won := winner(state)) is None:
             return {}
-        return {
-            name: {"task": 1.0 if (role == WOLF) == (won == "wolves") else -1.0}
-            for name, role in zip(PLAYERS, state.roles, strict=True)
-        }
+        return self._pay(
+            1.0 if (role == WOLF) == (won == "wolves") else -1.0 for role in state.roles
+        )
 
     def _speak(self, said: dict[int, str]) -> None:
         """Lets all hear what everybody said in a round."""
