@@ -170,8 +170,8 @@ class TextEnv(gymnasium.Env[str, str]):
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
     """The reward terms the rules may return; "invalid" is added."""
 
-    literal: ClassVar[bool] = False
-    """Whether actions are read to the letter; else, what `agentgym.reading` forgives is."""
+    cased: ClassVar[bool] = False
+    """Whether capitals tell actions apart."""
 
     state: Any
     task: str
@@ -215,7 +215,7 @@ class TextEnv(gymnasium.Env[str, str]):
     def _read(self, action: str) -> str:
         """Returns the admissible action that was meant, or what was said where none was."""
         assert self._last is not None
-        return action if self.literal else meant(action, self._last.admissible) or action
+        return meant(action, self._last.admissible, cased=self.cased) or action
 
     def _picture(self) -> str:
         """Returns what `render` shows; by default what the agent reads."""

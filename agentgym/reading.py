@@ -39,23 +39,33 @@ def unfenced(text: str) -> str:
     return fence[1].strip() if fence else text
 
 
-def plain(text: str) -> str:
+def plain(text: str, *, cased: bool = False) -> str:
     """Returns the form in which actions are compared: what is forgiven is left out.
 
     A text that would be left with nothing, such as "*", keeps its marks.
+
+    Args:
+        text: what was said, or an action.
+        cased: whether capitals are kept.
     """
     before, text = None, text[:LONGEST].strip()
     while text != before:
         before = text
         text = unfenced((":" in text and labelled(text)) or text)
         text = text.lstrip(_AROUND).rstrip(_BEHIND).strip() or text
-    return " ".join(text.casefold().split())
+    return " ".join((text if cased else text.casefold()).split())
 
 
-def meant(said: str, actions: Sequence[str]) -> str | None:
-    """Returns which of the actions was meant, None if none was or it is not clear which."""
+def meant(said: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
+    """Returns which of the actions was meant, None if none was or it is not clear which.
+
+    Args:
+        said: what was said.
+        actions: what could be meant.
+        cased: whether capitals tell actions apart.
+    """
     if said in actions:
         return said
-    words = plain(said)
-    found = [action for action in actions if plain(action) == words]
+    words = plain(said, cased=cased)
+    found = [action for action in actions if plain(action, cased=cased) == words]
     return found[0] if len(found) == 1 else None

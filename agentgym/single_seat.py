@@ -40,7 +40,6 @@ class SingleSeat(TextEnv):
 
     State = Seat
     state: Seat
-    literal = True  # the game reads
 
     def __init__(
         self,
@@ -88,6 +87,9 @@ class SingleSeat(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         self.game.np_random = self.np_random
         return self._play_on(action)
+
+    def _read(self, action: str) -> str:
+        return action  # the game reads
 
     def _unreadable(self, action: UnreadableAction) -> TimeStep:
         return self._advance(action)  # the others move meanwhile

@@ -401,6 +401,22 @@ def test_the_experts_actions_are_listed_and_valid(id: str):
 
 
 @every
+def test_what_is_forgiven_is_forgiven_everywhere(id: str):
+    env = bare(id)
+    _, info = env.reset(seed=0)
+    for _ in range(5):
+        if not (listed := info["admissible"]):
+            break
+        action = listed[len(listed) // 2]
+        said = action if env.cased else action.upper()
+        before = env.snapshot()
+        expected = env.step(action)
+        env.restore(before)
+        assert env.step(f'Action: "{said}".') == expected
+        info = expected[-1]
+
+
+@every
 def test_the_docstring_has_the_standard_headings(id: str):
     env = bare(id)
     lines = (env.__doc__ or "").splitlines()

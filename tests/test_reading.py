@@ -90,3 +90,4 @@ def test_chess_moves_keep_their_capitals():
     env: Any = gymnasium.make("AgentGym/Chess-v0")
     env.reset(seed=0)
     assert not env.step("NF3")[4]["valid"]
+    assert env.step("Action: `Nf3`.")[4]["valid"]

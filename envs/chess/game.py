@@ -123,7 +123,7 @@ class Chess(TextEnv):
         "null move (--) gives the game up."
     )
     State = State
-    literal = True  # "bxc3" and "Bxc3" are two moves
+    cased = True  # "bxc3" and "Bxc3" are two moves
 
     def __init__(
         self,

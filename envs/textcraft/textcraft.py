@@ -265,7 +265,7 @@ class TextCraft(TextEnv):
         "say one command and nothing else."
     )
     State = State
-    literal = True  # as the original, and so for what is not listed too
+    cased = True  # as in the original
 
     def __init__(
         self,
