@@ -378,19 +378,42 @@ def test_train_and_test_are_disjoint_and_drawn_from(id: str):
     assert bare(id, split="test").reset(seed=0)[1]["task"] in test
 
 
+SPOKEN = {"agentgym.envs.overcooked.cooks": " | "}
+"""Where the list is of errands, to which a cook may add words of its own: what comes between."""
+
+
 @every
-def test_the_experts_actions_are_valid(id: str):
+def test_the_experts_actions_are_listed_and_valid(id: str):
     env = make(id)
+    between = SPOKEN.get(agentgym.REGISTRY[id].entry_point)
     for seed in range(3):
-        env.reset(seed=seed)
+        _, info = env.reset(seed=seed)
         ended, turns = False, 0
         while not ended and turns < 100:
             action = env.unwrapped.expert()  # type: ignore[attr-defined]
             if action is None:
                 break
+            listed = action.partition(between)[0] if between else action
+            assert not info["admissible"] or listed in info["admissible"], action
             _, _, terminated, truncated, info = env.step(action)
             assert info["valid"], action
             ended, turns = terminated or truncated, turns + 1
+
+
+@every
+def test_what_is_forgiven_is_forgiven_everywhere(id: str):
+    env = bare(id)
+    _, info = env.reset(seed=0)
+    for _ in range(5):
+        if not (listed := info["admissible"]):
+            break
+        action = listed[len(listed) // 2]
+        said = action if env.cased else action.upper()
+        before = env.snapshot()
+        expected = env.step(action)
+        env.restore(before)
+        assert env.step(f'Action: "{said}".') == expected
+        info = expected[-1]
 
 
 @every

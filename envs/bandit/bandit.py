@@ -142,10 +142,9 @@ class Bandit(TextEnv):
         return self._look(0.0)
 
     def _advance(self, action: str) -> TimeStep:
-        name = action.strip().lower()
-        if name not in self.names:
+        if action not in self.names:
             return self._invalid(f"Say one of: {', '.join(self.names)}.")
-        state, arm = self.state, self.names.index(name)
+        state, arm = self.state, self.names.index(action)
         paid = float(self.np_random.random() < state.means[arm])
         regret = max(state.means) - state.means[arm]
         state.pulls[arm] += 1

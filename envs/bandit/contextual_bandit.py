@@ -220,7 +220,7 @@ class ContextualBandit(TextEnv):
             raise ValueError(f"noise must be in [0, 1], got {noise}.")
         super().__init__(max_turns=2 * rounds if max_turns == "auto" else max_turns, **kwargs)
         self.titles = TITLES[: ARMS[difficulty]]
-        self._numbers = {title.lower(): i for i, title in enumerate(self.titles)}
+        self._numbers = {title: i for i, title in enumerate(self.titles)}
         self.rounds, self.noise, self.taste, self.history = rounds, noise, taste, history
         self.tasks = Tasks.generated()
         self.instructions = (
@@ -241,7 +241,7 @@ class ContextualBandit(TextEnv):
         return self._look(0.0)
 
     def _advance(self, action: str) -> TimeStep:
-        film = self._numbers.get(action[:100].strip().lower())
+        film = self._numbers.get(action)
         if film is None:
             return self._invalid("Say the title of one of the films.")
         state, world = self.state, make_world(self.task, len(self.titles))

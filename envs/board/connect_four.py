@@ -365,10 +365,7 @@ class ConnectFour(TextGame):
         won = self._winner()
         if won is None:
             return {}
-        return {
-            name: {"task": 1.0 if MARKS[i] == won else -1.0}
-            for i, name in enumerate(self.possible_agents)
-        }
+        return self._pay(1.0 if mark == won else -1.0 for mark in MARKS)
 
     def _fallback(self, agent: str) -> str:
         return RESIGN

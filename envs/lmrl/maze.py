@@ -143,8 +143,8 @@ class Maze(TextEnv):
     and the way must be remembered.
 
     ## Action Space
-    Text: `move left`, `move right`, `move up`, `move down` (case and surrounding space do not
-    matter). Moving into a wall is a valid move that leads nowhere.
+    Text: `move left`, `move right`, `move up`, `move down` (case, surrounding space and a full
+    stop do not matter). Moving into a wall is a valid move that leads nowhere.
 
     ## Observation Space
     Text: "The goal is at row 8, column 6. You are at row 1, column 1. Walls: left, above, below."
@@ -249,10 +249,9 @@ class Maze(TextEnv):
         if self._turn + 1 == self.max_turns:
             return self._look(LATE, "Failure: too many moves.")
         state = self.state
-        move = action.strip().lower()
-        if move not in MOVES:
+        if action not in MOVES:
             return self._invalid(f"Say one of: {', '.join(MOVES)}. Not {action[:40]!r}.")
-        state.position = moved(state.grid, state.position, move)
+        state.position = moved(state.grid, state.position, action)
         return self._look(self.at_goal if state.position == state.goal else self.per_move)
 
     def _look(self, reward: float, feedback: str = "") -> TimeStep:

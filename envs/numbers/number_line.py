@@ -93,7 +93,7 @@ class NumberLine(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        step = STEPS.get(action.strip())
+        step = STEPS.get(action)
         if step is None:
             return self._invalid(f"Say + or -, not {action[:40]!r}.")
         self.state.position = min(max(self.state.position + step, 0), self.size - 1)

@@ -27,7 +27,7 @@ from agentgym.envs.overcooked.partners import View, announce, aside, plan, reach
 from agentgym.envs.overcooked.salad import REWARDS
 from agentgym.envs.social.talk import clip
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.games import InvalidMove, Rewards, TextGame
+from agentgym.games import Rewards, TextGame
 from agentgym.multiagent import faces
 from agentgym.tasks import Tasks
 
@@ -94,9 +94,10 @@ class Cooks(TextGame):
     turns. After `max_invalid` invalid actions in a row the cook stays where it is.
 
     ## Information
-    The common keys. `state_key` leaves the steps left out and has, with a `radius`, what the cook
-    remembers. `progress`: chops made, foods in the fuller bowl, and serving, weighed alike; it is
-    that of all, also where a cook does not see it.
+    The common keys. `admissible` lists the errands; the message, which the expert uses, is free
+    text. `state_key` leaves the steps left out and has, with a `radius`, what the cook remembers.
+    `progress`: chops made, foods in the fuller bowl, and serving, weighed alike; it is that of all,
+    also where a cook does not see it.
 
     ## Arguments
     `recipe`: "lettuce-tomato salad" or any other salad of tomato, lettuce, onion. `kitchen`: "A"
@@ -212,11 +213,8 @@ class Cooks(TextGame):
 
     def _read(self, agent: str, said: str) -> str:
         action, _, message = said.partition("|")
-        words = action.strip().casefold()
-        if words not in self.actions:
-            known = ", ".join(self.actions)
-            raise InvalidMove(f"{words[:40]!r} is nothing you can do. Say one of: {known}.")
-        return f"{words}|{clip(message, MAX_MESSAGE)}" if self.talk else words
+        errand = super()._read(agent, action)
+        return f"{errand}|{clip(message, MAX_MESSAGE)}" if self.talk else errand
 
     def _fallback(self, agent: str) -> str:
         return "stay"

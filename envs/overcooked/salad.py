@@ -181,7 +181,7 @@ class Salad(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         actions = self._actions()
-        macro = actions.get(action.strip().lower())
+        macro = actions.get(action)
         if macro is None:
             return self._invalid(f"Say one of: {', '.join(actions)}.")
         reward, _ = run(

@@ -22,7 +22,7 @@ from agentgym.envs.social.trust import (
     reply,
 )
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.games import InvalidMove, Rewards, TextGame
+from agentgym.games import Rewards, TextGame
 from agentgym.multiagent import faces
 from agentgym.tasks import Tasks
 
@@ -220,12 +220,7 @@ class TrustAndSplit(TextGame):
             return clip(said)
         if choices[0] == "accept":
             return super()._read(agent, said)
-        number = amount(said, int(choices[-1]))
-        if number is None:
-            raise InvalidMove(
-                f"{said[:40]!r} is no amount: say only a whole number from 0 to {choices[-1]}."
-            )
-        return str(number)
+        return amount(said, int(choices[-1]))
 
     def _fallback(self, agent: str) -> str:
         return self._choices(agent)[0]
@@ -251,10 +246,7 @@ class TrustAndSplit(TextGame):
         if len(state.played) < state.rounds:
             self._begin_round()
         worth = FAIR[state.game] * state.rounds
-        return {
-            agent: {"task": gain / worth}
-            for agent, gain in zip(self.possible_agents, gains, strict=True)
-        }
+        return self._pay(gain / worth for gain in gains)
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         state, me = self.state, self.possible_agents.index(agent)
