@@ -30,6 +30,7 @@ class Layout:
         delivery: where dishes are served.
         homes: where each item lies at first: foods and "bowl".
         start: where the cook stands.
+        wall: the counters that divide the kitchen, in the order in which they are used.
     """
 
     floor: frozenset[Square]
@@ -37,6 +38,7 @@ class Layout:
     delivery: Square
     homes: dict[str, Square]
     start: Square
+    wall: tuple[Square, ...] = ()
 
 
 @dataclass(frozen=True)
