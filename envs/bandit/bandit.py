@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -101,8 +102,7 @@ class Bandit(TextEnv):
     ## Information
     The common keys. `success`: at the end, the regret - what the best button would have paid more,
     in expectation - is below half of that of pressing at random. `progress`: 1 minus the
-    regret as a share of that of pressing at random in the rounds played. The regret itself is
-    `env.unwrapped.state.regret`.
+    regret as a share of that of pressing at random in the rounds played. `regret`: itself, so far.
 
     ## Arguments
     `arms`: 2 to 20 (EVOLvE: 5 and 20). `difficulty`: "easy" or "hard". `pays`: "bernoulli" or
@@ -216,6 +216,9 @@ class Bandit(TextEnv):
             progress=max(0.0, 1 - state.regret / (chance * played)) if played else 0.0,
             admissible=() if over else self.names,
         )
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        return {**super()._info(step), "regret": self.state.regret}
 
     def _summary(self) -> str:
         state, parts = self.state, []

@@ -63,6 +63,7 @@ class State:
         bowl: foods in the bowl.
         believed: where the cook believes each item to be.
         steps: primitive steps so far.
+        took: primitive steps of the last macro action.
         served: whether the right dish was delivered.
     """
 
@@ -73,6 +74,7 @@ class State:
     bowl: list[str] = field(default_factory=list)
     believed: dict[str, Square] = field(default_factory=dict)
     steps: int = 0
+    took: int = 0
     served: bool = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from typing import Any
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.envs.overcooked.kitchen import (
@@ -86,7 +87,9 @@ class Salad(TextEnv):
     way is finished first. Truncation: after `max_turns`.
 
     ## Information
-    The common keys. `state_key` names the whole state but the steps, also what the cook does not
+    The common keys; `macro_action_steps`: the primitive steps that this action took (what comes
+    after it is discounted by `gamma` to the power of that), `primitive_steps`: those so far.
+    `state_key` names the whole state but the steps, also what the cook does not
     see. `progress`: chops made, ingredients in the bowl, and
     serving, weighed alike.
 
@@ -200,7 +203,7 @@ class Salad(TextEnv):
         macro = actions.get(action.strip().lower())
         if macro is None:
             return self._invalid(f"Say one of: {', '.join(actions)}.")
-        reward, _ = run(
+        reward, self.state.took = run(
             self.layout, self.state, macro, self.recipe, self.rewards, self.radius, self.gamma
         )
         return self._look(reward)
@@ -220,8 +223,16 @@ class Salad(TextEnv):
             success=state.served,
             progress=(ready + inside + state.served) / (2 * len(self.needed) + 1),
             admissible=() if over else tuple(self._actions()),
-            state_key=repr(dataclasses.replace(state, steps=0)),
+            state_key=repr(dataclasses.replace(state, steps=0, took=0)),
         )
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        took = self.state.took if step.valid else 0
+        return {
+            **super()._info(step),
+            "macro_action_steps": took,
+            "primitive_steps": self.state.steps,
+        }
 
     def expert(self) -> str:
         """Returns the next action of the shortest way from the start; recovers from detours."""

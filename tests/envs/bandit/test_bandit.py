@@ -10,15 +10,16 @@ from agentgym.envs.bandit.bandit import Bandit, thompson, ucb
 
 def test_arms_pay_with_their_probability():
     env = Bandit(rounds=4000)
-    env.reset(seed=0)
+    _, info = env.reset(seed=0)
+    assert info["regret"] == 0
     best = env.state.means.index(max(env.state.means))
     for _ in range(2000):
         env.step(env.names[best])
-        env.step(env.names[best - 1])
+        *_, info = env.step(env.names[best - 1])
     pairs = zip(env.state.sums, env.state.pulls, strict=True)
     means = [total / count for total, count in pairs if count]
     assert sorted(means) == pytest.approx([0.25, 0.75], abs=0.04)
-    assert env.state.regret == pytest.approx(2000 * 0.5)
+    assert info["regret"] == env.state.regret == pytest.approx(2000 * 0.5)
 
 
 def test_ucb_tries_all_then_the_best():

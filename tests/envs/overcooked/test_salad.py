@@ -54,7 +54,8 @@ def test_every_recorded_step_is_the_reference_s(recipe: str):
         for step in record["steps"]:
             text, reward, terminated, _, info = env.step(step["action_text"])
             assert reward == pytest.approx(step["reward"], abs=1e-9)
-            assert env.state.steps == step["env_step"]
+            assert info["primitive_steps"] == step["env_step"]
+            assert info["macro_action_steps"] == step["macro_action_steps"]
             assert vector(env) == step["obs"][:-7]
             assert terminated == step["done"]
             if terminated:
