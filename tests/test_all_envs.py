@@ -144,7 +144,10 @@ def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
         observation, info = result[0], result[-1]
         assert type(observation) is str
         assert observation in env.observation_space
-        assert tuple(info) == INFO_KEYS
+        assert tuple(info)[: len(INFO_KEYS)] == INFO_KEYS
+        assert tuple(info) == tuple(results[0][-1])
+        own = tuple(info.items())[len(INFO_KEYS) :]
+        assert all(type(value) is type(results[0][-1][key]) in (int, float) for key, value in own)
         assert tuple(type(info[key]) for key in INFO_KEYS) == INFO_TYPES
         assert 0 <= info["progress"] <= 1
         assert tuple(info["reward_terms"]) == terms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -162,7 +163,7 @@ class ContextualBandit(TextEnv):
     ## Information
     The common keys. `success`: at the end the regret - what the best film for each user would have
     been liked more, noise aside - is below half of that of picking films at random. `progress`: 1
-    minus the regret as a share of that of picking at random.
+    minus the regret as a share of that of picking at random. `regret`: itself, so far.
 
     ## Arguments
     `difficulty`: "easy" (10 films) or "hard" (30). `rounds`: default 100. `noise`: standard
@@ -277,6 +278,9 @@ class ContextualBandit(TextEnv):
             progress=max(0.0, 1 - state.regret / state.chance) if state.chance else 0.0,
             admissible=() if over else self.titles,
         )
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        return {**super()._info(step), "regret": self.state.regret}
 
     def expert(self) -> str | None:
         """Returns the film with LinUCB's highest upper confidence bound."""

@@ -294,8 +294,8 @@ class ConnectFour(TextGame):
         for name, size in (("rows", rows), ("columns", columns)):
             if not 4 <= size <= 9:
                 raise ConfigError(f"{name} must be from 4 to 9, got {size}.")
-        if depth < 1:
-            raise ConfigError(f"depth must be at least 1, got {depth}.")
+        if not 1 <= depth <= 12:  # 10 take about a second a move
+            raise ConfigError(f"depth must be from 1 to 12, got {depth}.")
         super().__init__(**kwargs)
         self.grid = Grid(rows, columns)
         self.depth = depth

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
 
@@ -169,9 +169,9 @@ class Maze(TextEnv):
 
     ## Arguments
     `maze`: "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start cells) or "random" (a new
-    maze each task). `size`: rooms along a side of a random maze (2 or more). `describe`:
+    maze each task). `size`: rooms along a side of a random maze (2 to 50). `describe`:
     "position", "goal" or "walls". `reward`: "standard", "illegal_penalty" or "scaled".
-    `max_turns`: default 101.
+    `max_turns`: default 101, in a random maze at least twice its rooms.
 
     ## Example Transcript
     ```
@@ -215,7 +215,7 @@ class Maze(TextEnv):
         size: int = 6,
         describe: str = "position",
         reward: str = "standard",
-        max_turns: int | None = 101,
+        max_turns: TurnLimit = "auto",
         invalid_penalty: float | None = None,
         **kwargs,
     ):
@@ -225,10 +225,12 @@ class Maze(TextEnv):
             if given[name] not in known:
                 hint = did_you_mean(given[name], known)
                 raise ValueError(f"{name} must be one of {known}, got {given[name]!r}.{hint}")
-        if size < 2:
-            raise ValueError(f"size must be at least 2, got {size}.")
+        if not 2 <= size <= 50:
+            raise ValueError(f"size must be in [2, 50], got {size}.")
         self.at_goal, self.per_move, penalty = REWARDS[reward]
         penalty = penalty if invalid_penalty is None else invalid_penalty
+        if max_turns == "auto":  # no way is longer than all cells of a maze
+            max_turns = max(101, 2 * size * size) if maze == "random" else 101
         super().__init__(max_turns=max_turns, invalid_penalty=penalty, **kwargs)
         self.maze = maze
         self.size = size

@@ -209,8 +209,8 @@ class PublicGoods(TextGame):
         messages: int = 1,
         **kwargs,
     ):
-        if endowment < 1:
-            raise ConfigError(f"endowment must be at least 1, got {endowment}.")
+        if not 1 <= endowment <= 1000:
+            raise ConfigError(f"endowment must be from 1 to 1,000, got {endowment}.")
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}.")
         super().__init__(num_players=num_players, **kwargs)
