@@ -55,7 +55,7 @@ class SoftBackup(Experience):
         super().__init__()
         self.beta = config.beta
         self.estimator = two_clock.poad(config.gamma, config.lambda_turn, config.lambda_token)
-        self._charges: FloatArray = np.zeros(0, np.float32)
+        self._charges: FloatArray | None = None
 
     def relabel(
         self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
