@@ -36,7 +36,7 @@ from agentgym.trainers.turn_model import Loss, TurnModel
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(grpo.GroupConfig):
     """Settings of AgentPRM."""
 
     group_size: int = 16

@@ -34,6 +34,11 @@ class Config(offline.Config):
     clip: float = 1.0
     """The ratio is clipped to [1 - clip, 1 + clip_high]."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("every token counts alike", overlong_margin=0, covariance_clip=0.0)
+
 
 class Demonstrations(offline.DataSet):
     """Hands on demonstrations, every turn of which is worth imitating."""

@@ -42,6 +42,9 @@ class Config(TrainConfig):
         super().__post_init__()
         if not 0 < self.top_fraction <= 1:
             raise ConfigError(f"top_fraction must be in (0, 1], got {self.top_fraction}.")
+        why = "every token that is imitated counts alike"
+        self.fixed(why, normalize_advantages="none", kl_in="loss", overlong_margin=0)
+        self.fixed(why, covariance_clip=0.0)
 
 
 class Best(Experience):

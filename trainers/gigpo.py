@@ -16,19 +16,14 @@ from typing import Literal
 
 from agentgym.report import Report
 from agentgym.trainers import grpo
-from agentgym.trainers.config import Normalize, TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.trainer import Trainer
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(grpo.GroupConfig):
     """Settings of GiGPO."""
 
-    group_size: int = 8
-    """Episodes with the same start; at least 2."""
-    normalize_advantages: Normalize = "none"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
     gamma: float = 0.95
     """Discount of the return that follows a turn."""
     omega: float = 1.0
@@ -37,11 +32,6 @@ class Config(TrainConfig):
     """Divide by the standard deviation of what is compared."""
     statistics: Literal["trajectories", "steps"] = "trajectories"
     """What counts once in the comparison of episodes."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        grpo.need_groups(self)
 
 
 def main(config: Config) -> list[Report]:

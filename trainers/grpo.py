@@ -21,13 +21,28 @@ from agentgym.trainers.trainer import Trainer
 
 
 @dataclass
-class Config(TrainConfig):
-    """Settings of GRPO."""
+class GroupConfig(TrainConfig):
+    """Settings of learning from groups."""
 
     group_size: int = 8
     """Episodes with the same start; at least 2."""
     normalize_advantages: Normalize = "none"
     """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.group_size < 2:
+            raise ConfigError(
+                f"group_size must be at least 2, got {self.group_size}: an episode without "
+                "companions has nothing to be compared with."
+            )
+
+
+@dataclass
+class Config(GroupConfig):
+    """Settings of GRPO."""
+
     scale: bool = True
     """Divide by the group's standard deviation."""
     outcome: Literal["return", "success"] = "return"
@@ -36,16 +51,8 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        need_groups(self)
-
-
-def need_groups(config: TrainConfig) -> None:
-    """Raises ConfigError if episodes would have no companions to be compared with."""
-    if config.group_size < 2:
-        raise ConfigError(
-            f"group_size must be at least 2, got {config.group_size}: an episode without "
-            "companions has nothing to be compared with."
-        )
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
 
 
 def main(config: Config) -> list[Report]:

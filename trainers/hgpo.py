@@ -19,9 +19,11 @@ from agentgym.trainers.trainer import Trainer
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(grpo.GroupConfig):
     """Settings of HGPO."""
 
+    scale: bool = True
+    """Divide by the standard deviation of what is compared."""
     gamma: float = 0.95
     """Discount of the return that follows a turn."""
     history: int = 2

@@ -31,7 +31,7 @@ from agentgym.trainers.trajectory import Batch, FloatArray
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(grpo.GroupConfig):
     """Settings of iStar."""
 
     normalize_advantages: Normalize = "batch"

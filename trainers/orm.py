@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.errors import ConfigError
 from agentgym.report import Report
-from agentgym.trainers import rloo
+from agentgym.trainers import grpo
 from agentgym.trainers.agentprm import turn_loss
 from agentgym.trainers.credit import group
 from agentgym.trainers.experience import Experience
@@ -26,15 +27,23 @@ from agentgym.trainers.turn_model import TurnModel
 
 
 @dataclass
-class Config(rloo.Config):
+class Config(grpo.GroupConfig):
     """Settings of learning from an outcome reward model."""
 
+    scale: bool = False
+    """Divide by the group's standard deviation."""
     model_lr: float = 1e-3
     """Learning rate of the outcome model."""
     model_epochs: int = 4
     """Passes of the outcome model over the labelled part of a round."""
     label_every: int = 2
     """Every so manieth group shows its returns to the model; 1: all do."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.label_every < 1:
+            raise ConfigError(f"label_every must be at least 1, got {self.label_every}.")
 
 
 class OutcomeReward(Experience):
