@@ -172,7 +172,7 @@ def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: P
 
 
 QUICK = {"episodes_per_iteration": 16, "eval_episodes": 0, "bc_epochs": 1, "group_size": 4}
-STEPS = ("critic_steps", "model_epochs", "head_epochs", "dataset_demonstrations")
+STEPS = "critic_steps model_epochs head_epochs dataset_demonstrations replayed".split()
 
 
 def train_quickly(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
