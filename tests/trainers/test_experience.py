@@ -77,6 +77,7 @@ def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
     better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
     zeros = torch.zeros(len(pairs), dtype=torch.float64)
     preference_loss(x[better], x[worse], zeros, zeros, beta=beta).mean().backward()
+    assert x.grad is not None
     weights, _ = preference_weights(np.array(scores), pairs, beta)
     assert np.allclose(weights, -x.grad.numpy(), atol=1e-9)
 
