@@ -1,8 +1,10 @@
 """Behaviour cloning: imitate the scripted expert's episodes, and nothing else.
 
-A fixed set of demonstrations, a part of which is imitated every round: the curve says how far
-imitation alone gets, which is where learning from reward has to start from. The warm start of the
-other recipes (`bc_demonstrations`) is the same with a decaying learning rate and no rounds.
+The oldest way to train an agent: "ALVINN: An Autonomous Land Vehicle in a Neural Network"
+(Pomerleau, NeurIPS 1988). A fixed set of demonstrations, a part of which is imitated every round:
+the curve says how far imitation alone gets, which is where learning from reward has to start from.
+The warm start of the other recipes (`bc_demonstrations`) is the same with a decaying learning rate
+and no rounds.
 
 Kept: the likelihood of the expert's tokens, under the constraint that the policy acts with.
 Changed: a round may not move a token's probability beyond the clip.

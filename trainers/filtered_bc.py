@@ -1,6 +1,7 @@
 """Filtered behaviour cloning: imitate one's own best episodes, again and again.
 
-Online: grow and improve as in ReST (arXiv 2308.08998) and AgentEvol (arXiv 2406.04151). Each round
+Online: grow and improve as in "Reinforced Self-Training (ReST) for Language Modeling" (arXiv
+2308.08998) and AgentEvol (arXiv 2406.04151). Each round
 the policy plays, and the best `top_fraction` of the round, by return, are imitated for a few
 passes. The baseline that every claim about credit assignment has to beat.
 

@@ -1,11 +1,13 @@
 """GiGPO: group-in-group policy optimisation (Feng et al., NeurIPS 2025, arXiv 2505.10978).
 
-No critic. An episode is compared with the others of its group, as in GRPO, and each of its turns
-with all turns that the group took in the same state (`info["state_key"]`): what the same situation
-led to elsewhere says how good this choice was. The advantage is the sum of both.
+"Group-in-Group Policy Optimization for LLM Agent Training". No critic. An episode is compared with
+the others of its group, as in GRPO, and each of its turns with all turns that the group took in the
+same state (`info["state_key"]`): what the same situation led to elsewhere says how good this choice
+was. The advantage is the sum of both, A_E + omega A_S.
 
-Kept: both comparisons, the authors' discount of 0.95. Changed: an episode counts once in its
-group's statistics, as in the paper, not once a turn as in its code (`statistics`).
+Kept: both comparisons, the authors' discount of 0.95, groups of 8. Changed: an episode counts once
+in its group's statistics, as in the paper, not once a turn as in its code (`statistics`); nothing
+holds the policy to where it started (theirs: `kl_coef` 0.01).
 """
 
 from __future__ import annotations

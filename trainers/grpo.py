@@ -1,10 +1,13 @@
 """GRPO: episodes with the same start are each other's baseline ("DeepSeekMath", arXiv 2402.03300).
 
-No critic. `group_size` episodes begin in the same state; every token of an episode gets the
-episode's return against its group's mean, in units of the group's standard deviation. `scale`
-switches that division off (Dr. GRPO, arXiv 2503.20783, which also aggregates by "constant").
+"DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models", section 4.1.
+No critic. `group_size` episodes begin in the same state; every token of an episode gets its return
+against the group's, A = (R - mean) / std.
 
-Changed: advantages are not standardised again over the round.
+With `--no-scale --aggregation constant` this is Dr. GRPO ("Understanding R1-Zero-Like Training: A
+Critical Perspective", arXiv 2503.20783). Kept: the credit. Changed: every token weighs the same
+(the paper: `--aggregation trajectory`), and nothing holds the policy to where it started (the
+paper: `--kl-coef 0.04`); both as in DAPO (arXiv 2503.14476).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """ILQL: implicit language Q-learning, offline, token by token (Snell et al., arXiv 2206.11871).
 
-From a fixed data set, heads on the policy's hidden states learn twin Q(s, w) of every token and
-V(s), s = (o, w_<j), by temporal differences from token to token:
+"Offline RL for Natural Language Generation with Implicit Language Q Learning". From a fixed data
+set, heads on the policy's hidden states learn twin Q(s, w) of every token and V(s), s = (o, w_<j),
+by temporal differences from token to token:
 
     Q_k(s_j, w_j) <- V(s_{j+1}) inside an action,   r + gamma V(o') at its end
     V(s_j) <- the expectile tau of min_k Q'_k(s_j, w_j)

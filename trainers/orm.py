@@ -1,7 +1,8 @@
 """ORM: the return as a model predicts it from the whole episode, in place of the return itself.
 
-An outcome reward model - as in WebRL (arXiv 2411.02337), where it stands in for a checker that new
-tasks lack - reads an episode and predicts its return; credit is leave-one-out on the predictions.
+An outcome reward model - as in "WebRL: Training LLM Web Agents via Self-Evolving Online Curriculum
+Reinforcement Learning" (arXiv 2411.02337), where it stands in for a checker that new tasks lack -
+reads an episode and predicts its return; credit is leave-one-out on the predictions.
 It is trained on the environment's returns of every `label_every`-th group only, so it shows what is
 left of learning where outcomes are expensive to check.
 """

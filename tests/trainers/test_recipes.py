@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,14 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
 
 def test_every_recipe_is_tested():
     assert SETTINGS.keys() == RECIPES.keys()
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_every_recipe_names_its_source(recipe: str):
+    """A title in quotes, and where it is to be found."""
+    said = " ".join(str(importlib.import_module(f"agentgym.trainers.{recipe}").__doc__).split())
+    assert re.search(r'"[A-Z][^"]{20,}"', said)
+    assert re.search(r"arXiv \d{4}\.\d{5}|NeurIPS \d{4}", said)
 
 
 OFFLINE = ("archer_iql", "bc", "ilql", "mc")
