@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,11 +19,10 @@ from agentgym.report import Report
 from agentgym.trainers import grpo
 from agentgym.trainers.agentprm import turn_loss
 from agentgym.trainers.credit import group
-from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.turn_model import TurnModel
+from agentgym.trainers.turn_model import TurnJudge
 
 
 @dataclass
@@ -47,15 +45,8 @@ class Config(grpo.GroupConfig):
             raise ConfigError(f"label_every must be at least 1, got {self.label_every}.")
 
 
-class OutcomeReward(Experience):
+class OutcomeReward(TurnJudge):
     """Returns as a model predicts them."""
-
-    def __init__(self, trainer: Trainer, config: Config):
-        super().__init__()
-        self.every = config.label_every
-        self.model = TurnModel(
-            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
-        )
 
     def relabel(
         self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
@@ -63,7 +54,10 @@ class OutcomeReward(Experience):
         """Fits the model to the labelled groups; rewards the last turns by its predictions."""
         numbers = np.unique(batch.groups, return_inverse=True)[1]
         shown = Batch.of(
-            [batch.trajectories[i] for i in np.flatnonzero(numbers % self.every == 0).tolist()]
+            [
+                batch.trajectories[i]
+                for i in np.flatnonzero(numbers % self.config.label_every == 0).tolist()
+            ]
         )
         totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
         error = self.model.fit(shown, turn_loss(totals[shown.turn_trajectory]), rng)
@@ -77,14 +71,6 @@ class OutcomeReward(Experience):
         rewards = np.zeros(batch.num_turns)
         rewards[last] = predicted
         return batch.with_rewards(rewards)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the model."""
-        return self.model.states()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the model."""
-        self.model.restore(state)
 
 
 def main(config: Config) -> list[Report]:

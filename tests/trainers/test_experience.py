@@ -30,6 +30,7 @@ from agentgym.trainers.spa import Config
 from agentgym.trainers.spear import Config as SpearConfig
 from agentgym.trainers.spear import SelfImitation
 from agentgym.trainers.tiny import tiny_policy
+from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Values
 from agentgym.trainers.utterances import Encoder, Features, TransitionBuffer
 
@@ -256,3 +257,20 @@ def test_the_token_baseline_of_archer_is_learnt_and_subtracted(tmp_path: Path):
     rows = train_quickly("archer", tmp_path, iterations=4, critic_warmup=0, token_baseline=True)
     assert all(np.isfinite(row["losses/value_loss"]) for row in rows if "losses/kl" in row)
     assert rows[-1]["losses/value_grad_norm"] > 0
+
+
+@pytest.mark.parametrize("recipe", ["spa", "agentprm", "orm", "istar"])
+def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path, monkeypatch):
+    same: list[bool] = []
+
+    def begun(trainer: Any) -> None:
+        model = trainer.experience.model
+        reader = getattr(model, "reader", model)
+        pairs = zip(reader.parameters(), trainer.policy.parameters(), strict=True)
+        same.extend(torch.equal(a, b) and a is not b for a, b in pairs)
+        assert all(p.requires_grad for p in reader.parameters())
+        trainer.progress.iteration += 1
+
+    monkeypatch.setattr(Trainer, "_round", begun)
+    train_quickly(recipe, tmp_path, iterations=1)
+    assert same and all(same)
