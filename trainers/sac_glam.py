@@ -37,6 +37,7 @@ from agentgym.trainers.experience import Experience
 from agentgym.trainers.generation import Normalization
 from agentgym.trainers.hindsight import in_hindsight
 from agentgym.trainers.learner import Reading
+from agentgym.trainers.rollout import action_room
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.utterances import Encoder, Prompt, answer, say
@@ -152,11 +153,12 @@ class SoftActorCritic(Experience):
         """Fills the buffer, fits the critic, returns new answers to old observations."""
         config, context = self.config, self.trainer.context
         env = self.trainer.pool.env(0)
+        room = action_room(self.trainer.policy, config.sampling(), config.constrain)
         relabelled = [
             again
             for trajectory in fresh
             if config.hindsight and not trajectory.success
-            if (again := in_hindsight(trajectory, env, context)) is not None
+            if (again := in_hindsight(trajectory, env, context, room)) is not None
         ]
         for trajectory in [*fresh, *relabelled]:
             self.buffer.extend(steps_of(trajectory))
