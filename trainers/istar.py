@@ -11,7 +11,6 @@ turn is compared with all other turns of its group (the authors' code uses first
 
 from __future__ import annotations
 
-import copy
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +49,7 @@ class ImplicitReward(Experience):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.config = config
-        self.model = copy.deepcopy(trainer.policy)
+        self.model = trainer.policy.clone()
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, lr=config.model_lr, weight_decay=0.0)
 

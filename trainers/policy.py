@@ -229,13 +229,18 @@ class Policy(nn.Module):
         """
         self._steering = [] if steering is None else [steering]
 
-    def frozen_copy(self) -> Policy:
-        """Returns a policy of its own with the present weights, which nothing trains."""
+    def clone(self) -> Policy:
+        """Returns a policy of its own with the present weights; only the tokenizer is shared."""
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
-        copied.model = copy.deepcopy(self.model).requires_grad_(False)
+        copied.model = copy.deepcopy(self.model)
+        copied.stats = GenerationStats()
         copied._reference, copied._guide, copied._steering = [], [], []
         return copied
+
+    def frozen_copy(self) -> Policy:
+        """Returns a clone that nothing trains."""
+        return self.clone().requires_grad_(False)
 
     # Text and tokens.
 

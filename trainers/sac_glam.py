@@ -138,14 +138,7 @@ class SoftActorCritic(Experience):
         self.optimizer = torch.optim.AdamW(
             self.critic.online["q"].parameters(), lr=config.critic_lr, weight_decay=0.0
         )
-        self._encoder: Encoder | None = None
-
-    @property
-    def encoder(self) -> Encoder:
-        """The frozen encoder; made when first needed, after imitation."""
-        if self._encoder is None:
-            self._encoder = Encoder(self.trainer.policy, self.config.microbatch_tokens)
-        return self._encoder
+        self.encoder = Encoder(trainer.policy, config.microbatch_tokens)
 
     def gather(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -245,7 +238,7 @@ class SoftActorCritic(Experience):
             "buffer": [
                 (plain(s.prompt), s.choice, s.reward, plain(s.following)) for s in self.buffer
             ],
-            "encoder": None if self._encoder is None else self._encoder.policy.state_dict(),
+            "encoder": self.encoder.policy.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -258,8 +251,7 @@ class SoftActorCritic(Experience):
         self.optimizer.load_state_dict(state["optimizer"])
         for read, choice, reward, following in state["buffer"]:
             self.buffer.append(Step(prompt(read), choice, reward, prompt(following)))
-        if state["encoder"] is not None:
-            self.encoder.policy.load_state_dict(state["encoder"])
+        self.encoder.policy.load_state_dict(state["encoder"])
 
 
 def steps_of(trajectory: Trajectory) -> list[Step]:

@@ -66,7 +66,8 @@ class Trainer:
         config: the settings.
         credit: from trajectories and values to advantages and value targets.
         critic: makes the critic of a policy; None: the credit function needs no values.
-        experience: makes what replays, relabels or adjusts; it is handed this trainer.
+        experience: makes what replays, relabels or adjusts, once imitation is over (so copies of
+            the policy are what it is before learning from reward); it is handed this trainer.
 
     Raises:
         CheckpointError: if the run's folder cannot be used.
@@ -104,10 +105,12 @@ class Trainer:
             self.critic = None if critic is None else critic(self.policy)
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             self.context = make_context(self.policy, config.context_settings())
-            self.experience = Experience() if experience is None else experience(self)
+            self._make_experience = experience or (lambda _: Experience())
+            self.experience = Experience()
             self.curriculum = KINDS[config.curriculum](self.tasks, config.train_tasks)
             if start is not None:
                 saved = load_experience(start)
+                self.experience = self._make_experience(self)
                 self.experience.load_state_dict(saved["experience"])
                 self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
@@ -181,6 +184,7 @@ class Trainer:
                 check=self._check,
             )
             self.progress.env_steps = turns if config.bc_share else 0
+        self.experience = self._make_experience(self)
         if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:

@@ -6,7 +6,6 @@ Learned turn rewards are such numbers, trained on what a trajectory brought in t
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -42,7 +41,7 @@ class TurnModel(nn.Module):
         self, policy: Policy, *, lr: float = 1e-3, epochs: int = 2, tokens: int = 2048, seed: int
     ):
         super().__init__()
-        self.reader = copy.deepcopy(policy)
+        self.reader = policy.clone()
         generator = torch.Generator().manual_seed(seed)
         self.head = ValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
         self.head.to(policy.device)

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.trainers import etpo
+from agentgym.errors import ConfigError
+from agentgym.trainers import archer_iql, etpo
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.dpo import preference_weights
-from agentgym.trainers.experience import ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.experience import Experience, ReplayBuffer, pack, pairs_of, unpack
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.log import read_metrics
 from agentgym.trainers.sac_glam import steps_of
@@ -22,7 +25,9 @@ from agentgym.trainers.shaping import with_penalties, without_equal_groups
 from agentgym.trainers.spa import Config
 from agentgym.trainers.spear import Config as SpearConfig
 from agentgym.trainers.spear import SelfImitation
+from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.turn_model import TurnModel
 
 from .credit.worlds import generators, random_batch, trajectory
 from .test_recipes import train
@@ -60,7 +65,6 @@ def test_pairs_are_of_one_group_and_the_better_comes_first():
     rng=generators,
 )
 def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
-    torch = pytest.importorskip("torch")
     from agentgym.trainers.offline_losses import preference_loss
 
     n = len(scores)
@@ -169,6 +173,31 @@ def test_etpo_charges_every_token_for_its_divergence():
     np.testing.assert_allclose(soft.credit(batch, values).advantages, free)
 
 
+def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
+    seen: list[Any] = []
+
+    class Copies(Experience):
+        def __init__(self, trainer: Trainer):
+            super().__init__()
+            self.model = TurnModel(trainer.policy, seed=0)
+            seen.append(self.model.reader)
+
+    config = TrainConfig(
+        model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
+        eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer = Trainer(
+        "test", config, credit=lambda batch, _: Credit(batch.rewards), experience=Copies
+    )
+    before = trainer.policy.clone()
+    trainer.run()
+    now = trainer.policy.state_dict()
+    assert all(torch.equal(p, now[name]) for name, p in seen[0].state_dict().items())
+    assert any(not torch.equal(p, now[name]) for name, p in before.state_dict().items())
+    assert seen[0].tokenizer is trainer.policy.tokenizer
+    assert seen[0].model is not trainer.policy.model
+
+
 def test_sac_learns_only_from_turns_whose_future_is_known():
     played = trajectory([2, 3, 1], [0.0, 0.0, 1.0], actions=["b", "c", "d"])
     for turn in played.turns:
@@ -178,3 +207,9 @@ def test_sac_learns_only_from_turns_whose_future_is_known():
     assert known[-1].following is None and known[0].following is not None
     cut = dataclasses.replace(played, terminated=False, truncated=True)
     assert len(steps_of(cut)) == len(known) - 1
+
+
+@pytest.mark.parametrize("setting", [{"gamma": 2.0}, {"expectile": 1.0}, {"critic_steps": 0}])
+def test_offline_archer_checks_its_settings_at_once(setting: dict[str, Any]):
+    with pytest.raises(ConfigError, match=next(iter(setting))):
+        archer_iql.Config(**setting)
