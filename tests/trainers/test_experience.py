@@ -16,6 +16,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import archer_iql, etpo
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.dpo import preference_weights
 from agentgym.trainers.experience import Experience, ReplayBuffer, pack, pairs_of, unpack
 from agentgym.trainers.learner import Reading
@@ -187,7 +188,7 @@ def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
         eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
     )  # fmt: skip
     trainer = Trainer(
-        "test", config, credit=lambda batch, _: Credit(batch.rewards), experience=Copies
+        "test", config, credit=TurnReward(), experience=Copies
     )
     before = trainer.policy.clone()
     trainer.run()

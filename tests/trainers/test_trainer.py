@@ -172,6 +172,17 @@ def test_a_saved_policy_acts_the_same(policy, tmp_path):
     assert one.agent == "mine"
 
 
+@pytest.mark.parametrize(("iterations", "names"), [(0, ["imitation"]), (1, ["imitation", "poad"])])
+def test_every_evaluation_is_reported_once(iterations, names, tmp_path, capsys):
+    config = poad.Config(
+        model="nano", context="current", constrain=True, bc_demonstrations=2, bc_epochs=1,
+        iterations=iterations, episodes_per_iteration=4, eval_episodes=2, quiet=True, device="cpu",
+        threads=1, run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    assert [report.agent for report in poad.main(config)] == names
+    assert capsys.readouterr().out.count("imitation") == 1
+
+
 class Longest(torch.nn.Module):
     """Prefers answers whose first token has a large id."""
 
