@@ -74,6 +74,7 @@ def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
     better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
     zeros = torch.zeros(len(pairs), dtype=torch.float64)
     preference_loss(x[better], x[worse], zeros, zeros, beta=beta).mean().backward()
+    assert x.grad is not None
     weights, _ = preference_weights(np.array(scores), pairs, beta)
     assert np.allclose(weights, -x.grad.numpy(), atol=1e-9)
 
@@ -187,9 +188,7 @@ def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
         model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
         eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
     )  # fmt: skip
-    trainer = Trainer(
-        "test", config, credit=TurnReward(), experience=Copies
-    )
+    trainer = Trainer("test", config, credit=TurnReward(), experience=Copies)
     before = trainer.policy.clone()
     trainer.run()
     now = trainer.policy.state_dict()
