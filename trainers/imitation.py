@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.optimizer import AcceleratedOptimizer
 from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
@@ -29,7 +30,7 @@ from agentgym.trainers.learner import Rows
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import EnvPool, Episode, Play, draw_tasks, rollout_metrics
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
-from agentgym.trainers.update import Updater
+from agentgym.trainers.update import Updater, clip_gradients
 
 
 def demonstrate(
@@ -148,7 +149,8 @@ def warm_start(
     imitate(
         updater.accelerator,
         updater.learner,
-        updater.accelerator.prepare(optimizer),
+        # Not prepared: accelerate would keep it, and its state, as long as the run lasts.
+        AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
         trajectories,
         epochs=config.bc_epochs,
         batch_tokens=config.bc_batch_tokens,
@@ -199,7 +201,7 @@ def imitate(
     Args:
         accelerator: of accelerate.
         learner: a `Learner`, as prepared by accelerate.
-        optimizer: of the policy's parameters, likewise.
+        optimizer: of the policy's parameters, an `AcceleratedOptimizer`.
         trajectories: the demonstrations.
         epochs: passes over them.
         batch_tokens: tokens, padding included, in a step.
@@ -224,7 +226,7 @@ def imitate(
             progress = (epoch + i / len(steps)) / epochs
             optimizer.param_groups[0]["lr"] = peak * 0.5 * (1 + np.cos(np.pi * progress))
             sums += _step(accelerator, learner, material, rows, steps[chosen], lm_coef)
-            accelerator.clip_grad_norm_(optimizer.param_groups[0]["params"], max_grad_norm)
+            clip_gradients(accelerator, optimizer, max_grad_norm)
             optimizer.step()
             learner.zero_grad(set_to_none=True)
         losses = {"action_loss": sums[0] / sums[1], "seconds": time.perf_counter() - begun}
