@@ -25,10 +25,17 @@ from agentgym.trainers.collate import collate
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.context import Context
 from agentgym.trainers.decoding import candidate_support
-from agentgym.trainers.generation import Sample
+from agentgym.trainers.generation import Sample, Sampling
 from agentgym.trainers.learner import Rows
 from agentgym.trainers.policy import Policy
-from agentgym.trainers.rollout import EnvPool, Episode, Play, draw_tasks, rollout_metrics
+from agentgym.trainers.rollout import (
+    EnvPool,
+    Episode,
+    Play,
+    action_room,
+    draw_tasks,
+    rollout_metrics,
+)
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update import Updater, clip_gradients
 
@@ -38,6 +45,7 @@ def demonstrate(
     pool: EnvPool,
     episodes: Sequence[Episode],
     context: Context,
+    sampling: Sampling,
     constrain: bool = False,
 ) -> list[Trajectory]:
     """Lets the scripted expert play and returns its trajectories as the policy would read them.
@@ -47,6 +55,7 @@ def demonstrate(
         pool: where.
         episodes: what.
         context: what the policy would read.
+        sampling: how it would speak: its prompts leave room for that.
         constrain: record what else the policy could have said among the admissible actions, so
             that it can be asked for the probability of the expert's action under its constraint.
 
@@ -54,11 +63,11 @@ def demonstrate(
         ConfigError: if the environment has no expert.
     """
     env = pool.env(0)
+    room = action_room(policy, sampling, constrain)
     found = []
     for index, episode in enumerate(episodes):
         play = Play(index, episode, 0, env)
         play.start()
-        play.read(context, lambda _: 0)
         while not play.over:
             text = env.get_wrapper_attr("expert")()
             if text is None:
@@ -66,10 +75,14 @@ def demonstrate(
                     f"{env} has no scripted expert to imitate: set bc_demonstrations = 0."
                 )
             tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
-            support = candidate_support(policy, play.admissible, text) if constrain else None
-            play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
-            play.step()
-            play.read(context, lambda _: 0)
+            own = len(tokens)
+            play.read(context, lambda texts, own=own: max(room(texts), own))
+            if not play.over:
+                support = candidate_support(policy, play.admissible, text) if constrain else None
+                play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
+                play.step()
+        if not play.overflow:
+            play.read(context, room)
         found.append(play.trajectory())
     return found
 
@@ -173,10 +186,11 @@ def _demonstrations(
 ) -> list[Trajectory]:
     """Plays as many demonstrations as the settings say, or as their share of the steps allows."""
     budget = config.bc_share * (config.env_steps or 0)
-    starts = draw_tasks(tasks, config.bc_demonstrations or int(budget), rng, config.train_tasks)
+    most = config.bc_demonstrations or max(1, int(budget))
+    starts = draw_tasks(tasks, most, rng, config.train_tasks)
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
-        shown += demonstrate(policy, pool, [Episode(task, seed, (i,))], context)
+        shown += demonstrate(policy, pool, [Episode(task, seed, (i,))], context, config.sampling())
         if config.bc_share and sum(len(trajectory.turns) for trajectory in shown) >= budget:
             break
     return shown
