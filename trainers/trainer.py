@@ -17,6 +17,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import nn
 
+from agentgym.errors import ConfigError
 from agentgym.evaluate import make_env
 from agentgym.report import Report
 from agentgym.serialization import from_json
@@ -90,7 +91,13 @@ class Trainer:
             -(-config.num_envs // self.world),
             config.env_workers,
         )
-        self.tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
+        try:
+            self.tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
+        except AttributeError as error:
+            raise ConfigError(
+                f"{config.env_id} has no tasks to train on: it is no TextEnv. Register it as "
+                "agentgym.textify makes it."
+            ) from error
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()

@@ -216,8 +216,8 @@ class Updater:
 def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
     """Clips the gradient of each group of an optimiser by itself; returns the norms.
 
-    Under fp16 gradients come scaled up, and `accelerator.clip_grad_norm_` would scale those of every
-    optimiser it knows down again at every call, which torch allows once a step.
+    Under fp16 gradients come scaled up, and `accelerator.clip_grad_norm_` would scale those of all
+    its optimisers down again at every call, which torch allows once a step.
     """
     clip: Any = accelerator.clip_grad_norm_
     if accelerator.scaler is not None:
