@@ -96,14 +96,7 @@ class Hierarchy(Experience):
         self.optimizer = torch.optim.AdamW(
             self.critic.online.parameters(), lr=config.critic_lr, weight_decay=0.0
         )
-        self._encoder: Encoder | None = None
-
-    @property
-    def encoder(self) -> Encoder:
-        """The frozen encoder; made when first needed, after imitation."""
-        if self._encoder is None:
-            self._encoder = Encoder(self.trainer.policy, self.config.microbatch_tokens)
-        return self._encoder
+        self.encoder = Encoder(trainer.policy, config.microbatch_tokens)
 
     def gather(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -172,7 +165,7 @@ class Hierarchy(Experience):
             "critic": self.critic.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "buffer": self.buffer.state_dict(),
-            "encoder": None if self._encoder is None else self._encoder.policy.state_dict(),
+            "encoder": self.encoder.policy.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -180,8 +173,7 @@ class Hierarchy(Experience):
         self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
-        if state["encoder"] is not None:
-            self.encoder.policy.load_state_dict(state["encoder"])
+        self.encoder.policy.load_state_dict(state["encoder"])
 
 
 def main(config: Config) -> list[Report]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.errors import ConfigError
 from agentgym.report import Report
 from agentgym.trainers import archer, offline
 from agentgym.trainers.credit.turn_rewards import AdvantageWeight
@@ -43,6 +44,18 @@ class Config(offline.Config):
     tau: float = 0.1
     """How far the target networks move towards the others, every tenth step of the critic."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if not 0 < self.expectile < 1:
+            raise ConfigError(f"expectile is between 0 and 1, got {self.expectile}.")
+        self.online()
+
+    def online(self) -> archer.Config:
+        """Returns the settings of the critic, and checks them."""
+        shared = {f.name for f in fields(archer.Config)} & {f.name for f in fields(self)}
+        return archer.Config(**{name: getattr(self, name) for name in shared})
+
 
 class OfflineHierarchy(archer.Hierarchy):
     """The utterance-level critic on a fixed data set."""
@@ -50,9 +63,7 @@ class OfflineHierarchy(archer.Hierarchy):
     plays = False
 
     def __init__(self, trainer: Trainer, config: Config):
-        shared = {f.name for f in fields(archer.Config)} & {f.name for f in fields(config)}
-        settings = {name: getattr(config, name) for name in shared}
-        super().__init__(trainer, archer.Config(**settings), config.expectile)
+        super().__init__(trainer, config.online(), config.expectile)
         self.data = offline.DataSet(trainer, config)
 
     def gather(

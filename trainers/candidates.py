@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.collate import Choice
-from agentgym.trainers.decoding import LanguageModel
 from agentgym.trainers.distribution import draw
 from agentgym.trainers.generation import Normalization, Request, Sample, Sampling
 from agentgym.trainers.heads import head_reads
+from agentgym.trainers.language_model import LanguageModel
 from agentgym.trainers.trajectory import Support
 
 IntArray = NDArray[np.int64]

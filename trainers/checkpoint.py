@@ -22,6 +22,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
+from safetensors import SafetensorError
+
 from agentgym.errors import CheckpointError
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "peft", "numpy", "gymnasium")
@@ -186,11 +188,11 @@ def replace_folder(target: Path, write: Callable[[Path], None]) -> None:
             if file.is_file():
                 with file.open("rb") as opened:
                     os.fsync(opened.fileno())
-    except OSError as error:
+    except (OSError, RuntimeError, SafetensorError) as error:  # a full disk, by who writes
         shutil.rmtree(partial, ignore_errors=True)
         raise CheckpointError(
-            f"{target} could not be written ({error.strerror or error}). Earlier checkpoints are "
-            "untouched; make room and continue with --resume."
+            f"{target} could not be written ({getattr(error, 'strerror', None) or error}). Earlier "
+            "checkpoints are untouched; make room and continue with --resume."
         ) from error
     if target.exists():
         old = target.with_name(f".partial-old-{target.name}")

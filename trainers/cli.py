@@ -72,7 +72,7 @@ def main(recipe: str, argv: Sequence[str]) -> int:
     except (AgentGymError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    from agentgym.trainers.trainer import Interrupted
+    from agentgym.trainers.stopping import Interrupted
     from agentgym.trainers.update import Diverged
 
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
 from agentgym.arguments import parse_arguments
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.context import ContextSettings, Mode
 from agentgym.trainers.generation import Normalization, Sampling
 from agentgym.trainers.policy import LoraSettings
@@ -206,8 +206,13 @@ class TrainConfig:
         """Checks what can be checked before anything is loaded."""
         for name, lowest in _AT_LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < lowest:
+            if value is not None and not value >= lowest:  # so, not-a-number is refused too
                 raise ConfigError(f"{name} must be at least {lowest}, got {value}.")
+        for name, kind in get_type_hints(type(self)).items():
+            known, value = _listed(kind), getattr(self, name)
+            if known and value not in known:
+                hint = did_you_mean(str(value), [str(x) for x in known])
+                raise ConfigError(f"{name} must be one of {known}, got {value!r}.{hint}")
         if self.episodes_per_iteration % self.group_size:
             raise ConfigError(
                 f"episodes_per_iteration = {self.episodes_per_iteration} does not divide into "
@@ -302,6 +307,13 @@ class TrainConfig:
             key: list(value) if isinstance(value, tuple) else value
             for key, value in dataclasses.asdict(self).items()
         }
+
+
+def _listed(kind: Any) -> tuple[Any, ...]:
+    """Returns the values of a `Literal`, also of one that may be None; () for any other type."""
+    parts = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal]
+    found = [value for part in parts for value in get_args(part)]
+    return (*found, None) if found and type(None) in get_args(kind) else tuple(found)
 
 
 _AT_LEAST = {

@@ -56,6 +56,7 @@ class Contrast(dpo.Preferences):
             trainer.pool,
             episodes,
             trainer.context,
+            trainer.config.sampling(),
             constrain=trainer.config.constrain,
         )
         self.env_steps = sum(len(trajectory.turns) for trajectory in shown)

@@ -63,7 +63,8 @@ def conclude(
     reports = []
     if config.eval_baselines and config.eval_episodes:
         reports += [evaluate_agent(config, agent) for agent in _baselines(config)]
-    reports += [from_json(Report, r) for r in (progress.first, progress.last) if r is not None]
+    found = [progress.first, progress.last if progress.evaluated > 0 else None]
+    reports += [from_json(Report, report) for report in found if report is not None]
     text = json.dumps([report.to_json() for report in reports], indent=1)
     write_text(folder.path / "report.json", text + "\n")
     draw_curve(folder.path, f"{recipe} on {config.env_id}")

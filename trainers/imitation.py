@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.optimizer import AcceleratedOptimizer
 from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
@@ -24,12 +25,19 @@ from agentgym.trainers.collate import collate
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.context import Context
 from agentgym.trainers.decoding import candidate_support
-from agentgym.trainers.generation import Sample
+from agentgym.trainers.generation import Sample, Sampling
 from agentgym.trainers.learner import Rows
 from agentgym.trainers.policy import Policy
-from agentgym.trainers.rollout import EnvPool, Episode, Play, draw_tasks, rollout_metrics
+from agentgym.trainers.rollout import (
+    EnvPool,
+    Episode,
+    Play,
+    action_room,
+    draw_tasks,
+    rollout_metrics,
+)
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
-from agentgym.trainers.update import Updater
+from agentgym.trainers.update import Updater, clip_gradients
 
 
 def demonstrate(
@@ -37,6 +45,7 @@ def demonstrate(
     pool: EnvPool,
     episodes: Sequence[Episode],
     context: Context,
+    sampling: Sampling,
     constrain: bool = False,
 ) -> list[Trajectory]:
     """Lets the scripted expert play and returns its trajectories as the policy would read them.
@@ -46,6 +55,7 @@ def demonstrate(
         pool: where.
         episodes: what.
         context: what the policy would read.
+        sampling: how it would speak: its prompts leave room for that.
         constrain: record what else the policy could have said among the admissible actions, so
             that it can be asked for the probability of the expert's action under its constraint.
 
@@ -53,11 +63,11 @@ def demonstrate(
         ConfigError: if the environment has no expert.
     """
     env = pool.env(0)
+    room = action_room(policy, sampling, constrain)
     found = []
     for index, episode in enumerate(episodes):
         play = Play(index, episode, 0, env)
         play.start()
-        play.read(context, lambda _: 0)
         while not play.over:
             text = env.get_wrapper_attr("expert")()
             if text is None:
@@ -65,10 +75,14 @@ def demonstrate(
                     f"{env} has no scripted expert to imitate: set bc_demonstrations = 0."
                 )
             tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
-            support = candidate_support(policy, play.admissible, text) if constrain else None
-            play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
-            play.step()
-            play.read(context, lambda _: 0)
+            own = len(tokens)
+            play.read(context, lambda texts, own=own: max(room(texts), own))
+            if not play.over:
+                support = candidate_support(policy, play.admissible, text) if constrain else None
+                play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
+                play.step()
+        if not play.overflow:
+            play.read(context, room)
         found.append(play.trajectory())
     return found
 
@@ -148,7 +162,8 @@ def warm_start(
     imitate(
         updater.accelerator,
         updater.learner,
-        updater.accelerator.prepare(optimizer),
+        # Not prepared: accelerate would keep it, and its state, as long as the run lasts.
+        AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
         trajectories,
         epochs=config.bc_epochs,
         batch_tokens=config.bc_batch_tokens,
@@ -171,10 +186,11 @@ def _demonstrations(
 ) -> list[Trajectory]:
     """Plays as many demonstrations as the settings say, or as their share of the steps allows."""
     budget = config.bc_share * (config.env_steps or 0)
-    starts = draw_tasks(tasks, config.bc_demonstrations or int(budget), rng, config.train_tasks)
+    most = config.bc_demonstrations or max(1, int(budget))
+    starts = draw_tasks(tasks, most, rng, config.train_tasks)
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
-        shown += demonstrate(policy, pool, [Episode(task, seed, (i,))], context)
+        shown += demonstrate(policy, pool, [Episode(task, seed, (i,))], context, config.sampling())
         if config.bc_share and sum(len(trajectory.turns) for trajectory in shown) >= budget:
             break
     return shown
@@ -199,7 +215,7 @@ def imitate(
     Args:
         accelerator: of accelerate.
         learner: a `Learner`, as prepared by accelerate.
-        optimizer: of the policy's parameters, likewise.
+        optimizer: of the policy's parameters, an `AcceleratedOptimizer`.
         trajectories: the demonstrations.
         epochs: passes over them.
         batch_tokens: tokens, padding included, in a step.
@@ -224,7 +240,7 @@ def imitate(
             progress = (epoch + i / len(steps)) / epochs
             optimizer.param_groups[0]["lr"] = peak * 0.5 * (1 + np.cos(np.pi * progress))
             sums += _step(accelerator, learner, material, rows, steps[chosen], lm_coef)
-            accelerator.clip_grad_norm_(optimizer.param_groups[0]["params"], max_grad_norm)
+            clip_gradients(accelerator, optimizer, max_grad_norm)
             optimizer.step()
             learner.zero_grad(set_to_none=True)
         losses = {"action_loss": sums[0] / sums[1], "seconds": time.perf_counter() - begun}

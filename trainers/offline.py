@@ -78,16 +78,12 @@ class DataSet(Experience):
         episodes = [
             Episode(task, seed, (config.seed, 1 << 30, i)) for i, (task, seed) in enumerate(starts)
         ]
+        shared = trainer.context, config.sampling()
         found = demonstrate(
-            trainer.policy, trainer.pool, episodes[:shown], trainer.context, config.constrain
+            trainer.policy, trainer.pool, episodes[:shown], *shared, constrain=config.constrain
         )
         return found + collect(
-            trainer.policy,
-            trainer.pool,
-            episodes[shown:],
-            trainer.context,
-            config.sampling(),
-            constrain=config.constrain,
+            trainer.policy, trainer.pool, episodes[shown:], *shared, constrain=config.constrain
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,14 +28,9 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.candidates import (
-    candidate_logprobs,
-    choice_scores,
-    choose_candidates,
-)
+from agentgym.trainers.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.collate import Collated
 from agentgym.trainers.decoding import generate
-from agentgym.trainers.distribution import score
 from agentgym.trainers.generation import (
     GenerationStats,
     Normalization,
@@ -45,8 +40,9 @@ from agentgym.trainers.generation import (
     Sampling,
     States,
 )
-from agentgym.trainers.heads import check_head, head_reads, scores_in_parts
+from agentgym.trainers.heads import check_head, head_reads
 from agentgym.trainers.loading import LoraSettings, load_model
+from agentgym.trainers.scoring import Scores, read_hidden, score_actions
 from agentgym.trie import TokenTrie
 
 __all__ = [
@@ -64,27 +60,10 @@ __all__ = [
 MEMO = 1 << 15
 """How many texts, and how many lists of candidates, are remembered with their tokens."""
 
-
 STEERING_FILE = "steering.pt"
 
 CACHE_NAMES = ("past_key_values", "cache_params")
 """How models of `transformers` call the cache they are given; the second are recurrent ones."""
-
-
-class Scores(NamedTuple):
-    """What the model says about the action tokens of a `Collated`; all with gradients.
-
-    Attributes:
-        logprobs: float32 [k] log-probabilities under the sampled-from distribution.
-        entropy: float32 [k] entropy of that distribution, in nats.
-        hidden: [k, H] hidden states that predict the action tokens, as the head reads them.
-        bootstrap_hidden: [b, H] hidden states at the bootstrap positions.
-    """
-
-    logprobs: Tensor
-    entropy: Tensor
-    hidden: Tensor
-    bootstrap_hidden: Tensor
 
 
 class Policy(nn.Module):
@@ -106,6 +85,7 @@ class Policy(nn.Module):
         max_length: the longest sequence the model can read (positions), or None if unlimited.
         padding: whether rows of different lengths can be generated together.
         blocks: whether keys and values can be cut and put together (`PrefixCache`).
+        plain_head: whether logits are what the head returns, with nothing done to them.
         stats: work done by `act`.
         logits_at_once: most logits (action tokens times vocabulary) `forward` holds at a time; a
             larger number of them is computed in parts, and again for the gradients.
@@ -126,7 +106,7 @@ class Policy(nn.Module):
         for module in model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-        self.model = model
+        self.model: Any = model
         self.tokenizer = tokenizer
         self.end_token: int = tokenizer.eos_token_id
         pad = tokenizer.pad_token_id
@@ -137,7 +117,7 @@ class Policy(nn.Module):
         self.hidden_size: int = config.hidden_size
         self.max_length: int | None = getattr(config, "max_position_embeddings", None)
         # In lists: no part of the module's state.
-        self._reference: list[nn.Module] = []
+        self._reference: list[Policy] = []
         self._guide: list[Policy] = []
         self._steering: list[Any] = []
         self._encoded: dict[str, tuple[int, ...]] = {}
@@ -155,7 +135,7 @@ class Policy(nn.Module):
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
         )
         self.eval()
-        self._plain_head = check_head(model, self.end_token)
+        self.plain_head = check_head(model, self.end_token)
 
     @classmethod
     def load(
@@ -203,10 +183,6 @@ class Policy(nn.Module):
         # A processor gains nothing by more rows, and loses by their padding and its caches.
         return self._batch_size or (8 if self.device.type == "cpu" else 64)
 
-    @batch_size.setter
-    def batch_size(self, value: int | None) -> None:
-        self._batch_size = value
-
     @property
     def has_adapter(self) -> bool:
         """Whether only a LoRA adapter is trained."""
@@ -229,13 +205,18 @@ class Policy(nn.Module):
         """
         self._steering = [] if steering is None else [steering]
 
-    def frozen_copy(self) -> Policy:
-        """Returns a policy of its own with the present weights, which nothing trains."""
+    def clone(self) -> Policy:
+        """Returns a policy of its own with the present weights; only the tokenizer is shared."""
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
-        copied.model = copy.deepcopy(self.model).requires_grad_(False)
+        copied.model = copy.deepcopy(self.model)
+        copied.stats = GenerationStats()
         copied._reference, copied._guide, copied._steering = [], [], []
         return copied
+
+    def frozen_copy(self) -> Policy:
+        """Returns a clone that nothing trains."""
+        return self.clone().requires_grad_(False)
 
     # Text and tokens.
 
@@ -353,7 +334,7 @@ class Policy(nn.Module):
 
         Tokens that were forced (one token allowed) have log-probability and entropy 0.
         """
-        return self._scores(self.model, collated)
+        return score_actions(self, collated)
 
     def hidden(self, collated: Collated, *, adapter: bool = True) -> tuple[Tensor, Tensor]:
         """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H]; no head.
@@ -366,13 +347,12 @@ class Policy(nn.Module):
         if not adapter and not self.has_adapter:
             raise ConfigError("This policy has no adapter to switch off; load it with lora=...")
         with nullcontext() if adapter else self.model.disable_adapter():
-            states = self._read(self.model, collated, lambda hidden: hidden[:, :0])[0]
-        return collated.places(states)
+            return collated.places(read_hidden(self.model, collated))
 
     def freeze_reference(self) -> None:
         """Keeps the present weights for `reference_logprobs`; needless with an adapter."""
         if not self.has_adapter:
-            self._reference = [copy.deepcopy(self.model).requires_grad_(False)]
+            self._reference = [self.frozen_copy()]
 
     def reference_logprobs(self, collated: Collated) -> Tensor:
         """Returns [k] log-probs of the reference: adapter off, or `freeze_reference`'s copy.
@@ -383,71 +363,15 @@ class Policy(nn.Module):
         with torch.no_grad():
             if self.has_adapter:
                 with self.model.disable_adapter():
-                    return self._scores(self.model, collated).logprobs
+                    return score_actions(self, collated).logprobs
             if not self._reference:
                 raise ConfigError(
                     "There is no reference: call freeze_reference() before training, or train an "
                     "adapter (its base is the reference)."
                 )
-            return self._scores(self._reference[0].to(self.device), collated).logprobs
-
-    def _scores(self, model: Any, collated: Collated) -> Scores:
-        k = len(collated.target)
-        chosen, support = collated.undecided()
-        target, temperature = collated.target[chosen], collated.temperature
-        places = collated.row[chosen], collated.column[chosen]
-        vocabulary = model.config.get_text_config(decoder=True).vocab_size
-        if self._plain_head and len(chosen) * vocabulary > self.logits_at_once:
-            states, _ = self._read(model, collated, lambda hidden: hidden[:, :0])
-            size = max(1, self.logits_at_once // vocabulary)
-            scored = scores_in_parts(
-                model.get_output_embeddings(), states[places], target, support, temperature, size
-            )
-        else:
-            states, logits = self._read(model, collated, lambda hidden: hidden[places][None])
-            scored = score(logits[0], target, support, temperature)
-        logprobs, entropy = scored
-        if len(chosen) < k:
-            logprobs = logprobs.new_zeros(k).index_copy(0, chosen, logprobs)
-            entropy = entropy.new_zeros(k).index_copy(0, chosen, entropy)
-        if collated.choices:
-            assert collated.normalization is not None
-            at = torch.tensor([choice.place for choice in collated.choices], device=target.device)
-            with self._reading(model):
-                scored = choice_scores(self, collated.choices, collated.normalization, temperature)
-            logprobs = logprobs.index_copy(0, at, scored[0])
-            entropy = entropy.index_copy(0, at, scored[1])
-        return Scores(logprobs, entropy, *collated.places(states))
-
-    @contextmanager
-    def _reading(self, model: Any) -> Iterator[None]:
-        """Lets another model stand in for the policy's."""
-        own, self.model = self.model, model
-        try:
-            yield
-        finally:
-            self.model = own
-
-    def _read(
-        self, model: Any, collated: Collated, pick: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the hidden states [B, S, H] the head reads, and the logits of what is picked."""
-        # No attention mask: the padding comes last, so no token that counts can see it, and plain
-        # causal attention is much the fastest kind.
-        with head_reads(model, pick) as states:
-            logits = model(input_ids=collated.tokens, use_cache=False).logits
-        return states[0], logits
+            return self._reference[0].to(self.device)(collated).logprobs
 
     # Listed actions.
-
-    def candidate_logprobs(
-        self,
-        prompts: Sequence[NDArray[np.int32]],
-        candidates: Sequence[Sequence[str]],
-        normalization: Normalization = "sum",
-    ) -> list[Tensor]:
-        """Returns `score_candidates` of every prompt as float32 tensors with gradients."""
-        return candidate_logprobs(self, prompts, candidates, normalization)
 
     def score_candidates_batch(
         self,
@@ -457,7 +381,7 @@ class Policy(nn.Module):
     ) -> list[NDArray[np.float32]]:
         """Returns `score_candidates` of every prompt, computed together."""
         with self._acting():
-            scores = self.candidate_logprobs(prompts, candidates, normalization)
+            scores = candidate_logprobs(self, prompts, candidates, normalization)
         return [score.cpu().numpy() for score in scores]
 
     def score_candidates(

@@ -22,6 +22,8 @@ from agentgym.trainers.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+Room = Callable[[Sequence[str]], int]
+"""From what is admissible to the tokens that an action may take."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Play:
             seed=self.episode.seed, options={"task": self.episode.task}
         )
 
-    def read(self, context: Context, room: Callable[[Sequence[str]], int]) -> None:
+    def read(self, context: Context, room: Room) -> None:
         """Takes in what the environment has answered; sets `over` or `prompt`."""
         self.admissible = tuple(self.info.get("admissible", ()))
         if self.sample is None:
@@ -248,11 +250,7 @@ def collect(
         on_progress: called with the number of finished episodes before each call of the model; what
             it raises ends the collection.
     """
-
-    def room(admissible: Sequence[str]) -> int:
-        lengths = [len(policy.encode(text)) + 1 for text in admissible] if constrain else []
-        return max(lengths, default=sampling.max_new_tokens)
-
+    room = action_room(policy, sampling, constrain)
     cache = policy.session() if context.repeats else None
     results: list[Trajectory | None] = [None] * len(episodes)
     waiting = deque(enumerate(episodes))
@@ -291,6 +289,16 @@ def collect(
     finally:
         wait(running)  # a slot still stepping must not be reset by the next collection
     return [result for result in results if result is not None]
+
+
+def action_room(policy: Policy, sampling: Sampling, constrain: bool) -> Room:
+    """Returns how many tokens an action of a policy may take."""
+
+    def room(admissible: Sequence[str]) -> int:
+        lengths = [len(policy.encode(text)) + 1 for text in admissible] if constrain else []
+        return max(lengths, default=sampling.max_new_tokens)
+
+    return room
 
 
 def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:

@@ -37,6 +37,7 @@ from agentgym.trainers.experience import Experience
 from agentgym.trainers.generation import Normalization
 from agentgym.trainers.hindsight import in_hindsight
 from agentgym.trainers.learner import Reading
+from agentgym.trainers.rollout import action_room
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.utterances import Encoder, Prompt, answer, say
@@ -137,14 +138,7 @@ class SoftActorCritic(Experience):
         self.optimizer = torch.optim.AdamW(
             self.critic.online["q"].parameters(), lr=config.critic_lr, weight_decay=0.0
         )
-        self._encoder: Encoder | None = None
-
-    @property
-    def encoder(self) -> Encoder:
-        """The frozen encoder; made when first needed, after imitation."""
-        if self._encoder is None:
-            self._encoder = Encoder(self.trainer.policy, self.config.microbatch_tokens)
-        return self._encoder
+        self.encoder = Encoder(trainer.policy, config.microbatch_tokens)
 
     def gather(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -152,11 +146,12 @@ class SoftActorCritic(Experience):
         """Fills the buffer, fits the critic, returns new answers to old observations."""
         config, context = self.config, self.trainer.context
         env = self.trainer.pool.env(0)
+        room = action_room(self.trainer.policy, config.sampling(), config.constrain)
         relabelled = [
             again
             for trajectory in fresh
             if config.hindsight and not trajectory.success
-            if (again := in_hindsight(trajectory, env, context)) is not None
+            if (again := in_hindsight(trajectory, env, context, room)) is not None
         ]
         for trajectory in [*fresh, *relabelled]:
             self.buffer.extend(steps_of(trajectory))
@@ -243,7 +238,7 @@ class SoftActorCritic(Experience):
             "buffer": [
                 (plain(s.prompt), s.choice, s.reward, plain(s.following)) for s in self.buffer
             ],
-            "encoder": None if self._encoder is None else self._encoder.policy.state_dict(),
+            "encoder": self.encoder.policy.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -256,8 +251,7 @@ class SoftActorCritic(Experience):
         self.optimizer.load_state_dict(state["optimizer"])
         for read, choice, reward, following in state["buffer"]:
             self.buffer.append(Step(prompt(read), choice, reward, prompt(following)))
-        if state["encoder"] is not None:
-            self.encoder.policy.load_state_dict(state["encoder"])
+        self.encoder.policy.load_state_dict(state["encoder"])
 
 
 def steps_of(trajectory: Trajectory) -> list[Step]:

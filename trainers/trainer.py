@@ -7,11 +7,8 @@ that is continued needs no state of generators and goes on exactly as if it had 
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +17,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import nn
 
+from agentgym.errors import ConfigError
 from agentgym.evaluate import make_env
 from agentgym.report import Report
 from agentgym.serialization import from_json
@@ -45,6 +43,7 @@ from agentgym.trainers.log import RunLog
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import EnvPool, Episode, collect, rollout_metrics
 from agentgym.trainers.shaping import with_penalties, without_equal_groups
+from agentgym.trainers.stopping import Interrupted, StopSignal
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update import Diverged, explained_variance
 
@@ -52,10 +51,6 @@ CreditFn = Callable[[Batch, Values | None], Credit]
 
 # Purposes that randomness is derived for.
 TASKS, ACTIONS, SHUFFLE, WARM_START, EXPERIENCE = range(5)
-
-
-class Interrupted(Exception):
-    """A signal asked the run to stop; its number is the argument."""
 
 
 class Trainer:
@@ -66,7 +61,8 @@ class Trainer:
         config: the settings.
         credit: from trajectories and values to advantages and value targets.
         critic: makes the critic of a policy; None: the credit function needs no values.
-        experience: makes what replays, relabels or adjusts; it is handed this trainer.
+        experience: makes what replays, relabels or adjusts, once imitation is over (so copies of
+            the policy are what it is before learning from reward); it is handed this trainer.
 
     Raises:
         CheckpointError: if the run's folder cannot be used.
@@ -95,7 +91,13 @@ class Trainer:
             -(-config.num_envs // self.world),
             config.env_workers,
         )
-        self.tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
+        try:
+            self.tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
+        except AttributeError as error:
+            raise ConfigError(
+                f"{config.env_id} has no tasks to train on: it is no TextEnv. Register it as "
+                "agentgym.textify makes it."
+            ) from error
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()
@@ -104,10 +106,12 @@ class Trainer:
             self.critic = None if critic is None else critic(self.policy)
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             self.context = make_context(self.policy, config.context_settings())
-            self.experience = Experience() if experience is None else experience(self)
+            self._make_experience = experience or (lambda _: Experience())
+            self.experience = Experience()
             self.curriculum = KINDS[config.curriculum](self.tasks, config.train_tasks)
             if start is not None:
                 saved = load_experience(start)
+                self.experience = self._make_experience(self)
                 self.experience.load_state_dict(saved["experience"])
                 self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
@@ -121,7 +125,7 @@ class Trainer:
             active=self.is_main,
             quiet=config.quiet,
         )
-        self._stop: int | None = None
+        self.stop = StopSignal(self.accelerator)
         self._saved = (self.progress.iteration, self.progress.evaluated) if start else None
 
     def rng(self, *key: int) -> np.random.Generator:
@@ -135,7 +139,7 @@ class Trainer:
             Interrupted: after SIGINT or SIGTERM; everything is saved.
             Diverged: if learning failed; the last good checkpoint is kept.
         """
-        with _signals(self):
+        with self.stop:
             try:
                 if self._saved is None:
                     self._begin()
@@ -178,9 +182,10 @@ class Trainer:
                 config,
                 rng=lambda *key: self.rng(WARM_START, *key),
                 say=self.log.say,
-                check=self._check,
+                check=self.stop.check,
             )
             self.progress.env_steps = turns if config.bc_share else 0
+        self.experience = self._make_experience(self)
         if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:
@@ -196,25 +201,12 @@ class Trainer:
         out_of_steps = config.env_steps is not None and progress.env_steps >= config.env_steps
         return progress.iteration >= config.iterations or out_of_steps
 
-    def _check(self, _: Any = None) -> None:
-        """Raises if the run was asked to stop (one process; several agree between rounds)."""
-        if self._stop is not None and self.world == 1:
-            raise Interrupted(self._stop)
-
-    def _agree_to_stop(self) -> None:
-        """Raises in all processes if any of them was asked to stop."""
-        if self.world > 1:
-            stop: Any = torch.tensor(float(self._stop or 0), device=self.accelerator.device)
-            if self.accelerator.reduce(stop, "sum").sum() > 0:  # type: ignore[union-attr]
-                raise Interrupted(self._stop or signal.SIGTERM)
-        self._check()
-
     # A round.
 
     def _round(self) -> None:
         """Collects, reads values, assigns credit, updates and logs."""
         config, progress = self.config, self.progress
-        self._agree_to_stop()
+        self.stop.agree()
         begun = time.perf_counter()
         trajectories = self._collect() if self.experience.plays else []
         collected = time.perf_counter()
@@ -272,7 +264,7 @@ class Trainer:
                 self.context,
                 config.sampling(),
                 constrain=config.constrain,
-                on_progress=self._check,
+                on_progress=self.stop.check,
             )
         if self.world == 1:
             return mine
@@ -341,7 +333,7 @@ class Trainer:
         if self.is_main:
             name = self.recipe if at else ("imitation" if config.imitates else "start")
             agent = self._agent(name)
-            found = [evaluate_agent(config, agent, self._check).to_json()]
+            found = [evaluate_agent(config, agent, self.stop.check).to_json()]
         if self.world > 1:
             found = gather_object(found)
         report = from_json(Report, found[0])
@@ -393,23 +385,3 @@ class Trainer:
             )
         self.accelerator.wait_for_everyone()
         self._saved = state
-
-
-@contextmanager
-def _signals(trainer: Trainer) -> Iterator[None]:
-    """Turns the first SIGINT or SIGTERM into a stop at the next safe point."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, _: Any) -> None:
-        if trainer._stop is not None:
-            raise KeyboardInterrupt
-        trainer._stop = number
-
-    before = {name: signal.signal(name, stop) for name in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class TurnModel(nn.Module):
         self, policy: Policy, *, lr: float = 1e-3, epochs: int = 2, tokens: int = 2048, seed: int
     ):
         super().__init__()
-        self.reader = trainable_copy(policy)
+        self.reader = policy.clone()
         generator = torch.Generator().manual_seed(seed)
         self.head = ValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
         self.head.to(policy.device)
@@ -120,14 +119,9 @@ class TurnJudge(Experience):
 
     def __init__(self, trainer: Trainer, config: Any):
         super().__init__()
-        self.trainer, self.config = trainer, config
-
-    @cached_property
-    def model(self) -> TurnModel:
-        """The model; made when first needed, after imitation."""
-        config = self.config
-        return TurnModel(
-            self.trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
+        self.config = config
+        self.model = TurnModel(
+            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -137,11 +131,3 @@ class TurnJudge(Experience):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on with the model."""
         self.model.restore(state)
-
-
-def trainable_copy(policy: Policy) -> Policy:
-    """Returns a policy of its own of which the same parameters are trained."""
-    copied = policy.frozen_copy()
-    for mine, its in zip(copied.parameters(), policy.parameters(), strict=True):
-        mine.requires_grad_(its.requires_grad)
-    return copied

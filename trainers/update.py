@@ -204,14 +204,27 @@ class Updater:
         if critic_only:
             for parameter in self.optimizer.param_groups[0]["params"]:
                 parameter.grad = None
-        for i, group in enumerate(self.optimizer.param_groups):
-            norm = self.accelerator.clip_grad_norm_(group["params"], self.config.max_grad_norm)
-            norms[i] = 0.0 if norm is None else float(norm)
+        found = clip_gradients(self.accelerator, self.optimizer, self.config.max_grad_norm)
+        norms[: len(found)] = found
         if not np.isfinite(norms).all() and self.accelerator.scaler is None:
             raise Diverged("The gradient is not finite. Lower the learning rate, or use float32.")
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return norms
+
+
+def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
+    """Clips the gradient of each group of an optimiser by itself; returns the norms.
+
+    Under fp16 gradients come scaled up, and `accelerator.clip_grad_norm_` would scale those of all
+    its optimisers down again at every call, which torch allows once a step.
+    """
+    clip: Any = accelerator.clip_grad_norm_
+    if accelerator.scaler is not None:
+        accelerator.unscale_gradients(optimizer)
+        clip = nn.utils.clip_grad_norm_
+    norms = [clip(group["params"], limit) for group in optimizer.param_groups]
+    return [0.0 if norm is None else float(norm) for norm in norms]
 
 
 @dataclass(frozen=True)

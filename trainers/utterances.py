@@ -108,7 +108,7 @@ class TransitionBuffer:
         self.size = size
         self._vectors = torch.zeros(0, 3, 0)
         self._numbers = torch.zeros(0, 2)
-        self._prompts: list[tuple[list[int], list[str]]] = []
+        self._prompts: list[Prompt] = []
 
     def __len__(self) -> int:
         return len(self._prompts)
@@ -125,7 +125,7 @@ class TransitionBuffer:
         for trajectory in batch.trajectories:
             for turn in trajectory.turns:
                 prompt = trajectory.segments[turn.segment].tokens[: turn.start]
-                self._prompts.append((prompt.tolist(), list(turn.admissible)))
+                self._prompts.append((prompt, turn.admissible))
         del self._prompts[: -self.size]
 
     def take(self, index: Any) -> Sampled:
@@ -136,17 +136,17 @@ class TransitionBuffer:
 
     def prompt(self, number: int) -> Prompt:
         """Returns what was read before a transition, and what was admissible."""
-        tokens, admissible = self._prompts[number]
-        return np.array(tokens, np.int32), tuple(admissible)
+        return self._prompts[number]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns tensors and plain Python values."""
-        return {"vectors": self._vectors, "numbers": self._numbers, "prompts": self._prompts}
+        prompts = [(tokens.tolist(), list(texts)) for tokens, texts in self._prompts]
+        return {"vectors": self._vectors, "numbers": self._numbers, "prompts": prompts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a checkpoint."""
         self._vectors, self._numbers = state["vectors"], state["numbers"]
-        self._prompts = [(list(tokens), list(texts)) for tokens, texts in state["prompts"]]
+        self._prompts = [(np.array(t, np.int32), tuple(texts)) for t, texts in state["prompts"]]
 
 
 def answer(

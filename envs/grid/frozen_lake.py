@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -233,6 +234,23 @@ class FrozenLake(TextEnv):
             progress=0.0 if left is None else max(0.0, 1 - left / whole),
             admissible=() if over else NAMES,
         )
+
+    def achieved(self) -> Square | None:
+        """Returns the square reached, if it is ice and not the one the episode began on.
+
+        On slippery ice nothing: where luck has led would be learned as what the moves lead to.
+        """
+        state = self.state
+        stands = state.ground == "F" and state.position != state.start
+        return state.position if stands and not self.slippery else None
+
+    def pursue(self, goal: Square) -> tuple[str, dict[str, Any]]:
+        """Makes this square the goal of the episode that has just begun, and the old goal ice."""
+        rows = [list(row.replace("G", "F")) for row in self.state.lake]
+        rows[goal[0]][goal[1]] = "G"
+        self.state.lake = tuple("".join(row) for row in rows)
+        self._last = self._look()
+        return self._last.observation, self._info(self._last)
 
     def expert(self) -> str | None:
         """Returns the move that is likeliest to reach the goal."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.errors import did_you_mean
@@ -165,7 +166,7 @@ class Maze(TextEnv):
 
     ## Information
     The common keys; `progress` is the share of the shortest way from the start that is covered.
-    `state_key` names the cell, whatever is described.
+    `state_key` names goal and cell, whatever is described.
 
     ## Arguments
     `maze`: "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start cells) or "random" (a new
@@ -238,14 +239,16 @@ class Maze(TextEnv):
         self.tasks = Tasks.generated() if maze == "random" else start_tasks(maze)
 
     def _start(self, task: str) -> TimeStep:
-        if self.maze == "random":
-            self.state = random_maze(task, self.size)
-        else:
-            grid, goal, _ = FIXED[self.maze]
-            row, column = task.rpartition("/")[2].split(",")
-            start = (int(row), int(column))
-            self.state = State(grid, goal, start, distances(grid, goal)[start])
+        self.state = self._begin(task)
         return self._look(0.0)
+
+    def _begin(self, task: str) -> State:
+        if self.maze == "random":
+            return random_maze(task, self.size)
+        grid, goal, _ = FIXED[self.maze]
+        row, column = task.rpartition("/")[2].split(",")
+        start = (int(row), int(column))
+        return State(grid, goal, start, distances(grid, goal)[start])
 
     def _advance(self, action: str) -> TimeStep:
         if self._turn + 1 == self.max_turns:
@@ -268,7 +271,7 @@ class Maze(TextEnv):
             success=done,
             progress=max(0.0, covered),
             admissible=() if done else ADMISSIBLE,
-            state_key=f"{self._name()}/{position[0]},{position[1]}",
+            state_key=f"{self._name()}/{goal[0]},{goal[1]}/{position[0]},{position[1]}",
             feedback=feedback,
         )
 
@@ -283,6 +286,20 @@ class Maze(TextEnv):
         rows[state.goal[0]][state.goal[1]] = "G"
         rows[state.position[0]][state.position[1]] = "A"
         return "\n".join("".join(row) for row in rows)
+
+    def achieved(self) -> Cell | None:
+        """Returns the cell reached, unless the episode began there or goals are not told."""
+        position = self.state.position
+        if self.describe == "walls" or position == self.state.goal:
+            return None
+        return None if position == self._begin(self.task).position else position
+
+    def pursue(self, goal: Cell) -> tuple[str, dict[str, Any]]:
+        """Makes this cell the goal of the episode that has just begun."""
+        state = self.state
+        state.goal, state.distance = goal, distances(state.grid, goal)[state.position]
+        self._last = self._look(0.0)
+        return self._last.observation, self._info(self._last)
 
     def expert(self) -> str | None:
         """Returns the first move of a shortest way."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +60,14 @@ class PlanningEnv(TextEnv):
         """Returns a lower bound of the number of actions to the goal."""
 
     def _start(self, task: str) -> TimeStep:
-        rng = task_rng(task, type(self).__name__)
-        facts, goal = draw_level(task, lambda: self._puzzle(rng))
-        self.state = State(facts, goal)
+        self.state = self._begin(task)
         self._ways.clear()
         return self._look()
+
+    def _begin(self, task: str) -> State:
+        rng = task_rng(task, type(self).__name__)
+        facts, goal = draw_level(task, lambda: self._puzzle(rng))
+        return State(facts, goal)
 
     def _puzzle(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
         """Draws until the goal does not hold at the start."""
@@ -106,6 +110,25 @@ class PlanningEnv(TextEnv):
             progress=state.best,
             admissible=tuple(action.text for action in possible),
         )
+
+    def achieved(self) -> Facts | None:
+        """Returns the facts of the goal's kind, if as many hold and not all did at the start.
+
+        As many: so that nothing is in a hand or vehicle. A goal of several kinds of facts does not
+        tell which others could have been asked for.
+        """
+        facts, goal = self.state.facts, self.state.goal
+        kinds = {fact[0] for fact in goal}
+        reached = frozenset(fact for fact in facts if fact[0] in kinds)
+        if len(kinds) > 1 or len(reached) != len(goal) or reached == goal:
+            return None
+        return None if reached <= self._begin(self.task).facts else reached
+
+    def pursue(self, goal: Facts) -> tuple[str, dict[str, Any]]:
+        """Makes these facts the goal of the episode that has just begun."""
+        self.state = State(self.state.facts, goal)
+        self._last = self._look()
+        return self._last.observation, self._info(self._last)
 
     def expert(self) -> str | None:
         """Returns the next action of a plan from here: a shortest one unless that takes long."""

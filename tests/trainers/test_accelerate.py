@@ -5,13 +5,19 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 
+from agentgym.trainers import poad
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.log import read_metrics
+from agentgym.trainers.trainer import Trainer
 
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
@@ -60,3 +66,42 @@ def test_two_processes_learn_as_one_does(recipe: str, flags: list[str], tmp_path
         np.testing.assert_allclose(
             alone["losses/policy_grad_norm"], shared["losses/policy_grad_norm"], rtol=1e-3
         )
+
+
+def test_a_gradient_scaler_changes_no_step(monkeypatch, tmp_path: Path):
+    """What fp16 on a GPU does to gradients, on the CPU: scaled in `backward`, unscaled once."""
+
+    def steps(folder: Path, scale: float | None) -> dict[str, torch.Tensor]:
+        config = poad.Config(
+            model="nano", context="current", constrain=True, bc_demonstrations=4, bc_epochs=2,
+            iterations=1, episodes_per_iteration=4, eval_episodes=0, quiet=True, device="cpu",
+            threads=1, run_dir=str(folder),
+        )  # fmt: skip
+        if scale is not None:
+            make, backward = Accelerator.__init__, Accelerator.backward
+
+            def scaled(self, **kwargs):
+                make(self, **kwargs)
+                self.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+
+            def mixed_backward(self, loss):
+                self.native_amp = True  # not before: the model itself stays in float32
+                backward(self, loss)
+
+            monkeypatch.setattr(Accelerator, "__init__", scaled)
+            monkeypatch.setattr(Accelerator, "backward", mixed_backward)
+            monkeypatch.setattr(Accelerator, "mixed_precision", "fp16")
+            monkeypatch.setattr(Accelerator, "autocast", lambda self: nullcontext())
+        trainer = Trainer(
+            "test",
+            config,
+            credit=two_clock.poad(0.99, 0.95),
+            critic=value_head(TokenValueHead, config),
+        )
+        trainer.run()
+        assert len(trainer.accelerator._optimizers) == 1  # imitation's is gone, and its memory
+        return dict(trainer.updater.module.named_parameters())
+
+    plain = steps(tmp_path / "plain", None)
+    for name, weights in steps(tmp_path / "scaled", 2.0**12).items():
+        torch.testing.assert_close(weights, plain[name])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
 from agentgym.errors import CheckpointError
 from agentgym.trainers.checkpoint import RunFolder, replace_folder, truncate_jsonl
@@ -151,16 +152,26 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path):
         RunFolder(file / "run")
 
 
-def test_a_checkpoint_is_whole_or_absent(tmp_path: Path):
+# What plain Python, safetensors and torch say when a disk is full.
+FULL = (
+    OSError(28, "No space left on device"),
+    SafetensorError("I/O error: No space left on device (os error 28)"),
+    RuntimeError("No space left on device: unexpected pos 576 vs 534"),
+)
+
+
+@pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
+def test_a_checkpoint_is_whole_or_absent(error: Exception, tmp_path: Path):
     def fail(folder: Path) -> None:
         (folder / "half").write_text("half")
-        raise OSError(28, "No space left on device")
+        raise error
 
     target = tmp_path / "000001"
     replace_folder(target, lambda folder: (folder / "whole").touch())
     with pytest.raises(CheckpointError, match="No space left"):
         replace_folder(target, fail)
     assert [path.name for path in target.iterdir()] == ["whole"]
+    assert [path.name for path in tmp_path.iterdir()] == ["000001"]
 
 
 def test_the_newest_and_the_best_checkpoints_are_kept(tmp_path: Path):

@@ -12,15 +12,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.errors import ConfigError
 from agentgym.evaluate import make_env
-from agentgym.trainers import etpo
+from agentgym.trainers import archer_iql, etpo
 from agentgym.trainers.agent import make_context
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.context import ContextSettings
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.dpo import preference_weights
-from agentgym.trainers.experience import ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.experience import Experience, ReplayBuffer, pack, pairs_of, unpack
 from agentgym.trainers.generation import Sampling
-from agentgym.trainers.hindsight import in_hindsight
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.log import read_metrics
 from agentgym.trainers.rollout import EnvPool, Episode, collect
@@ -32,6 +34,7 @@ from agentgym.trainers.spear import SelfImitation
 from agentgym.trainers.tiny import tiny_policy
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.turn_model import TurnModel
 from agentgym.trainers.utterances import Encoder, Features, TransitionBuffer
 
 from .credit.worlds import generators, random_batch, trajectory
@@ -182,30 +185,27 @@ def test_etpo_charges_every_token_for_its_divergence():
     np.testing.assert_allclose(soft.credit(batch, values).advantages, free)
 
 
-def test_in_hindsight_what_was_reached_was_the_goal():
-    policy = tiny_policy("NumberLine-v0", size="nano", env_kwargs={"size": 6, "max_turns": 4})
-    context = make_context(policy, ContextSettings("current", instructions=False))
-    pool = EnvPool(lambda: make_env("NumberLine-v0", size=6, max_turns=4), 1)
-    episodes = [Episode(f"train/{i}", i, (0, i)) for i in range(60)]
-    sampling = Sampling(max_new_tokens=4)
-    failed = [
-        t
-        for t in collect(policy, pool, episodes, context, sampling, constrain=True)
-        if not t.success
-    ]
-    again = [in_hindsight(trajectory, pool.env(0), context) for trajectory in failed]
-    assert sum(t is not None for t in again) > 10
-    for before, after in zip(failed, again, strict=True):
-        if after is None:
-            continue
-        assert after.success and after.terminated and after.episode_return == 1.0
-        said = [turn.action for turn in before.turns]
-        assert [turn.action for turn in after.turns] == said[: len(after.turns)]
-        assert before.turns[0].observation.split(".")[0] in after.turns[0].observation
-        assert before.turns[0].observation != after.turns[0].observation
-        text = policy.decode(after.segments[0].tokens[: after.turns[0].start].tolist())
-        assert after.turns[0].observation in text
-    assert in_hindsight(failed[0], make_env("Wordle-v0"), context) is None
+def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
+    seen: list[Any] = []
+
+    class Copies(Experience):
+        def __init__(self, trainer: Trainer):
+            super().__init__()
+            self.model = TurnModel(trainer.policy, seed=0)
+            seen.append(self.model.reader)
+
+    config = TrainConfig(
+        model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
+        eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer = Trainer("test", config, credit=TurnReward(), experience=Copies)
+    before = trainer.policy.clone()
+    trainer.run()
+    now = trainer.policy.state_dict()
+    assert all(torch.equal(p, now[name]) for name, p in seen[0].state_dict().items())
+    assert any(not torch.equal(p, now[name]) for name, p in before.state_dict().items())
+    assert seen[0].tokenizer is trainer.policy.tokenizer
+    assert seen[0].model is not trainer.policy.model
 
 
 def test_sac_learns_only_from_turns_whose_future_is_known():
@@ -274,3 +274,9 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
     monkeypatch.setattr(Trainer, "_round", begun)
     train_quickly(recipe, tmp_path, iterations=1)
     assert same and all(same)
+
+
+@pytest.mark.parametrize("setting", [{"gamma": 2.0}, {"expectile": 1.0}, {"critic_steps": 0}])
+def test_offline_archer_checks_its_settings_at_once(setting: dict[str, Any]):
+    with pytest.raises(ConfigError, match=next(iter(setting))):
+        archer_iql.Config(**setting)

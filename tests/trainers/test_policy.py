@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.candidates import candidate_logprobs
 from agentgym.trainers.collate import collate, segment_rows
 from agentgym.trainers.loading import add_adapter
 from agentgym.trainers.policy import LoraSettings, Policy, Request, Sampling
@@ -265,8 +266,8 @@ def test_gradient_checkpointing_changes_nothing(make_policy, as_batch):
         assert torch.equal(value, expected) if isinstance(value, torch.Tensor) else True
     assert policy.training
     prompt = np.arange(5, 25, dtype=np.int32)
-    expected = make_policy("llama").candidate_logprobs([prompt], [CANDIDATES])[0]
-    torch.testing.assert_close(policy.candidate_logprobs([prompt], [CANDIDATES])[0], expected)
+    expected = candidate_logprobs(make_policy("llama"), [prompt], [CANDIDATES])[0]
+    torch.testing.assert_close(candidate_logprobs(policy, [prompt], [CANDIDATES])[0], expected)
     got = policy.score_candidates(prompt, CANDIDATES)
     np.testing.assert_allclose(got, expected.detach().numpy(), atol=1e-5)
 
@@ -302,7 +303,7 @@ def test_candidate_scores_follow_their_definition(make_policy, kind, normalizati
 def test_candidate_scores_have_gradients(make_policy, kind):
     policy = make_policy(kind)
     prompt = np.arange(5, 25, dtype=np.int32)
-    policy.candidate_logprobs([prompt], [CANDIDATES])[0][2].backward()
+    candidate_logprobs(policy, [prompt], [CANDIDATES])[0][2].backward()
     got = [parameter.grad.clone() for parameter in policy.parameters()]
     policy.zero_grad()
     totals = []

@@ -98,6 +98,25 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys):
     assert "temperature must be above 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ({"ratio": "tokens"}, "ratio must be one of .*Did you mean: token"),
+        ({"normalization": "words"}, "normalization must be one of .*'word', None"),
+        ({"lr": float("nan")}, "lr must be at least 0.0, got nan"),
+    ],
+)
+def test_settings_made_in_python_are_checked_at_once(setting, expected):
+    with pytest.raises(ConfigError, match=expected):
+        poad.Config(**setting)
+
+
+def test_an_environment_without_tasks(tmp_path, capsys):
+    run = ["--env-id", "CartPole-v1", "--run-dir", str(tmp_path / "run")]
+    assert cli.main(["train", "poad", *run]) == 2
+    assert "textify" in capsys.readouterr().err
+
+
 def test_an_unwritable_run_folder(tmp_path: Path, capsys):
     (tmp_path / "file").write_text("")
     assert cli.main(["train", "poad", *FEW, "--run-dir", str(tmp_path / "file" / "run")]) == 2

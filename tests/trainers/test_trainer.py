@@ -19,6 +19,7 @@ from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
 from agentgym.trainers.generation import Sampling
+from agentgym.trainers.imitation import demonstrate
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import EnvPool, Episode, collect
 from agentgym.trainers.tiny import tiny_policy
@@ -170,6 +171,40 @@ def test_a_saved_policy_acts_the_same(policy, tmp_path):
     one, *others = [evaluate("NumberLine-v0", agent, tasks=tasks) for agent in agents]
     assert all(other == one for other in others)
     assert one.agent == "mine"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_demonstrations_fit_where_the_policy_has_to(policy, mode):
+    """No segment is longer than the limit, and an action is never cut."""
+    settings = ContextSettings(mode, 2, instructions=False, max_tokens=60)
+    context = make_context(policy, settings)
+    with EnvPool(lambda: NumberLine(size=30, max_turns=30), 1) as pool:
+        episodes = [Episode(f"train/{i}", i, (i,)) for i in range(6)]
+        shown = demonstrate(policy, pool, episodes, context, Sampling(max_new_tokens=6), False)
+    for trajectory in shown:
+        assert all(len(segment.tokens) <= 60 for segment in trajectory.segments)
+        assert all(turn.start + 6 <= 60 for turn in trajectory.turns)
+    assert any(t.extras["overflow"] for t in shown) == (mode == "full")
+    assert [t.success for t in shown] == [not t.extras["overflow"] for t in shown]
+
+
+def test_a_small_share_of_demonstrations_is_one(tmp_path):
+    config = poad.Config(
+        model="nano", context="current", bc_share=0.001, env_steps=20, bc_epochs=1, iterations=0,
+        eval_episodes=0, quiet=True, device="cpu", threads=1, run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    assert poad.main(config) == []
+
+
+@pytest.mark.parametrize(("iterations", "names"), [(0, ["imitation"]), (1, ["imitation", "poad"])])
+def test_every_evaluation_is_reported_once(iterations, names, tmp_path, capsys):
+    config = poad.Config(
+        model="nano", context="current", constrain=True, bc_demonstrations=2, bc_epochs=1,
+        iterations=iterations, episodes_per_iteration=4, eval_episodes=2, quiet=True, device="cpu",
+        threads=1, run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    assert [report.agent for report in poad.main(config)] == names
+    assert capsys.readouterr().out.count("imitation") == 1
 
 
 class Longest(torch.nn.Module):
