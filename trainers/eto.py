@@ -19,7 +19,7 @@ from agentgym.report import Report
 from agentgym.trainers import dpo
 from agentgym.trainers.credit.turn_rewards import EpisodeReward
 from agentgym.trainers.imitation import demonstrate
-from agentgym.trainers.rollout import Episode
+from agentgym.trainers.rollout import Episode, action_room
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Trajectory
 
@@ -56,7 +56,7 @@ class Contrast(dpo.Preferences):
             trainer.pool,
             episodes,
             trainer.context,
-            trainer.config.sampling(),
+            action_room(trainer.policy, trainer.config.sampling(), trainer.config.constrain),
             constrain=trainer.config.constrain,
         )
         self.env_steps = sum(len(trajectory.turns) for trajectory in shown)

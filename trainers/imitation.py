@@ -25,13 +25,14 @@ from agentgym.trainers.collate import collate
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.context import Context
 from agentgym.trainers.decoding import candidate_support
-from agentgym.trainers.generation import Sample, Sampling
+from agentgym.trainers.generation import Sample
 from agentgym.trainers.learner import Rows
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import (
     EnvPool,
     Episode,
     Play,
+    Room,
     action_room,
     draw_tasks,
     rollout_metrics,
@@ -45,7 +46,7 @@ def demonstrate(
     pool: EnvPool,
     episodes: Sequence[Episode],
     context: Context,
-    sampling: Sampling,
+    room: Room,
     constrain: bool = False,
 ) -> list[Trajectory]:
     """Lets the scripted expert play and returns its trajectories as the policy would read them.
@@ -55,7 +56,7 @@ def demonstrate(
         pool: where.
         episodes: what.
         context: what the policy would read.
-        sampling: how it would speak: its prompts leave room for that.
+        room: tokens that it would keep free for an action, by what is admissible.
         constrain: record what else the policy could have said among the admissible actions, so
             that it can be asked for the probability of the expert's action under its constraint.
 
@@ -63,7 +64,6 @@ def demonstrate(
         ConfigError: if the environment has no expert.
     """
     env = pool.env(0)
-    room = action_room(policy, sampling, constrain)
     found = []
     for index, episode in enumerate(episodes):
         play = Play(index, episode, 0, env)
@@ -188,9 +188,10 @@ def _demonstrations(
     budget = config.bc_share * (config.env_steps or 0)
     most = config.bc_demonstrations or max(1, int(budget))
     starts = draw_tasks(tasks, most, rng, config.train_tasks)
+    room = action_room(policy, config.sampling(), config.constrain)
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
-        shown += demonstrate(policy, pool, [Episode(task, seed, (i,))], context, config.sampling())
+        shown += demonstrate(policy, pool, [Episode(task, seed, (i,))], context, room)
         if config.bc_share and sum(len(trajectory.turns) for trajectory in shown) >= budget:
             break
     return shown

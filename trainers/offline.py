@@ -11,7 +11,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.config import Normalize, TrainConfig
 from agentgym.trainers.experience import Experience, ReplayBuffer
 from agentgym.trainers.imitation import demonstrate
-from agentgym.trainers.rollout import Episode, collect, draw_tasks
+from agentgym.trainers.rollout import Episode, action_room, collect, draw_tasks
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Trajectory
 
@@ -78,12 +78,18 @@ class DataSet(Experience):
         episodes = [
             Episode(task, seed, (config.seed, 1 << 30, i)) for i, (task, seed) in enumerate(starts)
         ]
-        shared = trainer.context, config.sampling()
+        policy, sampling, constrain = trainer.policy, config.sampling(), config.constrain
+        room = action_room(policy, sampling, constrain)
         found = demonstrate(
-            trainer.policy, trainer.pool, episodes[:shown], *shared, constrain=config.constrain
+            policy, trainer.pool, episodes[:shown], trainer.context, room, constrain
         )
         return found + collect(
-            trainer.policy, trainer.pool, episodes[shown:], *shared, constrain=config.constrain
+            policy,
+            trainer.pool,
+            episodes[shown:],
+            trainer.context,
+            sampling,
+            constrain=constrain,
         )
 
     def state_dict(self) -> dict[str, Any]:

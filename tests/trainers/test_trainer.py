@@ -180,7 +180,7 @@ def test_demonstrations_fit_where_the_policy_has_to(policy, mode):
     context = make_context(policy, settings)
     with EnvPool(lambda: NumberLine(size=30, max_turns=30), 1) as pool:
         episodes = [Episode(f"train/{i}", i, (i,)) for i in range(6)]
-        shown = demonstrate(policy, pool, episodes, context, Sampling(max_new_tokens=6), False)
+        shown = demonstrate(policy, pool, episodes, context, lambda _: 6)
     for trajectory in shown:
         assert all(len(segment.tokens) <= 60 for segment in trajectory.segments)
         assert all(turn.start + 6 <= 60 for turn in trajectory.turns)
