@@ -107,6 +107,10 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def _fits(hint: Any, value: Any) -> bool:
     for kind in _alternatives(hint):
+        if typing.get_origin(kind) is typing.Literal:
+            if value in typing.get_args(kind):
+                return True
+            continue
         if kind not in _CHECKED:
             return True  # left to whoever takes it
         if isinstance(value, bool) and kind is not bool:
@@ -117,5 +121,10 @@ def _fits(hint: Any, value: Any) -> bool:
 
 
 def _written(hint: Any) -> str:
-    names = [kind.__name__ for kind in _alternatives(hint)]
-    return " or ".join("null" if name == "NoneType" else name for name in names)
+    names = []
+    for kind in _alternatives(hint):
+        if typing.get_origin(kind) is typing.Literal:
+            names += map(repr, typing.get_args(kind))
+        else:
+            names.append("null" if kind is types.NoneType else kind.__name__)
+    return " or ".join(names)
