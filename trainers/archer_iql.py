@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.errors import ConfigError
 from agentgym.report import Report
 from agentgym.trainers import archer, offline
 from agentgym.trainers.credit.turn_rewards import AdvantageWeight
@@ -42,6 +43,12 @@ class Config(offline.Config):
     """Widths of the hidden layers of Q and V."""
     tau: float = 0.1
     """How far the target networks move towards the others, every tenth step of the critic."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if not 0 < self.expectile < 1:
+            raise ConfigError(f"expectile is between 0 and 1, got {self.expectile}.")
 
 
 class OfflineHierarchy(archer.Hierarchy):

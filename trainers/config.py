@@ -208,6 +208,9 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise ConfigError(f"{name} must be at least {lowest}, got {value}.")
+        for name in _FRACTIONS:  # of those recipes that have them
+            if not 0 <= getattr(self, name, 0.0) <= 1:
+                raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}.")
         if self.episodes_per_iteration % self.group_size:
             raise ConfigError(
                 f"episodes_per_iteration = {self.episodes_per_iteration} does not divide into "
@@ -238,8 +241,6 @@ class TrainConfig:
             )
         if self.filter_groups and self.group_size < 2:
             raise ConfigError("filter_groups compares a group's episodes: set group_size above 1.")
-        if not 0 <= self.bc_share <= 1:
-            raise ConfigError(f"bc_share is a share, in [0, 1]; got {self.bc_share}.")
         if self.bc_share and (self.env_steps is None or self.bc_demonstrations):
             raise ConfigError(
                 "bc_share divides a budget of env_steps between demonstrations and play: set "
@@ -303,6 +304,8 @@ class TrainConfig:
             for key, value in dataclasses.asdict(self).items()
         }
 
+
+_FRACTIONS = "gamma gamma_token lambda_turn lambda_token tau bc_share covariance_clip".split()
 
 _AT_LEAST = {
     "train_tasks": 1,
