@@ -55,8 +55,8 @@ class Config(grpo.GroupConfig):
         super().__post_init__()
         if self.best_of < 1:
             raise ConfigError(f"best_of must be at least 1, got {self.best_of}.")
-        if not 0 < self.gamma <= 1:
-            raise ConfigError(f"gamma must be in (0, 1], got {self.gamma}.")
+        if not self.gamma:
+            raise ConfigError("gamma must be above 0: gains are divided by it.")
 
 
 class ProcessReward(TurnJudge):

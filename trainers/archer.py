@@ -71,9 +71,6 @@ class Config(TrainConfig):
         for name in ("buffer_size", "replayed", "critic_steps", "critic_batch"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("gamma", "tau"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} is in [0, 1], got {getattr(self, name)}.")
 
 
 class Hierarchy(Experience):

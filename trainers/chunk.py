@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from agentgym.errors import ConfigError
 from agentgym.report import Report
 from agentgym.trainers import turn
 from agentgym.trainers.credit.chunk import ChunkGAE
@@ -23,6 +24,12 @@ class Config(turn.Config):
 
     chunk_size: int = 4
     """Turns of a chunk."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.chunk_size < 1:
+            raise ConfigError(f"chunk_size must be at least 1, got {self.chunk_size}.")
 
 
 def main(config: Config) -> list[Report]:

@@ -213,6 +213,9 @@ class TrainConfig:
             if known and value not in known:
                 hint = did_you_mean(str(value), [str(x) for x in known])
                 raise ConfigError(f"{name} must be one of {known}, got {value!r}.{hint}")
+        for name in _FRACTIONS:  # of those recipes that have them
+            if not 0 <= getattr(self, name, 0.0) <= 1:
+                raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}.")
         if self.episodes_per_iteration % self.group_size:
             raise ConfigError(
                 f"episodes_per_iteration = {self.episodes_per_iteration} does not divide into "
@@ -243,8 +246,6 @@ class TrainConfig:
             )
         if self.filter_groups and self.group_size < 2:
             raise ConfigError("filter_groups compares a group's episodes: set group_size above 1.")
-        if not 0 <= self.bc_share <= 1:
-            raise ConfigError(f"bc_share is a share, in [0, 1]; got {self.bc_share}.")
         if self.bc_share and (self.env_steps is None or self.bc_demonstrations):
             raise ConfigError(
                 "bc_share divides a budget of env_steps between demonstrations and play: set "
@@ -315,6 +316,8 @@ def _listed(kind: Any) -> tuple[Any, ...]:
     found = [value for part in parts for value in get_args(part)]
     return (*found, None) if found and type(None) in get_args(kind) else tuple(found)
 
+
+_FRACTIONS = "gamma gamma_token lambda_turn lambda_token tau bc_share covariance_clip".split()
 
 _AT_LEAST = {
     "train_tasks": 1,

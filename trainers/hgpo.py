@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from agentgym.errors import ConfigError
 from agentgym.report import Report
 from agentgym.trainers import grpo
 from agentgym.trainers.credit import group
@@ -33,6 +34,12 @@ class Config(grpo.GroupConfig):
     """How much more a longer shared history weighs."""
     episode_level: bool = True
     """Also compare episodes with their group, as a level without any history."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.history < 0:
+            raise ConfigError(f"history must be at least 0, got {self.history}.")
 
 
 def main(config: Config) -> list[Report]:

@@ -292,6 +292,12 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path):
         ("poad", {"filter_groups": True}, "group_size"),
         ("digi_q", {"token_baseline": True}, "token_baseline"),
         ("orm", {"label_every": 0}, "label_every"),
+        ("poad", {"gamma": 1.5}, "gamma"),
+        ("bilevel", {"lambda_token": -0.1}, "lambda_token"),
+        ("agentprm", {"gamma": 0.0}, "gamma"),
+        ("chunk", {"chunk_size": 0}, "chunk_size"),
+        ("hgpo", {"history": -1}, "history"),
+        ("archer_iql", {"expectile": 1.0}, "expectile"),
     ]:
         with pytest.raises(ConfigError, match=match):
             train(recipe, tmp_path / "run", **changes)
