@@ -36,7 +36,7 @@ from agentgym.view import render as render_run
 INTERRUPTED = 130
 WRONG_USE = 2
 BROKEN_PIPE = 141
-TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft")
+TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "yaml")
 
 KeyValues = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")

@@ -7,6 +7,7 @@ that is continued needs no state of generators and goes on exactly as if it had 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -406,6 +407,7 @@ def _signals(trainer: Trainer) -> Iterator[None]:
         if trainer._stop is not None:
             raise KeyboardInterrupt
         trainer._stop = number
+        os.write(2, b"Stopping at the next safe point; again stops at once.\n")  # safe in a handler
 
     before = {name: signal.signal(name, stop) for name in (signal.SIGINT, signal.SIGTERM)}
     try:

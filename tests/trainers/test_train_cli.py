@@ -17,6 +17,15 @@ FEW = (
 ).split()
 
 
+def test_without_a_recipe_they_are_listed(capsys):
+    for words in (["train"], ["train", "--help"]):
+        assert cli.main(words) == 0
+        shown = capsys.readouterr().out
+        assert all(f"  {name} " in shown for name in RECIPES)
+    assert cli.main(["train", "--env-id", "NumberLine-v0"]) == cli.WRONG_USE
+    assert "train RECIPE" in capsys.readouterr().err
+
+
 def settings(tmp_path: Path, text: str, *flags: str) -> poad.Config:
     file = tmp_path / "settings.yaml"
     file.write_text(text)
