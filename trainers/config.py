@@ -68,7 +68,7 @@ class TrainConfig:
     """Type of the weights."""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     """Type of the arithmetic, by accelerate."""
-    device: str = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     """"auto" (a GPU if there is one), "cpu" or "cuda"."""
 
     context: Mode = "full"
@@ -205,9 +205,13 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Checks what can be checked before anything is loaded."""
         for name, lowest in _AT_LEAST.items():
-            value = getattr(self, name)
-            if value is not None and value < lowest:
+            value = getattr(self, name, None)
+            if value is not None and not value >= lowest:
                 raise ConfigError(f"{name} must be at least {lowest}, got {value}.")
+        for name in _FRACTIONS:
+            value = getattr(self, name, None)
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"{name} must be in [0, 1], got {value}.")
         if self.episodes_per_iteration % self.group_size:
             raise ConfigError(
                 f"episodes_per_iteration = {self.episodes_per_iteration} does not divide into "
@@ -227,8 +231,6 @@ class TrainConfig:
                 f"overlong_margin = {self.overlong_margin} is more than an action can have: "
                 f"max_new_tokens = {self.max_new_tokens}."
             )
-        if not 0 <= self.bc_share <= 1:
-            raise ConfigError(f"bc_share is a share, in [0, 1]; got {self.bc_share}.")
         if self.bc_share and (self.env_steps is None or self.bc_demonstrations):
             raise ConfigError(
                 "bc_share divides a budget of env_steps between demonstrations and play: set "
@@ -287,6 +289,8 @@ class TrainConfig:
         }
 
 
+# Of these settings and of those that recipes add, wherever they have them.
+_FRACTIONS = "bc_share gamma gamma_token lambda_turn lambda_token tau expectile".split()
 _AT_LEAST = {
     "train_tasks": 1,
     "env_workers": 0,
@@ -329,4 +333,16 @@ _AT_LEAST = {
     "keep": 1,
     "transcripts": 0,
     "threads": 1,
+    "alpha": 0.0,
+    "beta": 0.0,
+    "omega": 0.0,
+    "chunk_size": 1,
+    "history": 0,
+    "label_every": 1,
+    "model_lr": 0.0,
+    "model_epochs": 1,
+    "trunk_lr": 0.0,
+    "conservative": 0.0,
+    "critic_steps": 1,
+    "critic_batch": 1,
 }
