@@ -75,7 +75,14 @@ def test_train_writes_what_it_promises_and_the_policy_plays(tmp_path: Path, caps
     capsys.readouterr()
     again = ["eval", "NumberLine-v0", "--agent", f"policy:{folder}", "--episodes", "3"]
     assert cli.main(again) == 0
-    assert "NumberLine-v0" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "NumberLine-v0" in shown.out
+    assert shown.err == ""
+    assert cli.main([*again, "--agent-kwargs", "device=nowhere"]) == cli.WRONG_USE
+    assert "device 'nowhere'" in capsys.readouterr().err
+    there = ["--model", str(folder), "--run-dir", str(tmp_path / "other")]
+    assert cli.main(["train", "poad", *FEW, *there]) == cli.WRONG_USE
+    assert str(folder / "policy") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
