@@ -6,6 +6,7 @@ import sys
 import types
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 import agentgym
@@ -132,6 +133,19 @@ def test_eval_compares_agents_and_writes_files(tmp_path, capsys):
     assert len(played.read_text().splitlines()) == 40
     assert run("eval", "NumberLine-v0", *files) == cli.WRONG_USE  # nothing is overwritten
     assert len(played.read_text().splitlines()) == 40
+
+
+def test_an_environment_of_a_module_beside_the_user(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_module.py").write_text(
+        "import gymnasium\n"
+        "point = 'agentgym.envs.numbers.number_line:NumberLine'\n"
+        "gymnasium.register('Mine/Line-v0', entry_point=point)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    assert run("eval", "my_module:Mine/Line-v0", "--episodes", "3") == 0
+    assert "Mine/Line-v0" in capsys.readouterr().out
+    del gymnasium.registry["Mine/Line-v0"]
 
 
 def test_a_suite_goes_on_without_the_experts_that_do_not_exist(monkeypatch, capsys):

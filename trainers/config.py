@@ -40,7 +40,7 @@ class TrainConfig:
     """Settings of a training run."""
 
     env_id: str = "AgentGym/NumberLine-v0"
-    """Environment to train in: an id of `agentgym list`."""
+    """Environment to train in: an id of `agentgym list`, or your_module:YourEnv-v0."""
     env_kwargs: KeyValues = field(default_factory=dict)
     """Arguments of the environment, such as max_turns=20."""
     train_tasks: int | None = None
