@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agentgym.errors import SnapshotError, UnknownTaskError, did_you_mean
+from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
+from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
@@ -92,6 +93,50 @@ class UnreadableAction(str):
         return action
 
 
+def step_info(
+    step: TimeStep, task: str, turn: int, reward_names: tuple[str, ...], invalid_penalty: float
+) -> dict[str, Any]:
+    """Returns the info of a step (see `INFO_KEYS`): fresh objects at every call.
+
+    Args:
+        step: what the rules returned.
+        task: name of the task.
+        turn: turns played.
+        reward_names: the reward terms of the rules.
+        invalid_penalty: what an invalid action costs.
+    """
+    terms = {name: float(step.rewards.get(name, 0.0)) for name in reward_names}
+    terms["invalid"] = 0.0 if step.valid else 0.0 - invalid_penalty
+    return {
+        "task": task,
+        "turn": turn,
+        "valid": step.valid,
+        "success": step.success,
+        "progress": float(step.progress),
+        "admissible": step.admissible,
+        "state_key": step.state_key or step.text,
+        "reward_terms": terms,
+    }
+
+
+def check_arguments(split: str, max_turns: int | None) -> None:
+    """Raises a ConfigError for arguments that make no environment or game."""
+    if max_turns is not None and max_turns < 1:
+        raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
+    if split not in ("train", "test"):
+        raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
+
+
+def check_reward_terms(where: str, terms: Iterable[str], reward_names: tuple[str, ...]) -> None:
+    """Raises a ValueError if an author's rules return a reward term that they do not declare."""
+    for name in terms:
+        if name not in reward_names:
+            raise ValueError(
+                f"{where} returned the reward term {name!r}, which reward_names "
+                f"{reward_names} does not list.{did_you_mean(name, reward_names)}"
+            )
+
+
 TurnLimit = int | Literal["auto"] | None
 """A constructor's `max_turns` where "auto" stands for a limit that the size of the task decides."""
 
@@ -125,6 +170,9 @@ class TextEnv(gymnasium.Env[str, str]):
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
     """The reward terms the rules may return; "invalid" is added."""
 
+    cased: ClassVar[bool] = False
+    """Whether capitals tell actions apart."""
+
     state: Any
     task: str
 
@@ -136,10 +184,7 @@ class TextEnv(gymnasium.Env[str, str]):
         invalid_penalty: float = 0.0,
         render_mode: str | None = None,
     ):
-        if max_turns is not None and max_turns < 1:
-            raise ValueError(f"max_turns must be None or at least 1, got {max_turns}.")
-        if split not in ("train", "test"):
-            raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
+        check_arguments(split, max_turns)
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
             raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")
@@ -166,6 +211,11 @@ class TextEnv(gymnasium.Env[str, str]):
     def expert(self) -> str | None:
         """Returns the scripted expert's next action, or None where there is none."""
         return None
+
+    def _read(self, action: str) -> str:
+        """Returns the admissible action that was meant, or what was said where none was."""
+        assert self._last is not None
+        return meant(action, self._last.admissible, cased=self.cased) or action
 
     def _picture(self) -> str:
         """Returns what `render` shows; by default what the agent reads."""
@@ -210,7 +260,8 @@ class TextEnv(gymnasium.Env[str, str]):
         """Plays one turn.
 
         Args:
-            action: any string; what the game does not understand is an invalid action.
+            action: any string, read as `agentgym.reading` says; what the game does not understand
+                is an invalid action.
 
         Returns:
             Observation, reward (the sum of `info["reward_terms"]`), terminated (the game ended),
@@ -225,7 +276,7 @@ class TextEnv(gymnasium.Env[str, str]):
         if self._last is None or self._over:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
         unreadable = isinstance(action, UnreadableAction)
-        step = self._unreadable(action) if unreadable else self._advance(str(action))
+        step = self._unreadable(action) if unreadable else self._advance(self._read(str(action)))
         step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1
@@ -244,18 +295,7 @@ class TextEnv(gymnasium.Env[str, str]):
         return self._picture() if self.render_mode == "ansi" else None
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
-        terms = {name: float(step.rewards.get(name, 0.0)) for name in self.reward_names}
-        terms["invalid"] = 0.0 if step.valid else 0.0 - self.invalid_penalty
-        return {
-            "task": self.task,
-            "turn": self._turn,
-            "valid": step.valid,
-            "success": step.success,
-            "progress": float(step.progress),
-            "admissible": step.admissible,
-            "state_key": step.state_key or step.text,
-            "reward_terms": terms,
-        }
+        return step_info(step, self.task, self._turn, self.reward_names, self.invalid_penalty)
 
     def _invalid(self, message: str) -> TimeStep:
         """Returns the last step again, unrewarded, with what was wrong with the action."""
@@ -291,13 +331,7 @@ class TextEnv(gymnasium.Env[str, str]):
                 )
         if not 0 <= step.progress <= 1:
             raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")
-        for name in step.rewards:
-            if name not in self.reward_names:
-                hint = did_you_mean(name, self.reward_names)
-                raise ValueError(
-                    f"{where} returned the reward term {name!r}, which reward_names "
-                    f"{self.reward_names} does not list.{hint}"
-                )
+        check_reward_terms(where, step.rewards, self.reward_names)
         if not isinstance(getattr(self, "state", None), self.State):
             raise TypeError(f"{where} must leave a {self.State.__name__} in self.state.")
         return step

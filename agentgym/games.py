@@ -5,18 +5,25 @@ No PettingZoo here: `agentgym.multiagent` makes environments of the rules.
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from agentgym.core import INFO_KEYS, TimeStep, UnreadableAction
-from agentgym.errors import ConfigError, SnapshotError, did_you_mean
+from agentgym.core import (
+    INFO_KEYS,
+    TimeStep,
+    UnreadableAction,
+    check_arguments,
+    check_reward_terms,
+    step_info,
+)
+from agentgym.episode import Episode
+from agentgym.errors import ConfigError, SnapshotError
+from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
 from agentgym.tasks import Tasks
 
@@ -29,31 +36,6 @@ Rewards = Mapping[str, Mapping[str, float]]
 
 class InvalidMove(Exception):
     """What an agent said is no move; the message tells it why. It never leaves `TextGame`."""
-
-
-@dataclass
-class Episode:
-    """What the base class keeps of an episode; the rules keep the rest in `state`.
-
-    Attributes:
-        task: name of the task.
-        turn: turns played.
-        acting: who must say something in the next turn; nobody once the episode is over.
-        truncated: whether the limit of turns ended it.
-        moves: moves made, but held until those who were not understood have made theirs.
-        failures: how often in a row an agent was not understood.
-        news: what an agent was told since it last spoke.
-        steps: what each agent got at the last turn; an agent that is out keeps its last one.
-    """
-
-    task: str
-    turn: int = 0
-    acting: tuple[str, ...] = ()
-    truncated: bool = False
-    moves: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
-    news: dict[str, list[str]] = field(default_factory=dict)
-    steps: dict[str, TimeStep] = field(default_factory=dict)
 
 
 class TextGame:
@@ -123,10 +105,7 @@ class TextGame:
         count = self.players.start if num_players is None else num_players
         if count not in self.players:
             raise ConfigError(f"num_players must be one of {[*self.players]}, got {num_players!r}.")
-        if max_turns is not None and max_turns < 1:
-            raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
-        if split not in ("train", "test"):
-            raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
+        check_arguments(split, max_turns)
         if max_invalid < 1:
             raise ConfigError(f"max_invalid must be at least 1, got {max_invalid}.")
         self.possible_agents = tuple(f"player_{i}" for i in range(count))
@@ -156,14 +135,13 @@ class TextGame:
         raise NotImplementedError
 
     def _read(self, agent: str, said: str) -> str:
-        """Returns the move that was meant, or raises `InvalidMove`."""
+        """Returns the move that was meant (see `agentgym.reading`), or raises `InvalidMove`."""
         admissible = self.steps[agent].admissible
         if not admissible:
             return said
-        words = said.strip().casefold()
-        for action in admissible:
-            if action.casefold() == words:
-                return action
+        action = meant(said, admissible)
+        if action is not None:
+            return action
         known = ", ".join(admissible[:20]) + " and others" * (len(admissible) > 20)
         raise InvalidMove(f"{said[:40]!r} is not possible now. Say one of: {known}.")
 
@@ -190,6 +168,11 @@ class TextGame:
     def picture(self) -> str:
         """Returns what a spectator sees; by default what every agent sees."""
         return "\n\n".join(f"[{agent}]\n{step.observation}" for agent, step in self.steps.items())
+
+    def _pay(self, gains: Iterable[float]) -> Rewards:
+        """Returns what the agents get, in their order, as the term "task"."""
+        pairs = zip(self.possible_agents, gains, strict=True)
+        return {agent: {"task": gain} for agent, gain in pairs}
 
     def _tell(self, text: str, to: Iterable[str] | None = None) -> None:
         """Shows a line above the next observation of some agents; None: of all."""
@@ -312,7 +295,7 @@ class TextGame:
                 continue
             look = self._look(agent)
             news = [*episode.news[agent], look.feedback]
-            episode.steps[agent] = dataclasses.replace(
+            episode.steps[agent] = replace(
                 look,
                 rewards={name: float(x) for name, x in rewards.get(agent, {}).items()},
                 terminated=agent not in playing,
@@ -331,12 +314,7 @@ class TextGame:
         for agent, terms in rewards.items():
             if agent not in self.possible_agents or (episode.steps and self.terminated(agent)):
                 raise ValueError(f"{name}._advance rewarded {agent!r}, which does not play.")
-            for term in terms:
-                if term not in self.reward_names:
-                    raise ValueError(
-                        f"{name}._advance returned the reward term {term!r}, which reward_names "
-                        f"{self.reward_names} does not list.{did_you_mean(term, self.reward_names)}"
-                    )
+            check_reward_terms(f"{name}._advance", terms, self.reward_names)
 
     def reward(self, agent: str) -> float:
         """Returns the agent's reward of the last turn."""
@@ -345,19 +323,8 @@ class TextGame:
     def info(self, agent: str) -> dict[str, Any]:
         """Returns the agent's info (see `GAME_INFO_KEYS`): fresh objects at every call."""
         episode, step = self._episode, self.steps[agent]
-        terms = {name: step.rewards.get(name, 0.0) for name in self.reward_names}
-        terms["invalid"] = 0.0 if step.valid else 0.0 - self.invalid_penalty
-        return {
-            "task": episode.task,
-            "turn": episode.turn,
-            "valid": step.valid,
-            "success": step.success,
-            "progress": float(step.progress),
-            "admissible": step.admissible,
-            "state_key": step.state_key or step.text,
-            "reward_terms": terms,
-            "acting": agent in episode.acting,
-        }
+        info = step_info(step, episode.task, episode.turn, self.reward_names, self.invalid_penalty)
+        return {**info, "acting": agent in episode.acting}
 
     def script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         """Returns what a scripted player of a level (one of `levels`) says now as the agent."""
@@ -371,7 +338,16 @@ class TextGame:
         """Returns the scripted expert's next action, if there is one; changes nothing."""
         if self.expert_level is None or agent not in self.acting:
             return None
-        return self.script(self.expert_level, agent, copy.deepcopy(self.np_random))
+        return self.script(self.expert_level, agent, self._aside(agent))
+
+    def _aside(self, agent: str) -> np.random.Generator:
+        """Returns a generator for what an agent may leave to chance without changing anything.
+
+        It shares no draws with `self.np_random`, which would foretell what the others do.
+        """
+        state = self.np_random.bit_generator.state["state"]["state"]
+        place = self.possible_agents.index(agent)
+        return np.random.default_rng((state, self._episode.turn, place))
 
     def snapshot(self) -> dict[str, Any]:
         """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""

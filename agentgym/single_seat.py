@@ -82,11 +82,14 @@ class SingleSeat(TextEnv):
         self.game.begin(task)
         step = self._play_on(None)
         self.state.early = dict(step.rewards)
-        return dataclasses.replace(step, rewards={}, terminated=False)
+        return dataclasses.replace(step, rewards={}, terminated=False, success=False)
 
     def _advance(self, action: str) -> TimeStep:
         self.game.np_random = self.np_random
         return self._play_on(action)
+
+    def _read(self, action: str) -> str:
+        return action  # the game reads
 
     def _unreadable(self, action: UnreadableAction) -> TimeStep:
         return self._advance(action)  # the others move meanwhile

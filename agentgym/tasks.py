@@ -7,13 +7,16 @@ in every process. `NumberedTasks` holds millions of them without storing any.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from agentgym.errors import UnknownTaskError, did_you_mean
+from agentgym.serialization import to_json
+
+Level = TypeVar("Level")
 
 
 class NumberedTasks(Sequence[str]):
@@ -119,3 +122,23 @@ def task_rng(task: str, salt: str = "") -> np.random.Generator:
     """
     digest = hashlib.sha256(f"{salt}\0{task}".encode("utf-8", "surrogatepass")).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))
+
+
+def draw_level(task: str, draw: Callable[[], Level]) -> Level:
+    """Returns the first drawn level of the task's split: no level is in both.
+
+    For levels so small that two tasks may draw the same one. A digest says where a level belongs; a
+    quarter of all are test levels. Where 100 draws give none, there are too few levels to be split,
+    and the last one is returned.
+
+    Args:
+        task: "train/..." or "test/...".
+        draw: draws a level that `agentgym.serialization` can write, each time another one.
+    """
+    test, level = task.startswith("test/"), draw()
+    for _ in range(100):
+        digest = hashlib.sha256(repr(to_json(level)).encode()).digest()
+        if (digest[0] % 4 == 0) == test:
+            break
+        level = draw()
+    return level

@@ -13,9 +13,9 @@ from gymnasium.spaces import Discrete
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.errors import SnapshotError
+from agentgym.reading import plain
 from agentgym.tasks import Tasks, task_rng
 
-LONGEST = 200
 LISTED = 20
 """Instructions and feedback do not list more actions than this."""
 
@@ -172,7 +172,7 @@ class _Textified(TextEnv):
         if not isinstance(space, Discrete):
             raise TypeError(f"textify needs Discrete actions, got {space}.")
         self.actions = tuple(actions)
-        self._number = {_plain(name): i for i, name in enumerate(self.actions)}
+        self._number = {plain(name): i for i, name in enumerate(self.actions)}
         if len(self.actions) != space.n or len(self._number) != space.n:
             raise ValueError(
                 f"actions must be {space.n} different texts, one for each of {space}, got "
@@ -215,7 +215,7 @@ class _Textified(TextEnv):
         self._move(action)
 
     def _advance(self, action: str) -> TimeStep:
-        number = self._number.get(_plain(action))
+        number = self._number.get(plain(action))
         if number is None:
             return self._invalid(f"There is no action {action[:40]!r}; say {self._choices()}.")
         now = self._now
@@ -350,10 +350,6 @@ def _mask(observation: Any, info: dict[str, Any]) -> tuple[np.ndarray | None, bo
     if "action_mask" in info:
         return np.array(info["action_mask"], dtype=bool), False
     return None, False
-
-
-def _plain(action: str) -> str:
-    return " ".join(action[:LONGEST].casefold().split())
 
 
 def _listed(actions: Sequence[str]) -> str:

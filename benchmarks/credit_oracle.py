@@ -19,7 +19,9 @@ that leads to one (turn, state, prefix, token). For each:
 - action bias: of the first token's estimate, against the exact advantage of the whole action.
 
 Group estimators compare undiscounted returns, so they play in the same world with gamma 1.
-Prints a table, writes JSON and a picture.
+Where a recipe learns what turns are worth, its model is taken to be exact (ArCHer, iStar) or is
+left out for what it is trained on (AgentPRM); weights of imitation are no estimates of advantages.
+`ROWS` says which row shows the credit of which recipe. Prints a table, writes JSON and a picture.
 
     python benchmarks/credit_oracle.py [--trajectories 400000]
 """
@@ -28,21 +30,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
-from token_world import Array, Ints, World, make_world, sample
+from token_world import Array, Ints, Samples, World, make_world, sample
 
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
+from agentgym.trainers.credit.turn_rewards import (
+    EpisodeReward,
+    StepBaseline,
+    TurnReward,
+    monte_carlo_values,
+    value_gains,
+)
 from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
 Estimator = Callable[[Batch, Values], Credit]
+
+# The row of every recipe that estimates advantages.
+ROWS = {
+    "POAD": "poad etpo",  # etpo: as its price of divergence goes to 0
+    "NTPO": "ntpo nlpo",
+    "turn GAE": "turn vl_dac twosome glam spa",  # spa: once its rewards are the true ones
+    "bi-level GAE": "bilevel",
+    "chunks of 2 turns": "chunk",
+    "ArCHer": "archer sac_glam",
+    "RLOO": "rloo loop orm",  # orm: once its model predicts every return
+    "GRPO": "grpo flow_grpo arpo_replay arpo_entropy aepo",
+    "Dr. GRPO": "spear",
+    "GiGPO": "gigpo",
+    "HGPO": "hgpo",
+    "iStar": "istar",
+    "AgentPRM": "agentprm",
+}
+# Those that weigh what is imitated instead.
+IMITATION = "dpo eto archer_iql digi_q ilql mc bc filtered_bc"
 
 
 @dataclass
@@ -174,8 +202,10 @@ def measure(world: World, settings: Settings, estimators: dict[str, Estimator]) 
         samples = sample(world, min(settings.chunk, left), settings.group, rng)
         left -= settings.chunk
         first = samples.batch.token_offsets[:-1]
+        judged = with_exact_advantages(world, samples)
         for name, estimator in estimators.items():
-            advantages = estimator(samples.batch, samples.values).advantages.astype(np.float64)
+            batch = judged if name in JUDGED else samples.batch
+            advantages = estimator(batch, samples.values).advantages.astype(np.float64)
             tokens, turns = moments[name]
             tokens.add(samples.place * vocabulary + samples.token, advantages)
             turns.add(samples.action, advantages[first])
@@ -204,6 +234,26 @@ def measure(world: World, settings: Settings, estimators: dict[str, Estimator]) 
     return results
 
 
+JUDGED = ("ArCHer", "ArCHer, token baseline", "iStar")
+
+
+def with_exact_advantages(world: World, samples: Samples) -> Batch:
+    """The batch with Q(o, a) - V(o) as reward of every turn: what a perfect judge would say."""
+    return samples.batch.with_rewards(world.q.reshape(-1)[samples.action] - samples.values.turns)
+
+
+def archer_with_baseline(batch: Batch, values: Values) -> Credit:
+    """ArCHer with the baseline that it would learn, E[Q(o, a) - V(o) | o, a_<j]."""
+    assert values.tokens is not None
+    baseline = values.tokens - values.turns[batch.token_turn]
+    return TurnReward(baseline=True)(batch, replace(values, tokens=baseline))
+
+
+def agentprm(batch: Batch, values: Values) -> Credit:
+    """Gains of what AgentPRM's model is regressed on, the group's own mean outcomes."""
+    return TurnReward()(value_gains(batch, monte_carlo_values(batch, 1.0), 1.0))
+
+
 def with_critic(gamma: float, lambda_: float) -> dict[str, Estimator]:
     """Estimators that read values."""
     return {
@@ -213,19 +263,25 @@ def with_critic(gamma: float, lambda_: float) -> dict[str, Estimator]:
         "turn GAE": turn(gamma, lambda_),
         "bi-level GAE": BilevelGAE(1.0, lambda_, gamma, lambda_),
         "chunks of 2 turns": ChunkGAE(2, gamma, lambda_),
+        "ArCHer": TurnReward(),
+        "ArCHer, token baseline": archer_with_baseline,
     }
 
 
 def without_critic() -> dict[str, Estimator]:
     """Estimators that compare the trajectories of a group (no discount)."""
     return {
+        "REINFORCE": EpisodeReward(),
         "RLOO": rloo(),
         "Dr. GRPO": dr_grpo(),
         "GRPO": grpo(),
         "GiGPO, F = 1": GiGPO(gamma=1.0, scale=False),
         "GiGPO": GiGPO(gamma=1.0),
         "HGPO, F = 1": HGPO(gamma=1.0, scale=False),
+        "HGPO": HGPO(gamma=1.0, base=True),
         "GAGPO": GAGPO(1.0, 0.9),
+        "iStar": StepBaseline(),
+        "AgentPRM": agentprm,
         "POAD, gamma 1": poad(1.0, 0.9),
     }
 

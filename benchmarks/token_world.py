@@ -156,8 +156,8 @@ def lay_out(world: World, columns: list, turns: list, group: int) -> Samples:
     keys = (place[starts[:-1]] // prefixes).astype(str)
     nothing = np.zeros(0, np.float32)
     per_turn = [
-        Turn(0, 0, int(n), nothing, None, "", "", float(r), {}, True, 0.0, str(k))
-        for n, r, k in zip(length, reward, keys, strict=True)
+        Turn(0, 0, int(n), nothing, None, "", str(a), float(r), {}, True, 0.0, str(k))
+        for n, a, r, k in zip(length, action, reward, keys, strict=True)
     ]
     counts = np.bincount(who)
     offsets = np.concatenate([[0], np.cumsum(counts)])

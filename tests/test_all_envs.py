@@ -144,7 +144,10 @@ def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
         observation, info = result[0], result[-1]
         assert type(observation) is str
         assert observation in env.observation_space
-        assert tuple(info) == INFO_KEYS
+        assert tuple(info)[: len(INFO_KEYS)] == INFO_KEYS
+        assert tuple(info) == tuple(results[0][-1])
+        own = tuple(info.items())[len(INFO_KEYS) :]
+        assert all(type(value) is type(results[0][-1][key]) in (int, float) for key, value in own)
         assert tuple(type(info[key]) for key in INFO_KEYS) == INFO_TYPES
         assert 0 <= info["progress"] <= 1
         assert tuple(info["reward_terms"]) == terms
@@ -377,19 +380,42 @@ def test_train_and_test_are_disjoint_and_drawn_from(id: str):
     assert bare(id, split="test").reset(seed=0)[1]["task"] in test
 
 
+SPOKEN = {"agentgym.envs.overcooked.cooks": " | "}
+"""Where the list is of errands, to which a cook may add words of its own: what comes between."""
+
+
 @every
-def test_the_experts_actions_are_valid(id: str):
+def test_the_experts_actions_are_listed_and_valid(id: str):
     env = make(id)
+    between = SPOKEN.get(agentgym.REGISTRY[id].entry_point)
     for seed in range(3):
-        env.reset(seed=seed)
+        _, info = env.reset(seed=seed)
         ended, turns = False, 0
         while not ended and turns < 100:
             action = env.unwrapped.expert()  # type: ignore[attr-defined]
             if action is None:
                 break
+            listed = action.partition(between)[0] if between else action
+            assert not info["admissible"] or listed in info["admissible"], action
             _, _, terminated, truncated, info = env.step(action)
             assert info["valid"], action
             ended, turns = terminated or truncated, turns + 1
+
+
+@every
+def test_what_is_forgiven_is_forgiven_everywhere(id: str):
+    env = bare(id)
+    _, info = env.reset(seed=0)
+    for _ in range(5):
+        if not (listed := info["admissible"]):
+            break
+        action = listed[len(listed) // 2]
+        said = action if env.cased else action.upper()
+        before = env.snapshot()
+        expected = env.step(action)
+        env.restore(before)
+        assert env.step(f'Action: "{said}".') == expected
+        info = expected[-1]
 
 
 @every

@@ -369,6 +369,12 @@ def golden_path(id: str) -> Path:
 
 
 @by_id
+def test_a_single_seat_does_not_play_against_chance_by_default(id):
+    game = agentgym.make_parallel(id).game
+    assert game.default_opponents in game.levels[1:] and game.levels[0] == "random"
+
+
+@by_id
 def test_golden_transcript(id):
     assert transcript(id) == golden_path(id).read_text(encoding="utf-8")
 

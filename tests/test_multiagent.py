@@ -144,7 +144,8 @@ class Duel(TextGame):
         return ("player_0",) if self.state.done or self.state.gifts < 2 else ("player_1",)
 
     def _look(self, agent: str) -> TimeStep:
-        return TimeStep(f"{self.state.gifts} gifts.", admissible=("give", "shoot"))
+        state = self.state
+        return TimeStep(f"{state.gifts} gifts.", success=state.done, admissible=("give", "shoot"))
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         if self.state.done:
@@ -347,11 +348,12 @@ def test_a_seat_gets_what_it_earned_before_it_could_act():
 
 def test_a_seat_that_is_out_before_it_could_act_ends_at_once():
     env = seat(Duel, seat="player_1", opponents={"player_0": "cruel"})
-    observation, _ = env.reset(seed=0)
-    assert observation == "1 gifts."
+    observation, info = env.reset(seed=0)
+    assert observation == "1 gifts." and not info["success"], "nothing has been played yet"
     snapshot = json.loads(json.dumps(env.snapshot()))
     for _ in range(2):
-        assert env.step("anything")[1:4] == (-4.0, True, False)
+        _, *result, info = env.step("anything")
+        assert result == [-4.0, True, False] and info["success"]
         with pytest.raises(gymnasium.error.ResetNeeded):
             env.step("more")
         env.restore(snapshot)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentgym import NumberedTasks, Tasks
 from agentgym.errors import UnknownTaskError
-from agentgym.tasks import task_number, task_rng
+from agentgym.tasks import draw_level, task_number, task_rng
 
 
 @given(
@@ -113,3 +113,18 @@ def test_task_rng_is_pinned():
     rng = task_rng("train/0")
     assert isinstance(rng.bit_generator, np.random.PCG64)
     assert rng.integers(1000, size=5).tolist() == [650, 201, 616, 422, 880]
+
+
+def test_levels_are_drawn_that_are_of_the_split():
+    def levels(split: str, size: int) -> set[tuple[int, ...]]:
+        drawn = set()
+        for number in range(200):
+            task, rng = f"{split}/{number}", task_rng(f"{split}/{number}")
+            drawn.add(draw_level(task, lambda rng=rng: tuple(rng.integers(size, size=2).tolist())))
+        return drawn
+
+    train, test = levels("train", 6), levels("test", 6)
+    assert len(train | test) == 36
+    assert not train & test
+    assert len(test) < len(train)
+    assert levels("train", 1) == levels("test", 1) == {(0, 0)}, "there is only one"

@@ -1,8 +1,8 @@
-"""AEPO: branching rollouts on a budget of entropy (RUC-NLPIR/ARPO, the successor of ARPO).
+"""AEPO: branching rollouts on a budget of entropy, the successor of ARPO (arXiv 2510.14545).
 
-"Agentic Entropy-Balanced Policy Optimization". Groups whose uncertainty rises after the first turn
-get more branches than others, and each branch at an episode makes the next one there less likely,
-so that one confusing episode does not take the whole budget.
+"Agentic Entropy-Balanced Policy Optimization" (Dong et al.). Groups whose uncertainty rises after
+the first turn get more branches than others, and each branch at an episode makes the next one there
+less likely, so that one confusing episode does not take the whole budget.
 
 Kept: both balances. Changed: the share of a group is 2 branches sigmoid(4 (H_max - H_0)); the
 authors' clipping that keeps the gradient of uncertain tokens is left out - `clip_high` and

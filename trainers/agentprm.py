@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,16 +26,15 @@ from agentgym.trainers.agent import PolicyAgent
 from agentgym.trainers.best_of import BestOf
 from agentgym.trainers.config import Normalize
 from agentgym.trainers.credit.turn_rewards import TurnReward, monte_carlo_values, value_gains
-from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.losses import Sum
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.turn_model import Loss, TurnModel
+from agentgym.trainers.turn_model import Loss, TurnJudge
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(grpo.GroupConfig):
     """Settings of AgentPRM."""
 
     group_size: int = 16
@@ -57,41 +55,30 @@ class Config(grpo.Config):
         super().__post_init__()
         if self.best_of < 1:
             raise ConfigError(f"best_of must be at least 1, got {self.best_of}.")
+        if not 0 < self.gamma <= 1:
+            raise ConfigError(f"gamma must be in (0, 1], got {self.gamma}.")
 
 
-class ProcessReward(Experience):
+class ProcessReward(TurnJudge):
     """Rewards of turns as gains of their predicted values."""
-
-    def __init__(self, trainer: Trainer, config: Config):
-        super().__init__()
-        self.gamma, self.best_of = config.gamma, config.best_of
-        self.model = TurnModel(
-            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
-        )
 
     def relabel(
         self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
         """Fits the model to the round; rewards turns by what they gained."""
-        values = monte_carlo_values(batch, self.gamma)
+        gamma = self.config.gamma
+        values = monte_carlo_values(batch, gamma)
         error = self.model.fit(batch, turn_loss(values), rng)
         predicted = self.model.predict(batch)
         spread = float(np.var(values))
         explained = 1 - float(np.var(values - predicted)) / spread if spread > 1e-12 else 0.0
         self.metrics = {"process_loss": error, "process_explained_variance": explained}
-        return value_gains(batch, predicted, self.gamma)
+        return value_gains(batch, predicted, gamma)
 
     def agent(self, policy: PolicyAgent) -> PolicyAgent:
         """Returns the policy that says the best of several answers."""
-        return BestOf(policy, self.model, self.best_of) if self.best_of > 1 else policy
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the model."""
-        return self.model.states()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the model."""
-        self.model.restore(state)
+        best_of = self.config.best_of
+        return BestOf(policy, self.model, best_of) if best_of > 1 else policy
 
 
 def turn_loss(targets: np.ndarray) -> Loss:

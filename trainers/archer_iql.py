@@ -1,6 +1,7 @@
 """Offline ArCHer: implicit Q-learning over utterances, an advantage-weighted actor.
 
-The offline variant of ArCHer (arXiv 2402.19446), with IQL (arXiv 2110.06169): V(o) is an expectile
+The offline variant of ArCHer (arXiv 2402.19446), with IQL, "Offline Reinforcement Learning with
+Implicit Q-Learning" (arXiv 2110.06169, eq. 5-7): V(o) is an expectile
 of Q(o, a) over the actions of a fixed data set, so the best of them are backed up without asking
 what was never tried; the actor imitates what has an advantage, weighted by exp(beta A).
 

@@ -33,6 +33,11 @@ class Config(grpo.Config):
     clip_high: float | None = 0.3
     """Upper clip; None: the same as `clip`."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("groups are filtered after old successes came in", filter_groups=False)
+
 
 class SuccessReplay(Experience):
     """The latest success of every task."""

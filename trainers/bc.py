@@ -1,8 +1,10 @@
 """Behaviour cloning: imitate the scripted expert's episodes, and nothing else.
 
-A fixed set of demonstrations, a part of which is imitated every round: the curve says how far
-imitation alone gets, which is where learning from reward has to start from. The warm start of the
-other recipes (`bc_demonstrations`) is the same with a decaying learning rate and no rounds.
+The oldest way to train an agent: "ALVINN: An Autonomous Land Vehicle in a Neural Network"
+(Pomerleau, NeurIPS 1988). A fixed set of demonstrations, a part of which is imitated every round:
+the curve says how far imitation alone gets, which is where learning from reward has to start from.
+The warm start of the other recipes (`bc_demonstrations`) is the same with a decaying learning rate
+and no rounds.
 
 Kept: the likelihood of the expert's tokens, under the constraint that the policy acts with.
 Changed: a round may not move a token's probability beyond the clip.
@@ -33,6 +35,11 @@ class Config(offline.Config):
     """Episodes of the scripted expert in the data set."""
     clip: float = 1.0
     """The ratio is clipped to [1 - clip, 1 + clip_high]."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("every token counts alike", overlong_margin=0, covariance_clip=0.0)
 
 
 class Demonstrations(offline.DataSet):

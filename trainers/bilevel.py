@@ -1,7 +1,8 @@
 """Bi-level GAE: over turns first, then over the tokens of each turn (VAGEN, arXiv 2510.16907).
 
-Like POAD, a critic values the state before every token. Credit is assigned in two passes: from
-turn to turn, and inside each turn towards what the first pass gave the turn.
+"VAGEN: Reinforcing World Model Reasoning for Multi-Turn VLM Agents". Like POAD, a critic values the
+state before every token. Credit is assigned in two passes: from turn to turn, A_t = r_t + gamma
+V_{t+1} - V_t + gamma lambda A_{t+1} at the last tokens, and inside each turn towards its A_t.
 
 Kept: the two passes and their two discounts. Changed: where a turn ends is recorded by the
 rollout; the authors' code infers it from non-zero rewards and loses turns without one.

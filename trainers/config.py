@@ -231,6 +231,17 @@ class TrainConfig:
                 f"overlong_margin = {self.overlong_margin} is more than an action can have: "
                 f"max_new_tokens = {self.max_new_tokens}."
             )
+        if self.dual_clip is not None and self.dual_clip <= 1:
+            raise ConfigError(
+                f"dual_clip bounds a ratio that has left the clip and is above 1; got "
+                f"{self.dual_clip}."
+            )
+        if self.entropy_floor is not None and not self.entropy_coef:
+            raise ConfigError(
+                "entropy_floor says which tokens get the entropy bonus: set entropy_coef above 0."
+            )
+        if self.filter_groups and self.group_size < 2:
+            raise ConfigError("filter_groups compares a group's episodes: set group_size above 1.")
         if self.bc_share and (self.env_steps is None or self.bc_demonstrations):
             raise ConfigError(
                 "bc_share divides a budget of env_steps between demonstrations and play: set "
@@ -247,6 +258,12 @@ class TrainConfig:
                 "bfloat16 or float32 (with mixed_precision fp16), or train an adapter (lora_rank)."
             )
         self.context_settings()  # raises for settings that cannot work
+
+    def fixed(self, why: str, **settings: Any) -> None:
+        """Raises ConfigError where a recipe cannot heed a setting and it has another value."""
+        for name, value in settings.items():
+            if (got := getattr(self, name)) != value:
+                raise ConfigError(f"{name} must be {value!r} here, got {got!r}: {why}.")
 
     @property
     def imitates(self) -> bool:
@@ -311,7 +328,6 @@ _AT_LEAST = {
     "max_grad_norm": 1e-12,
     "clip": 0.0,
     "clip_high": 0.0,
-    "dual_clip": 1.0,
     "covariance_clip": 0.0,
     "overlong_margin": 0,
     "entropy_coef": 0.0,

@@ -43,6 +43,9 @@ class Config(archer.Config):
         super().__post_init__()
         if self.best_of < 1:
             raise ConfigError(f"best_of must be at least 1, got {self.best_of}.")
+        why = "the best answers are imitated, all alike"
+        self.fixed(why, normalize_advantages="none", kl_in="loss", overlong_margin=0)
+        self.fixed(why, token_baseline=False)
 
 
 class BestAnswers(archer.Hierarchy):

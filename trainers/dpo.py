@@ -25,7 +25,7 @@ from agentgym.trainers.trajectory import Batch
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(grpo.GroupConfig):
     """Settings of DPO."""
 
     beta: float = 0.1
@@ -36,6 +36,12 @@ class Config(grpo.Config):
     """Optimiser steps in a pass; more than one make them approximations."""
     aggregation: Aggregation = "constant"
     """What counts the same in the loss: every token, turn or trajectory."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        why = "credit is the gradient of the preference loss, not a comparison of rewards"
+        self.fixed(why, normalize_advantages="none", kl_in="loss", overlong_margin=0)
 
     @property
     def recompute_logprobs(self) -> bool:

@@ -31,6 +31,11 @@ class Config(dpo.Config):
     group_size: int = 4
     """Episodes with the same start; at least 2."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("groups that failed throughout are paired with the expert", filter_groups=False)
+
 
 class Contrast(dpo.Preferences):
     """Adds the expert's episode to every group that has not solved its task throughout."""

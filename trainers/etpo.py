@@ -1,7 +1,8 @@
 """ETPO: entropy-regularised token-level policy optimisation (Wen et al., arXiv 2402.06700).
 
-The reward of every token is charged with what it diverges from a frozen reference rho, the policy
-as it was before learning from reward, and both are backed up token by token:
+"Entropy-Regularized Token-Level Policy Optimization for Language Agent Reinforcement". The reward
+of every token is charged with what it diverges from a frozen reference rho, the policy as it was
+before learning from reward, and both are backed up token by token:
 
     V(s) = E_{w ~ pi} [Q(s, w)] - beta KL(pi(.|s) || rho(.|s)),    s = (o, w_<j)
     Q(s, w_j) <- V(s, w_j) inside an action,   r + gamma V(o') at its end
@@ -55,7 +56,7 @@ class SoftBackup(Experience):
         super().__init__()
         self.beta = config.beta
         self.estimator = two_clock.poad(config.gamma, config.lambda_turn, config.lambda_token)
-        self._charges: FloatArray = np.zeros(0, np.float32)
+        self._charges: FloatArray | None = None
 
     def relabel(
         self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator

@@ -1,6 +1,7 @@
 """Filtered behaviour cloning: imitate one's own best episodes, again and again.
 
-Online: grow and improve as in ReST (arXiv 2308.08998) and AgentEvol (arXiv 2406.04151). Each round
+Online: grow and improve as in "Reinforced Self-Training (ReST) for Language Modeling" (arXiv
+2308.08998) and AgentEvol (arXiv 2406.04151). Each round
 the policy plays, and the best `top_fraction` of the round, by return, are imitated for a few
 passes. The baseline that every claim about credit assignment has to beat.
 
@@ -42,6 +43,9 @@ class Config(TrainConfig):
         super().__post_init__()
         if not 0 < self.top_fraction <= 1:
             raise ConfigError(f"top_fraction must be in (0, 1], got {self.top_fraction}.")
+        why = "every token that is imitated counts alike"
+        self.fixed(why, normalize_advantages="none", kl_in="loss", overlong_margin=0)
+        self.fixed(why, covariance_clip=0.0)
 
 
 class Best(Experience):

@@ -1,7 +1,8 @@
 """Flow-GRPO: one verified outcome, sent to every turn (AgentFlow, arXiv 2510.05592).
 
-GRPO whose only signal is whether the episode succeeded: 1 or 0, compared within the group and
-broadcast to all turns. Intermediate rewards are ignored.
+"In-the-Flow Agentic System Optimization for Effective Planning and Tool Use". GRPO whose only
+signal is whether the episode succeeded: 1 or 0, compared within the group and broadcast to all
+turns, A = (S - mean) / std. Intermediate rewards are ignored.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """GiGPO: group-in-group policy optimisation (Feng et al., NeurIPS 2025, arXiv 2505.10978).
 
-No critic. An episode is compared with the others of its group, as in GRPO, and each of its turns
-with all turns that the group took in the same state (`info["state_key"]`): what the same situation
-led to elsewhere says how good this choice was. The advantage is the sum of both.
+"Group-in-Group Policy Optimization for LLM Agent Training". No critic. An episode is compared with
+the others of its group, as in GRPO, and each of its turns with all turns that the group took in the
+same state (`info["state_key"]`): what the same situation led to elsewhere says how good this choice
+was. The advantage is the sum of both, A_E + omega A_S.
 
-Kept: both comparisons, the authors' discount of 0.95. Changed: an episode counts once in its
-group's statistics, as in the paper, not once a turn as in its code (`statistics`).
+Kept: both comparisons, the authors' discount of 0.95, groups of 8. Changed: an episode counts once
+in its group's statistics, as in the paper, not once a turn as in its code (`statistics`); nothing
+holds the policy to where it started (theirs: `kl_coef` 0.01).
 """
 
 from __future__ import annotations
@@ -16,19 +18,14 @@ from typing import Literal
 
 from agentgym.report import Report
 from agentgym.trainers import grpo
-from agentgym.trainers.config import Normalize, TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.trainer import Trainer
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(grpo.GroupConfig):
     """Settings of GiGPO."""
 
-    group_size: int = 8
-    """Episodes with the same start; at least 2."""
-    normalize_advantages: Normalize = "none"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
     gamma: float = 0.95
     """Discount of the return that follows a turn."""
     omega: float = 1.0
@@ -37,11 +34,6 @@ class Config(TrainConfig):
     """Divide by the standard deviation of what is compared."""
     statistics: Literal["trajectories", "steps"] = "trajectories"
     """What counts once in the comparison of episodes."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        grpo.need_groups(self)
 
 
 def main(config: Config) -> list[Report]:

@@ -1,12 +1,14 @@
 """GLAM: PPO over listed actions by their plain log-probability (arXiv 2302.02662).
 
-Carta et al., "Grounding Large Language Models in Interactive Environments", ICML 2023.
+Carta et al., "Grounding Large Language Models in Interactive Environments with Online Reinforcement
+Learning", ICML 2023.
 
 Like TWOSOME with scores that are sums: the probability of an action is proportional to the
 probability of saying it. The prompt holds the last three turns.
 
-Kept: the scores, gamma = lambda = 0.99, the short window, four passes. Changed: any causal model
-stands in for the authors' encoder-decoder.
+Kept: the scores, gamma = lambda = 0.99, the short window, four passes, the entropy bonus. Changed:
+any causal model stands in for the authors' encoder-decoder; scores are sums of log-probabilities
+(their code sums logits, padding included).
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ class Config(twosome.Config):
     """Trace decay from one turn to the next."""
     epochs: int = 4
     """Passes over what was collected."""
+    entropy_coef: float = 0.01
+    """Weight of an entropy bonus."""
 
 
 def main(config: Config) -> list[Report]:

@@ -1,7 +1,8 @@
 """HGPO: groups of steps by how much history they share (arXiv 2602.22817).
 
-Like GiGPO, turns taken in the same state are compared; here at several levels, where level k asks
-that the last k states agree, and longer shared histories weigh more.
+"Hierarchy-of-Groups Policy Optimization for Long-Horizon Agentic Tasks". Like GiGPO, turns taken in
+the same state are compared; here at several levels, where level k asks that the last k states
+agree, and longer shared histories weigh more.
 
 Kept: levels up to history + 1, weights proportional to (k + 1)^alpha. Changed: a level whose
 advantage happens to be 0 still counts (the authors' code drops it).
@@ -19,9 +20,11 @@ from agentgym.trainers.trainer import Trainer
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(grpo.GroupConfig):
     """Settings of HGPO."""
 
+    scale: bool = True
+    """Divide by the standard deviation of what is compared."""
     gamma: float = 0.95
     """Discount of the return that follows a turn."""
     history: int = 2

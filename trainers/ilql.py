@@ -1,7 +1,8 @@
 """ILQL: implicit language Q-learning, offline, token by token (Snell et al., arXiv 2206.11871).
 
-From a fixed data set, heads on the policy's hidden states learn twin Q(s, w) of every token and
-V(s), s = (o, w_<j), by temporal differences from token to token:
+"Offline RL for Natural Language Generation with Implicit Language Q Learning". From a fixed data
+set, heads on the policy's hidden states learn twin Q(s, w) of every token and V(s), s = (o, w_<j),
+by temporal differences from token to token:
 
     Q_k(s_j, w_j) <- V(s_{j+1}) inside an action,   r + gamma V(o') at its end
     V(s_j) <- the expectile tau of min_k Q'_k(s_j, w_j)
@@ -33,10 +34,10 @@ from agentgym.trainers.assembly import parameter_group
 from agentgym.trainers.collate import collate
 from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.critics.token_q import TokenQ
-from agentgym.trainers.learner import Reading, Row, Rows
+from agentgym.trainers.learner import Row, Rows
 from agentgym.trainers.offline_losses import expectile_loss
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, Trajectory
 
 Int64 = NDArray[np.int64]
 
@@ -69,6 +70,7 @@ class Config(offline.Config):
             raise ConfigError(f"expectile is between 0 and 1, got {self.expectile}.")
         if self.head_epochs < 1:
             raise ConfigError(f"head_epochs must be at least 1, got {self.head_epochs}.")
+        self.fixed("the model imitates every token alike", overlong_margin=0, covariance_clip=0.0)
 
 
 class ImplicitQ(bc.Demonstrations):
@@ -90,26 +92,31 @@ class ImplicitQ(bc.Demonstrations):
             [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
         )
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
-    ) -> Batch:
-        """Fits the heads, and the model under them; gives every turn the weight 1."""
+    def gather(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns episodes of the data set; fits the heads, and the model under them, to these.
+
+        That comes before the round is read, so that imitation goes on from the model as it is then.
+        """
+        chosen = super().gather(fresh, iteration, rng)
+        batch = Batch.of(chosen)
         rows, losses, count = Rows.of(batch), np.zeros(3), 0
         spans = [
             trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
-            for trajectory in batch.trajectories
+            for trajectory in chosen
             for turn in trajectory.turns
         ]
         said = np.concatenate(spans).astype(np.int64)
         for _ in range(self.config.head_epochs):
             parts = rows.microbatches(np.arange(len(rows.rows)), 2048, together=True)
             for number in rng.permutation(len(parts)):
-                chosen = [rows.rows[i] for i in parts[number]]
-                losses, count = losses + self._step(batch, chosen, said), count + 1
+                some = [rows.rows[i] for i in parts[number]]
+                losses, count = losses + self._step(batch, some, said), count + 1
         names = ("q_loss", "v_loss", "conservative_loss")
         self.metrics = dict(zip(names, (losses / count).tolist(), strict=True))
         self.trainer.policy.steer(self.heads)
-        return super().relabel(batch, reading, iteration, rng)
+        return chosen
 
     def _step(self, batch: Batch, rows: list[Row], said: Int64) -> NDArray[np.float64]:
         """Makes a step on whole trajectories; returns the three losses."""

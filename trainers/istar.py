@@ -11,9 +11,9 @@ turn is compared with all other turns of its group (the authors' code uses first
 
 from __future__ import annotations
 
-import copy
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,14 @@ from agentgym.trainers.config import Normalize
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
 from agentgym.trainers.experience import Experience, pairs_of
 from agentgym.trainers.learner import Reading, Rows
+from agentgym.trainers.policy import Policy
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray
+from agentgym.trainers.turn_model import trainable_copy
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(grpo.GroupConfig):
     """Settings of iStar."""
 
     normalize_advantages: Normalize = "batch"
@@ -49,10 +51,18 @@ class ImplicitReward(Experience):
 
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
-        self.config = config
-        self.model = copy.deepcopy(trainer.policy)
+        self.trainer, self.config = trainer, config
+
+    @cached_property
+    def model(self) -> Policy:
+        """The model of preferences; made when first needed, after imitation."""
+        return trainable_copy(self.trainer.policy)
+
+    @cached_property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Trains the model."""
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=config.model_lr, weight_decay=0.0)
+        return torch.optim.AdamW(trained, lr=self.config.model_lr, weight_decay=0.0)
 
     def relabel(
         self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator

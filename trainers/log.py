@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from agentgym.trainers.checkpoint import truncate_jsonl
 from agentgym.trainers.credit.compare import side_by_side
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 
 if TYPE_CHECKING:
     from agentgym.trainers.assembly import Progress as Counters
@@ -116,6 +116,8 @@ class RunLog:
     ) -> None:
         """Writes the first trajectories of a round, with the credit of every token.
 
+        What other estimators make of the whole round goes to TensorBoard, below `credit/`.
+
         Args:
             batch: the round's trajectories.
             credit: what the recipe assigned.
@@ -124,32 +126,15 @@ class RunLog:
             count: how many trajectories.
             decode: from token ids to text.
         """
-        if not self.active or not count:
+        if not self.active:
             return
         others = side_by_side(batch, values)
+        self.histogram("credit/rewards", batch.rewards, iteration)
+        for name, advantages in others.items():
+            self.histogram(f"credit/estimators/{name}", advantages, iteration)
         lines = []
         for n, trajectory in enumerate(batch.trajectories[:count]):
-            turns = []
-            for m in range(batch.turn_offsets[n], batch.turn_offsets[n + 1]):
-                span = slice(batch.token_offsets[m], batch.token_offsets[m + 1])
-                turn = batch.turns[m]
-                tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
-                turns.append(
-                    {
-                        "observation": turn.observation,
-                        "action": turn.action,
-                        "reward": turn.reward,
-                        "reward_terms": turn.reward_terms,
-                        "valid": turn.valid,
-                        "progress": turn.progress,
-                        "tokens": [decode([int(token)]) for token in tokens],
-                        "free": batch.free[span].tolist(),
-                        "logprobs": _rounded(turn.logprobs),
-                        "advantages": _rounded(credit.advantages[span]),
-                        "estimators": {name: _rounded(a[span]) for name, a in others.items()},
-                        "value": None if values is None else _rounded(values.turns[m : m + 1])[0],
-                    }
-                )
+            numbers = range(*batch.turn_offsets[n : n + 2])
             lines.append(
                 {
                     "iteration": iteration,
@@ -160,7 +145,7 @@ class RunLog:
                     "success": trajectory.success,
                     "terminated": trajectory.terminated,
                     "truncated": trajectory.truncated,
-                    "turns": turns,
+                    "turns": [_turn(batch, m, credit, values, others, decode) for m in numbers],
                     "last_observation": trajectory.final_observation,
                 }
             )
@@ -227,6 +212,34 @@ def draw_curve(folder: Path, title: str) -> None:
         axes.legend()
     axes.grid(alpha=0.3)
     figure.savefig(folder / "curve.png", dpi=120)
+
+
+def _turn(
+    batch: Batch,
+    m: int,
+    credit: Credit,
+    values: Values | None,
+    others: Mapping[str, FloatArray],
+    decode: Callable[[Sequence[int]], str],
+) -> dict[str, Any]:
+    """Turn m of a batch as JSON values."""
+    turn, span = batch.turns[m], slice(*batch.token_offsets[m : m + 2])
+    segments = batch.trajectories[batch.turn_trajectory[m]].segments
+    tokens = segments[turn.segment].tokens[turn.start : turn.stop]
+    return {
+        "observation": turn.observation,
+        "action": turn.action,
+        "reward": turn.reward,
+        "reward_terms": turn.reward_terms,
+        "valid": turn.valid,
+        "progress": turn.progress,
+        "tokens": [decode([int(token)]) for token in tokens],
+        "free": batch.free[span].tolist(),
+        "logprobs": _rounded(turn.logprobs),
+        "advantages": _rounded(credit.advantages[span]),
+        "estimators": {name: _rounded(a[span]) for name, a in others.items()},
+        "value": None if values is None else _rounded(values.turns[m : m + 1])[0],
+    }
 
 
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:

@@ -5,8 +5,8 @@ compared with the mean of the others, without a standard deviation, a critic or 
 what was collected is used for two passes. `ratio` sets what is clipped as a whole - the paper finds
 token better than turn, and turn better than trajectory.
 
-Kept: K = 6, the clip to [1 / (1 + eps), 1 + eps] with eps = 0.1, two passes. Changed: tokens with
-a tiny advantage are not dropped; their gradient is tiny.
+A_i = R_i - mean of the others' R. Kept: K = 6, the clip to [1 / (1 + eps), 1 + eps] with eps = 0.1,
+two passes. Changed: tokens with a tiny advantage are not dropped; their gradient is tiny.
 """
 
 from __future__ import annotations

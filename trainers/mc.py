@@ -1,6 +1,7 @@
-"""MC: offline, advantage-weighted by Monte-Carlo returns (the MC baseline of LMRL-Gym, 2311.18232).
+"""MC: offline, advantage-weighted by Monte-Carlo returns (arXiv 2311.18232).
 
-A critic of tokens is regressed on the discounted return that followed in a fixed data set; actions
+A baseline of "LMRL Gym: Benchmarks for Multi-Turn Reinforcement Learning with Language Models". A
+critic of tokens is regressed on the discounted return that followed in a fixed data set; actions
 that did better than it expects are imitated more: "Advantage-Weighted Regression", arXiv
 1910.00177. No bootstrapping, so it cannot combine the good parts of different episodes.
 

@@ -1,9 +1,10 @@
 """NLPO: natural language policy optimisation (Ramamurthy et al., ICLR 2023, arXiv 2210.01241).
 
-PPO over tokens, where each token is drawn among those that a *masking policy* finds probable: the
-fewest that hold `top_p` of its probability. The masking policy is a copy of the policy that lags
-behind by up to `mask_every` rounds, so what was good a while ago bounds what is tried now, and a
-large vocabulary is no trap.
+"Is Reinforcement Learning (Not) for Natural Language Processing: Benchmarks, Baselines, and
+Building Blocks for Natural Language Policy Optimization". PPO over tokens, where each token is
+drawn among those that a *masking policy* finds probable: the fewest that hold `top_p` of its
+probability. The masking policy is a copy of the policy that lags behind by up to `mask_every`
+rounds, so what was good a while ago bounds what is tried now, and a large vocabulary is no trap.
 
 Kept: the top-p mask (0.9) from a lagged copy, token-level credit as in `ntpo`. Changed: the ratio
 is that of the masked distribution which tokens were drawn from, on both sides (the authors' update

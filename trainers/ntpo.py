@@ -1,8 +1,10 @@
 """NTPO: naive token-level policy optimisation, the baseline of POAD (arXiv 2405.15821).
 
-As POAD, but every token counts as a step of the Markov decision process: discount and trace decay
-apply from token to token, also inside an action. What a reward is worth then depends on how many
-tokens the actions before it happened to have. It is what a GAE over a masked chat computes.
+"Reinforcing LLM Agents via Policy Optimization with Action Decomposition" (Wen et al.) argues
+against it. As POAD, but every token counts as a step of the Markov decision process, V(o, w_<j) <-
+gamma V(o, w_<=j): discount and trace decay apply from token to token, also inside an action. What a
+reward is worth then depends on how many tokens the actions before it happened to have. It is what a
+GAE over a masked chat computes.
 
 Everything but the two discounts is that of `poad.py`.
 """

@@ -37,6 +37,9 @@ class Config(TrainConfig):
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}.")
         if not self.dataset_episodes + self.dataset_demonstrations:
             raise ConfigError("The data set is empty: set dataset_episodes above 0.")
+        self.fixed("nothing is played", filter_groups=False)
+        self.fixed("advantages are weights of imitation", normalize_advantages="none")
+        self.fixed("the data are not the policy's own", kl_in="loss")
 
     @property
     def recompute_logprobs(self) -> bool:

@@ -1,7 +1,8 @@
 """ORM: the return as a model predicts it from the whole episode, in place of the return itself.
 
-An outcome reward model - as in WebRL (arXiv 2411.02337), where it stands in for a checker that new
-tasks lack - reads an episode and predicts its return; credit is leave-one-out on the predictions.
+An outcome reward model - as in "WebRL: Training LLM Web Agents via Self-Evolving Online Curriculum
+Reinforcement Learning" (arXiv 2411.02337), where it stands in for a checker that new tasks lack -
+reads an episode and predicts its return; credit is leave-one-out on the predictions.
 It is trained on the environment's returns of every `label_every`-th group only, so it shows what is
 left of learning where outcomes are expensive to check.
 """
@@ -10,25 +11,26 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from agentgym.errors import ConfigError
 from agentgym.report import Report
-from agentgym.trainers import rloo
+from agentgym.trainers import grpo
 from agentgym.trainers.agentprm import turn_loss
 from agentgym.trainers.credit import group
-from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.turn_model import TurnModel
+from agentgym.trainers.turn_model import TurnJudge
 
 
 @dataclass
-class Config(rloo.Config):
+class Config(grpo.GroupConfig):
     """Settings of learning from an outcome reward model."""
 
+    scale: bool = False
+    """Divide by the group's standard deviation."""
     model_lr: float = 1e-3
     """Learning rate of the outcome model."""
     model_epochs: int = 4
@@ -36,16 +38,15 @@ class Config(rloo.Config):
     label_every: int = 2
     """Every so manieth group shows its returns to the model; 1: all do."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.label_every < 1:
+            raise ConfigError(f"label_every must be at least 1, got {self.label_every}.")
 
-class OutcomeReward(Experience):
+
+class OutcomeReward(TurnJudge):
     """Returns as a model predicts them."""
-
-    def __init__(self, trainer: Trainer, config: Config):
-        super().__init__()
-        self.every = config.label_every
-        self.model = TurnModel(
-            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
-        )
 
     def relabel(
         self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
@@ -53,7 +54,10 @@ class OutcomeReward(Experience):
         """Fits the model to the labelled groups; rewards the last turns by its predictions."""
         numbers = np.unique(batch.groups, return_inverse=True)[1]
         shown = Batch.of(
-            [batch.trajectories[i] for i in np.flatnonzero(numbers % self.every == 0).tolist()]
+            [
+                batch.trajectories[i]
+                for i in np.flatnonzero(numbers % self.config.label_every == 0).tolist()
+            ]
         )
         totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
         error = self.model.fit(shown, turn_loss(totals[shown.turn_trajectory]), rng)
@@ -67,14 +71,6 @@ class OutcomeReward(Experience):
         rewards = np.zeros(batch.num_turns)
         rewards[last] = predicted
         return batch.with_rewards(rewards)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the model."""
-        return self.model.states()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the model."""
-        self.model.restore(state)
 
 
 def main(config: Config) -> list[Report]:

@@ -1,15 +1,17 @@
-"""POAD: policy optimisation with action decomposition (Wen et al., NeurIPS 2024, arXiv 2405.15821).
+"""POAD: policy optimisation with action decomposition (arXiv 2405.15821, NeurIPS 2024).
 
-A critic values the state before *every token* of an action; credit flows from turn to turn with the
-discount gamma, but inside an action without any: V(o, w_<j) <- V(o, w_<=j). So a long action is
-worth no less than a short one, and each token gets its own advantage. The policy is updated with a
-clipped ratio for each token, over the very distribution (constraint, temperature) the token was
-drawn from.
+"Reinforcing LLM Agents via Policy Optimization with Action Decomposition" (Wen et al.). A critic
+values the state before *every token* of an action; credit flows from turn to turn with the discount
+gamma, but inside an action without any: V(o, w_<j) <- V(o, w_<=j). So a long action is worth no
+less than a short one, and each token gets its own advantage. The policy is updated with a clipped
+ratio for each token, over the very distribution (constraint, temperature) the token was drawn from.
 
 Kept: the Bellman backup with action decomposition, the token critic, the clipped token ratio.
 Changed: the trace decay inside an action is 1 by default (`lambda_token`; the authors' code uses
 the same lambda as between turns, which lets long actions forget the future), the critic is trained
-with the policy rather than on frozen states, advantages are standardised over a whole round.
+with the policy rather than on frozen states (`critic_detach`), advantages are standardised over a
+whole round, entropy bonus and early stopping are off (the authors: `entropy_coef` 1e-4 to 1e-2,
+`target_kl` 0.02).
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""RLOO: REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740).
+"""RLOO: REINFORCE leave-one-out (Ahmadian et al., arXiv 2402.14740).
 
+"Back to Basics: Revisiting REINFORCE Style Optimization for Learning from Human Feedback in LLMs".
 No critic. Every episode of a group with the same start is compared with the mean return of the
-*others*, which makes the baseline unbiased. With a clipped ratio for each token, as here, this is
-LOOP (arXiv 2502.01600).
+*others*, A_i = R_i - sum_{j != i} R_j / (n - 1), which makes the baseline unbiased.
+
+Kept: the credit. Changed: a clipped ratio for each token, which makes it LOOP (arXiv 2502.01600),
+and no divergence taken off the reward (`--kl-in reward --kl-coef ...`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,13 +23,12 @@ from agentgym.trainers import turn
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.turn_rewards import attribute_progress
 from agentgym.trainers.critics.heads import TurnValueHead, value_head
-from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Reading
 from agentgym.trainers.losses import Sum
 from agentgym.trainers.offline_losses import span_sums
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.turn_model import TurnModel
+from agentgym.trainers.turn_model import TurnJudge
 
 
 @dataclass
@@ -46,15 +44,8 @@ class Config(turn.Config):
     as with constrained actions, it would pay for long episodes."""
 
 
-class Progress(Experience):
+class Progress(TurnJudge):
     """Rewards of turns as their contributions to the return."""
-
-    def __init__(self, trainer: Trainer, config: Config):
-        super().__init__()
-        self.config = config
-        self.model = TurnModel(
-            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
-        )
 
     def relabel(
         self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
@@ -69,14 +60,6 @@ class Progress(Experience):
             "progress_error": float(np.abs(predicted - totals).mean()),
         }
         return attribute_progress(batch, contributions, valid_bonus=self.config.valid_bonus)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the model."""
-        return self.model.states()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the model."""
-        self.model.restore(state)
 
 
 def sum_loss(batch: Batch):

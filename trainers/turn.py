@@ -1,11 +1,15 @@
 """Turn-level PPO: one value an observation, one advantage a turn.
 
-The critic values observations only (at the last token of the prompt); GAE runs over turns; all
-tokens of an action share its advantage. `ratio` says what is clipped: a turn's own ratio, joined
-from its tokens (TWOSOME, arXiv 2401.14151; Turn-PPO, arXiv 2512.17008), or each token's.
+The critic values observations only (at the last token of the prompt); GAE runs over turns, A_t =
+r_t + gamma V(o_{t+1}) - V(o_t) + gamma lambda A_{t+1}; all tokens of an action share its advantage.
+`ratio` says what is clipped: a turn's own ratio, the mean of its tokens' in logarithms, or each
+token's.
 
-Changed from TWOSOME: actions are drawn token by token from the constrained distribution whose
-probabilities enter the ratio, rather than from a softmax over whole candidates.
+"Turn-PPO: Turn-Level Advantage Estimation with PPO for Improved Multi-Turn RL in Agentic LLMs"
+(arXiv 2512.17008) and, before it, TWOSOME (`twosome`, arXiv 2401.14151). Kept: gamma 0.99, clipping
+turn by turn. Changed: lambda is TWOSOME's 0.95 (Turn-PPO's is 0.9); actions are drawn token by
+token from the constrained distribution whose probabilities enter the ratio, rather than from a
+softmax over whole candidates.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ Learned turn rewards are such numbers, trained on what a trajectory brought in t
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,10 +18,14 @@ from torch import Tensor, nn
 
 from agentgym.trainers.collate import collate
 from agentgym.trainers.critics.heads import ValueHead
+from agentgym.trainers.experience import Experience
 from agentgym.trainers.learner import Rows
 from agentgym.trainers.losses import Sum
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.trajectory import Batch
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 Loss = Callable[[Tensor, Tensor], Sum]
 """From predictions [m] and the numbers of their turns in the batch [m] to a loss."""
@@ -42,7 +46,7 @@ class TurnModel(nn.Module):
         self, policy: Policy, *, lr: float = 1e-3, epochs: int = 2, tokens: int = 2048, seed: int
     ):
         super().__init__()
-        self.reader = copy.deepcopy(policy)
+        self.reader = trainable_copy(policy)
         generator = torch.Generator().manual_seed(seed)
         self.head = ValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
         self.head.to(policy.device)
@@ -104,3 +108,40 @@ class TurnModel(nn.Module):
         """Goes on from a checkpoint."""
         self.load_state_dict(states["weights"])
         self.optimizer.load_state_dict(states["optimizer"])
+
+
+class TurnJudge(Experience):
+    """What recipes share whose rewards come from a turn model.
+
+    Args:
+        trainer: whose policy the model starts from.
+        config: says `model_lr` and `model_epochs`.
+    """
+
+    def __init__(self, trainer: Trainer, config: Any):
+        super().__init__()
+        self.trainer, self.config = trainer, config
+
+    @cached_property
+    def model(self) -> TurnModel:
+        """The model; made when first needed, after imitation."""
+        config = self.config
+        return TurnModel(
+            self.trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the model."""
+        return self.model.states()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on with the model."""
+        self.model.restore(state)
+
+
+def trainable_copy(policy: Policy) -> Policy:
+    """Returns a policy of its own of which the same parameters are trained."""
+    copied = policy.frozen_copy()
+    for mine, its in zip(copied.parameters(), policy.parameters(), strict=True):
+        mine.requires_grad_(its.requires_grad)
+    return copied

@@ -1,13 +1,15 @@
-"""TWOSOME: PPO over listed actions, each scored as a whole (Tan et al., ICLR 2024, 2401.14151).
+"""TWOSOME: PPO over listed actions, each scored as a whole (arXiv 2401.14151, ICLR 2024).
 
-The policy is a softmax over the admissible actions. An action's score is the sum of its tokens'
-log-probabilities divided by its number of words: sums favour short actions, and means over tokens
-favour long words whose later tokens are nearly certain. The action has one ratio and one advantage,
-from a critic of observations.
+"True Knowledge Comes from Practice: Aligning LLMs with Embodied Environments via Reinforcement
+Learning" (Tan et al.). The policy is a softmax over the admissible actions. An action's score is
+the sum of its tokens' log-probabilities divided by its number of words: sums favour short actions,
+and means over tokens favour long words whose later tokens are nearly certain. The action has one
+ratio and one advantage, from a critic of observations.
 
 Kept: the word normalisation, the action's own ratio, the update early-stopped by divergence.
 Changed: what is optimised is the distribution that the action was drawn from, end of the action
-included; advantages are standardised over a whole round, not over minibatches of four.
+included; advantages are standardised over a whole round, not over minibatches of four; the critic
+trains the model under it (`critic_detach`); there is no entropy bonus (theirs: 0.01).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import sys
 from dataclasses import dataclass
 
 from agentgym.report import Report
-from agentgym.trainers import vl_dac
+from agentgym.trainers import turn
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.generation import Normalization
@@ -24,7 +26,7 @@ from agentgym.trainers.trainer import Trainer
 
 
 @dataclass
-class Config(vl_dac.Config):
+class Config(turn.Config):
     """Settings of TWOSOME."""
 
     constrain: bool = True

@@ -1,10 +1,12 @@
 """VL-DAC: a ratio for each token, a value for each observation only (arXiv 2508.04280).
 
-The turn is the unit of credit - a critic of observations, GAE over turns - and the token the unit
-of the update: each token's own probability ratio is clipped. Between `turn`, which clips the whole
-action, and `poad`, which values every token.
+"Enhancing Vision-Language Model Training with Reinforcement Learning in Synthetic Worlds for
+Real-World Success" (Bredis et al.). The turn is the unit of credit - a critic of observations, GAE
+over turns - and the token the unit of the update: each token's own probability ratio is clipped.
+Between `turn`, which clips the whole action, and `poad`, which values every token.
 
-Kept: the decoupling of both. Changed: advantages are standardised over a round, as elsewhere here.
+Kept: the decoupling of both, and the critic's loss does not train the language model under it.
+Changed: advantages are standardised over a round, as elsewhere here.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ class Config(turn.Config):
 
     ratio: Literal["token", "turn", "trajectory"] = "token"
     """What has a probability ratio of its own."""
+    critic_detach: bool = True
+    """Whether the critic only reads the model's hidden states and does not train them."""
 
 
 def main(config: Config) -> list[Report]:

@@ -11,14 +11,10 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, did_you_mean
+from agentgym.reading import labelled, unfenced
 from agentgym.wrappers.base import TextWrapper
 
-# Quantifiers are bounded so that no answer, however strange, takes more than linear time.
-_LABEL = r"^[ \t>*_#]{0,9}%s[ \t*_]{0,9}\d{0,9}[ \t*_]{0,9}:(?:\*\*|__)?[ \t]{0,9}"
-_ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
-_ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
 _TAG = re.compile(r"<action>(.*?)(?:</action>|\Z)", re.IGNORECASE | re.DOTALL)
-_FENCE = re.compile(r"```[\w-]{0,20}\n(.*?)\n?```", re.DOTALL)
 _PLAIN_NAMES = ("act", "action", "say", "step")
 _MAX_BRACES = 64
 
@@ -44,15 +40,8 @@ def without_thinking(answer: str) -> str:
 
 
 def read_labelled(answer: str, call_format: str = "") -> str:
-    """Returns what follows the first label "Action:", up to the next label, "" if there is none.
-
-    The format of ReAct (arXiv 2210.03629); what a model invents after its action is ignored.
-    """
-    label = _ACTION_LABEL.search(answer)
-    if label is None:
-        return ""
-    following = _ANY_LABEL.search(answer, label.end())
-    return _bare(answer[label.end() : following.start() if following else None])
+    """Returns what follows the first label "Action:": see `agentgym.reading.labelled`."""
+    return _bare(labelled(answer))
 
 
 def read_tagged(answer: str, call_format: str = "") -> str:
@@ -126,10 +115,7 @@ def _write_call(name: str, values: list[str], call_format: str) -> str:
 
 def _bare(text: str) -> str:
     """Returns text without the code marks around all of it."""
-    text = text.strip()
-    fence = _FENCE.fullmatch(text)
-    if fence:
-        return fence[1].strip()
+    text = unfenced(text.strip())
     if len(text) > 2 and text[0] == text[-1] == "`" and "`" not in text[1:-1]:
         return text[1:-1].strip()
     return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -162,7 +163,7 @@ class ContextualBandit(TextEnv):
     ## Information
     The common keys. `success`: at the end the regret - what the best film for each user would have
     been liked more, noise aside - is below half of that of picking films at random. `progress`: 1
-    minus the regret as a share of that of picking at random.
+    minus the regret as a share of that of picking at random. `regret`: itself, so far.
 
     ## Arguments
     `difficulty`: "easy" (10 films) or "hard" (30). `rounds`: default 100. `noise`: standard
@@ -220,7 +221,7 @@ class ContextualBandit(TextEnv):
             raise ValueError(f"noise must be in [0, 1], got {noise}.")
         super().__init__(max_turns=2 * rounds if max_turns == "auto" else max_turns, **kwargs)
         self.titles = TITLES[: ARMS[difficulty]]
-        self._numbers = {title.lower(): i for i, title in enumerate(self.titles)}
+        self._numbers = {title: i for i, title in enumerate(self.titles)}
         self.rounds, self.noise, self.taste, self.history = rounds, noise, taste, history
         self.tasks = Tasks.generated()
         self.instructions = (
@@ -241,7 +242,7 @@ class ContextualBandit(TextEnv):
         return self._look(0.0)
 
     def _advance(self, action: str) -> TimeStep:
-        film = self._numbers.get(action[:100].strip().lower())
+        film = self._numbers.get(action)
         if film is None:
             return self._invalid("Say the title of one of the films.")
         state, world = self.state, make_world(self.task, len(self.titles))
@@ -277,6 +278,9 @@ class ContextualBandit(TextEnv):
             progress=max(0.0, 1 - state.regret / state.chance) if state.chance else 0.0,
             admissible=() if over else self.titles,
         )
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        return {**super()._info(step), "regret": self.state.regret}
 
     def expert(self) -> str | None:
         """Returns the film with LinUCB's highest upper confidence bound."""

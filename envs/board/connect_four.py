@@ -294,8 +294,8 @@ class ConnectFour(TextGame):
         for name, size in (("rows", rows), ("columns", columns)):
             if not 4 <= size <= 9:
                 raise ConfigError(f"{name} must be from 4 to 9, got {size}.")
-        if depth < 1:
-            raise ConfigError(f"depth must be at least 1, got {depth}.")
+        if not 1 <= depth <= 12:  # 10 take about a second a move
+            raise ConfigError(f"depth must be from 1 to 12, got {depth}.")
         super().__init__(**kwargs)
         self.grid = Grid(rows, columns)
         self.depth = depth
@@ -365,10 +365,7 @@ class ConnectFour(TextGame):
         won = self._winner()
         if won is None:
             return {}
-        return {
-            name: {"task": 1.0 if MARKS[i] == won else -1.0}
-            for i, name in enumerate(self.possible_agents)
-        }
+        return self._pay(1.0 if mark == won else -1.0 for mark in MARKS)
 
     def _fallback(self, agent: str) -> str:
         return RESIGN

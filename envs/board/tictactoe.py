@@ -141,7 +141,7 @@ class TicTacToe(TextGame):
 
     ## Arguments
     `max_turns`: default None. `max_invalid`: default 3. As a single seat: `seat` ("player_0",
-    "player_1" or None: drawn) and `opponents`: "random" (the default), "greedy" (wins if it
+    "player_1" or None: drawn) and `opponents`: "random", "greedy" (the default: wins if it
     can, else blocks if it must, else random) or "optimal" (perfect play, at random among equally
     good moves).
 
@@ -161,9 +161,9 @@ class TicTacToe(TextGame):
 
     | opponents | random | expert |
     |---|---|---|
-    | random | 0.00 (0.45) | 0.82 (0.86) |
-    | greedy | -0.80 (0.03) | 0.37 (0.51) |
-    | optimal | -0.85 (0.03) | -0.04 (0.33) |
+    | random | -0.02 (0.44) | 0.83 (0.87) |
+    | greedy | -0.80 (0.04) | 0.34 (0.49) |
+    | optimal | -0.82 (0.04) | -0.04 (0.33) |
 
     Some openings are won already, so that not every game of perfect players is a draw.
 
@@ -184,6 +184,7 @@ class TicTacToe(TextGame):
     zero_sum = True
     levels = ("random", "greedy", "optimal")
     expert_level = "optimal"
+    default_opponents = "greedy"
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -238,10 +239,7 @@ class TicTacToe(TextGame):
         won = self._winner()
         if won is None:
             return {}
-        return {
-            name: {"task": 1.0 if MARKS[i] == won else -1.0}
-            for i, name in enumerate(self.possible_agents)
-        }
+        return self._pay(1.0 if mark == won else -1.0 for mark in MARKS)
 
     def _fallback(self, agent: str) -> str:
         return RESIGN

@@ -228,8 +228,8 @@ class LimitPoker(TextGame):
     expert_level = "equilibrium"
 
     def __init__(self, rules: Rules, *, hands: int, **kwargs):
-        if hands < 1:
-            raise ConfigError(f"hands must be at least 1, got {hands}.")
+        if not 1 <= hands <= 100_000:
+            raise ConfigError(f"hands must be from 1 to 100,000, got {hands}.")
         super().__init__(**kwargs)
         self.rules, self.hands = rules, hands
         self.actions = tuple(WORDS[letter] for letter in ("kbcrf" if rules.most > 1 else "kbcf"))

@@ -123,6 +123,7 @@ class Chess(TextEnv):
         "null move (--) gives the game up."
     )
     State = State
+    cased = True  # "bxc3" and "Bxc3" are two moves
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class Chess(TextEnv):
                 terminated=True,
                 valid=False,
             )
-        move = self._moves.get(said) or self._read(said)
+        move = self._moves.get(said) or self._legal(said)
         if move is None:
             return self._invalid(f"{action[:40]!r} is no legal move here.")
         self._push(move)
@@ -212,7 +213,7 @@ class Chess(TextEnv):
         self._push(answer)
         return self._look(feedback=f"Black plays {name}.")
 
-    def _read(self, said: str) -> chess.Move | None:
+    def _legal(self, said: str) -> chess.Move | None:
         """Returns the legal move that is meant, if one is."""
         if not 2 <= len(said) <= 10:
             return None

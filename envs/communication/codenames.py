@@ -20,6 +20,7 @@ from agentgym.envs.communication.codenames_players import (
 from agentgym.errors import ConfigError
 from agentgym.games import InvalidMove, Rewards, TextGame
 from agentgym.multiagent import faces
+from agentgym.reading import plain
 from agentgym.tasks import Tasks, task_rng
 
 TEAMS = ("red", "blue")
@@ -282,7 +283,7 @@ class Codenames(TextGame):
         return tuple(clue for topic in topics() if allowed(topic, words) for clue in menu(topic))
 
     def _read(self, agent: str, said: str) -> str:
-        said = said[:200].strip().casefold()
+        said = plain(said[:200])
         if self.state.guesses > 0 or self.clues == "menu":
             return super()._read(agent, said if said.startswith("[") else f"[{said}]")
         match = CLUE.fullmatch(said)
@@ -310,10 +311,7 @@ class Codenames(TextGame):
             guess(state, move.strip("[]"))
         if state.winner < 0:
             return {}
-        return {
-            name: {"task": 1.0 if i // 2 == state.winner else -1.0}
-            for i, name in enumerate(self.possible_agents)
-        }
+        return self._pay(1.0 if team == state.winner else -1.0 for team in (0, 0, 1, 1))
 
     def _fallback(self, agent: str) -> str:
         return PASS if self.state.guesses else self._random(agent, self.np_random)

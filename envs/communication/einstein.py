@@ -238,7 +238,7 @@ class EinsteinPuzzle(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if self._talking() and self.speech == "free":
             return clip(said, MAX_MESSAGE)
-        return super()._read(agent, said[:MAX_MESSAGE])
+        return super()._read(agent, said)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

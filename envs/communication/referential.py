@@ -21,6 +21,7 @@ from agentgym.envs.communication.pragmatics import (
 from agentgym.errors import ConfigError
 from agentgym.games import InvalidMove, Rewards, TextGame
 from agentgym.multiagent import faces
+from agentgym.reading import meant
 from agentgym.tasks import Tasks, task_rng
 
 LONGEST_WORD = 20
@@ -250,10 +251,10 @@ class ReferentialGame(TextGame):
             now = self._round()
             scene = self.state.scenes[now]
             named = [" ".join(scene[i]) for i in self.state.orders[now]]
-            words = " ".join(said[:200].casefold().split()).rstrip(".")
-            return str(named.index(words) + 1) if words in named else super()._read(agent, words)
+            picked = meant(said, named)
+            return str(named.index(picked) + 1) if picked else super()._read(agent, said)
         if self.menu:
-            return super()._read(agent, " ".join(said[:200].split()))
+            return super()._read(agent, said)
         words = said.replace(",", " ").split(maxsplit=self.max_words)
         if not 1 <= len(words) <= self.max_words:
             raise InvalidMove(f"Say from 1 to {self.max_words} words.")

@@ -20,6 +20,7 @@ from agentgym.envs.lmrl.twenty_questions import (
 from agentgym.errors import ConfigError
 from agentgym.games import InvalidMove, Rewards, TextGame
 from agentgym.multiagent import faces
+from agentgym.reading import meant
 from agentgym.tasks import Tasks
 
 YES, NO, UNKNOWN = "Yes.", "No.", "I do not know."
@@ -179,11 +180,10 @@ class TwentyQuestionsTwoPlayer(TextGame):
 
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_0":
-            words = said[:40].strip().casefold().rstrip(".!")
-            found = [answer for answer in ANSWERS if answer.casefold().rstrip(".") == words]
-            if not found:
-                raise InvalidMove(f"{said[:40]!r} is no answer. Say one of: {' '.join(ANSWERS)}")
-            return found[0]
+            return super()._read(agent, said)
+        listed = meant(said, self.menu)
+        if listed:
+            return listed
         if not well_formed(said.strip()):
             raise InvalidMove(
                 f"{said[:40]!r} is no question. Ask one that starts with Is, Does, Can, Do, Are or "
@@ -202,11 +202,11 @@ class TwentyQuestionsTwoPlayer(TextGame):
             state.open = ""
         else:
             question = moves["player_1"]
-            meant = guessed(question)
-            if meant is None:
+            guess = guessed(question)
+            if guess is None:
                 state.open = question
                 return {}
-            state.won = meant == state.thing
+            state.won = guess == state.thing
             state.asked.append((question, YES if state.won else NO))
         return {agent: {"task": 0.0 if state.won else -1.0} for agent in self.possible_agents}
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
-from agentgym.tasks import Tasks, task_rng
+from agentgym.tasks import Tasks, draw_level, task_rng
 
 NAMES = tuple(DIRECTIONS)
 STEPS = tuple(DIRECTIONS.values())
@@ -120,7 +120,8 @@ class FrozenLake(TextEnv):
     1 (term `task`) at the goal, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    A lake drawn by the task's name; slips are drawn by the episode's seed.
+    A lake drawn by the task's name; no lake of a test task is one of a training task. Slips are
+    drawn by the episode's seed.
 
     ## Episode End
     Termination: the goal or a hole. Truncation: after `max_turns`.
@@ -129,8 +130,9 @@ class FrozenLake(TextEnv):
     The common keys; `progress` is the share of the shortest way covered.
 
     ## Arguments
-    `size`: 2 or more. `slippery`: whether moves slip. `frozen`: probability of ice.
-    `moves_per_turn`: moves that one action may hold. `max_turns`: default 50.
+    `size`: 2 to 16. `slippery`: whether moves slip. `frozen`: probability of ice.
+    `moves_per_turn`: moves that one action may hold. `max_turns`: default 50, and 25
+    more for every row above 6.
 
     ## Example Transcript
     ```
@@ -145,8 +147,8 @@ class FrozenLake(TextEnv):
     ```
 
     ## Baselines
-    200 test tasks, mean return and success: `FrozenLake-v0` random 0.36, 36 %; expert (value
-    iteration) 0.91, 91 %, the best that slipping allows. `FrozenLake-Dry-v0` random 0.15, 15 %;
+    200 test tasks, mean return and success: `FrozenLake-v0` random 0.35, 35 %; expert (value
+    iteration) 0.93, 93 %, the best that slipping allows. `FrozenLake-Dry-v0` random 0.17, 17 %;
     expert 1.00, 100 %.
 
     ## Registered Configurations
@@ -169,16 +171,17 @@ class FrozenLake(TextEnv):
         slippery: bool = True,
         frozen: float = 0.8,
         moves_per_turn: int = 1,
-        max_turns: int | None = 50,
+        max_turns: TurnLimit = "auto",
         **kwargs,
     ):
-        if size < 2:
-            raise ValueError(f"size must be at least 2, got {size}.")
+        if not 2 <= size <= 16:
+            raise ValueError(f"size must be in [2, 16], got {size}.")
         if not 0.3 <= frozen <= 1:
             raise ValueError(f"frozen must be in [0.3, 1], got {frozen}: else no lake has a way.")
         if moves_per_turn < 1:
             raise ValueError(f"moves_per_turn must be at least 1, got {moves_per_turn}.")
-        super().__init__(max_turns=max_turns, **kwargs)
+        turns = 50 + 25 * max(0, size - 6) if max_turns == "auto" else max_turns
+        super().__init__(max_turns=turns, **kwargs)
         self.size, self.slippery, self.frozen = size, slippery, frozen
         self.moves_per_turn = moves_per_turn
         self.tasks = Tasks.generated()
@@ -198,7 +201,8 @@ class FrozenLake(TextEnv):
         )
 
     def _start(self, task: str) -> TimeStep:
-        self.state = make_lake(task_rng(task, "frozen_lake"), self.size, self.frozen)
+        rng = task_rng(task, "frozen_lake")
+        self.state = draw_level(task, lambda: make_lake(rng, self.size, self.frozen))
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:

@@ -9,8 +9,9 @@ import numpy as np
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
-from agentgym.tasks import Tasks, task_rng
+from agentgym.tasks import Tasks, draw_level, task_rng
 
+WAYS = tuple(DIRECTIONS.values())
 STEP, ON, OFF, SOLVED = -0.1, 1.0, -1.0, 10.0
 SYMBOLS = {"#": "wall", "_": "floor", "O": "target", "X": "box", "√": "box on a target"}
 
@@ -119,11 +120,21 @@ def stuck(room: Room, boxes: frozenset[Square]) -> bool:
     return False
 
 
-def make_room(rng: np.random.Generator, size: int, boxes: int) -> State:
+def make_room(task: str, size: int, boxes: int) -> State:
     """Carves a room by a random walk and pulls boxes off their targets until it is a puzzle.
 
     A puzzle takes at least five moves a box.
     """
+    rng = task_rng(task, "sokoban")
+    while True:
+        state = draw_level(task, lambda: _pulled(rng, size, boxes))
+        moves = solution(Room(state.walls, state.targets), state.boxes, state.player)
+        if moves is not None and len(moves) >= 5 * boxes:
+            return state
+
+
+def _pulled(rng: np.random.Generator, size: int, boxes: int) -> State:
+    """Returns a room with no box on its target."""
     while True:
         floor = _carve(rng, size)
         if len(floor) < 2 * boxes + 2:
@@ -134,10 +145,7 @@ def make_room(rng: np.random.Generator, size: int, boxes: int) -> State:
         order = [sorted(floor)[i] for i in rng.permutation(len(floor))]
         room = Room(walls, frozenset(order[:boxes]))
         placed, player = _pull(rng, room, order[boxes], 12 * boxes * size)
-        if len(placed - room.targets) < boxes:
-            continue
-        moves = solution(room, placed, player)
-        if moves is not None and len(moves) >= 5 * boxes:
+        if len(placed - room.targets) == boxes:
             return State(room.walls, room.targets, placed, player)
 
 
@@ -149,7 +157,7 @@ def _carve(rng: np.random.Generator, size: int) -> set[Square]:
     step = (0, 1)
     for _ in range(int(1.7 * (size + size))):
         if rng.random() < 0.35:
-            step = list(DIRECTIONS.values())[int(rng.integers(4))]
+            step = WAYS[int(rng.integers(4))]
         square = tuple(min(max(a + b, 1), size - 2) for a, b in zip(square, step, strict=True))
         for row, column in masks[int(rng.integers(4))]:
             if square[0] + row < size - 1 and square[1] + column < size - 1:
@@ -165,18 +173,18 @@ def _pull(
     homes = list(room.targets)
     best, best_score = (frozenset(boxes), player), -1
     for _ in range(steps):
-        step = list(DIRECTIONS.values())[int(rng.integers(4))]
+        step = WAYS[int(rng.integers(4))]
         behind = player[0] - step[0], player[1] - step[1]
         if room.wall(behind) or behind in boxes:
             continue
         ahead = player[0] + step[0], player[1] + step[1]
         if ahead in boxes and rng.random() < 0.8:
             boxes[boxes.index(ahead)] = player
+            away = [abs(a - x) + abs(b - y) for (a, b), (x, y) in zip(boxes, homes, strict=True)]
+            score = sum(away) * all(box not in room.targets for box in boxes)
+            if score > best_score:
+                best, best_score = (frozenset(boxes), behind), score
         player = behind
-        away = [abs(a - x) + abs(b - y) for (a, b), (x, y) in zip(boxes, homes, strict=True)]
-        score = sum(away) * all(box not in room.targets for box in boxes)
-        if score > best_score:
-            best, best_score = (frozenset(boxes), player), score
     return best
 
 
@@ -199,7 +207,8 @@ class Sokoban(TextEnv):
     for one pushed off. Term `solved`: 10 when all are on targets.
 
     ## Starting State
-    A room drawn by the task's name, with no box on a target.
+    A room drawn by the task's name, with no box on a target. No room of a test task is one of a
+    training task.
 
     ## Episode End
     Termination: all boxes are on targets. Truncation: after `max_turns`.
@@ -208,7 +217,7 @@ class Sokoban(TextEnv):
     The common keys; `progress` is the share of boxes on targets.
 
     ## Arguments
-    `size`: rows and columns, walls included, 5 to 12. `boxes`: 1 to 4. `moves_per_turn`: moves that
+    `size`: rows and columns, walls included, 6 to 12. `boxes`: 1 to 4. `moves_per_turn`: moves that
     one action may hold. `max_turns`: default 50.
 
     ## Example Transcript
@@ -223,8 +232,8 @@ class Sokoban(TextEnv):
     ```
 
     ## Baselines
-    200 test tasks, mean return and success: `Sokoban-v0` random -3.22, 14 %; expert (shortest
-    solution) 10.47, 100 %. `Sokoban-Two-v0` random -4.63, 0 %; expert 10.82, 100 %.
+    200 test tasks, mean return and success: `Sokoban-v0` random -2.69, 18 %; expert (shortest
+    solution) 10.47, 100 %. `Sokoban-Two-v0` random -4.66, 0 %; expert 10.80, 100 %.
 
     ## Registered Configurations
     `Sokoban-v0`: 6 x 6, one box. `Sokoban-Two-v0`: 8 x 8, two boxes.
@@ -249,8 +258,8 @@ class Sokoban(TextEnv):
         max_turns: int | None = 50,
         **kwargs,
     ):
-        if not 5 <= size <= 12:
-            raise ValueError(f"size must be in [5, 12], got {size}.")
+        if not 6 <= size <= 12:
+            raise ValueError(f"size must be in [6, 12], got {size}: smaller rooms are no puzzles.")
         if not 1 <= boxes <= min(4, size - 4):
             raise ValueError(f"boxes must be in [1, {min(4, size - 4)}] at size {size}: {boxes}.")
         if moves_per_turn < 1:
@@ -268,7 +277,7 @@ class Sokoban(TextEnv):
         )
 
     def _start(self, task: str) -> TimeStep:
-        self.state = make_room(task_rng(task, "sokoban"), self.size, self.boxes)
+        self.state = make_room(task, self.size, self.boxes)
         return self._look({})
 
     def _advance(self, action: str) -> TimeStep:

@@ -42,7 +42,7 @@ class Jericho(TextEnv):
     Text: what one types into such a game: `open mailbox`, `take lamp`, `go north`.
 
     ## Observation Space
-    Text: what the game says.
+    Text: what the game says; with `surroundings` also what it says to `look` and `inventory`.
 
     ## Rewards
     Term `task`: how much the game's score rises; in a game that Jericho does not know, 1 for
@@ -62,8 +62,9 @@ class Jericho(TextEnv):
     ## Arguments
     `rom`: the path of a story file, or a list of paths; of several files every fifth is for
     testing, a lone one for both. Without it a small game of TextWorld's is made and played.
-    `list_actions`: default False; only for games that Jericho knows, needs spaCy's English model,
-    and takes up to 0.1 s a turn. `max_turns`: default 60, as in ArCHer's Detective.
+    `surroundings`: see above, as in ArCHer's Detective; it takes no time in the game; default
+    False. `list_actions`: default False; only for games that Jericho knows, needs spaCy's English
+    model, and takes up to 0.1 s a turn. `max_turns`: default 60, as in ArCHer's Detective.
 
     ## Example Transcript
     ```
@@ -99,6 +100,7 @@ class Jericho(TextEnv):
         self,
         *,
         rom: str | Sequence[str] | None = None,
+        surroundings: bool = False,
         list_actions: bool = False,
         max_turns: int | None = 60,
         **kwargs,
@@ -113,7 +115,7 @@ class Jericho(TextEnv):
         test = {f"test/{i}/{path.stem}": path for i, path in named if i % 5 == 0}
         self._paths = {**train, **test}
         self.tasks = Tasks(tuple(train), tuple(test))
-        self.list_actions = list_actions
+        self.surroundings, self.list_actions = surroundings, list_actions
         self._game: Any = None
 
     def _start(self, task: str) -> TimeStep:
@@ -150,8 +152,12 @@ class Jericho(TextEnv):
         listed: tuple[str, ...] = ()
         if self.list_actions and known and not over:
             listed = tuple(sorted(set(game.get_valid_actions(use_parallel=False))))
+        text, feedback = _cleaned(said), ""
+        if self.surroundings and not over:
+            text, feedback = self._around(), text
         return TimeStep(
-            text=PROMPT.sub("", said).strip() or "(The story says nothing.)",
+            text=text,
+            feedback=feedback,
             rewards={"task": float(gained if known else won)},
             terminated=over,
             success=won,
@@ -159,6 +165,13 @@ class Jericho(TextEnv):
             admissible=listed,
             state_key=game.get_world_state_hash() if known else _memory_key(game),
         )
+
+    def _around(self) -> str:
+        """What the story says to `look` and `inventory`, which it then forgets."""
+        before = self._game.get_state()
+        said = [_cleaned(self._game.step(command)[0]) for command in ("look", "inventory")]
+        self._game.set_state(before)
+        return "\n".join(said)
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Continues from a snapshot: the commands are said again."""
@@ -178,6 +191,10 @@ class Jericho(TextEnv):
         self.__dict__.update(state)
         if hasattr(self, "state"):
             self._replay()
+
+
+def _cleaned(said: str) -> str:
+    return PROMPT.sub("", said).strip() or "(The story says nothing.)"
 
 
 def _memory_key(game: Any) -> str:

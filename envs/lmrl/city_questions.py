@@ -7,8 +7,9 @@ without an entry, and all names, are recognised as they stand.
 
 from __future__ import annotations
 
-import re
 from functools import cache
+
+from agentgym.envs.lmrl.phrases import read_rows
 
 TRAITS = """
 capital | Is your city the capital of its country? | capital; capital city; national capital; seat
@@ -279,8 +280,4 @@ FILLERS = frozenset(
 @cache
 def rows() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Returns (trait, question or "", phrases) for every trait with an entry."""
-    found = []
-    for line in re.sub(r"\n +", " ", TRAITS.strip()).split("\n"):
-        trait, question, phrases = (part.strip() for part in line.split("|"))
-        found.append((trait, question, tuple(phrase.strip() for phrase in phrases.split(";"))))
-    return tuple(found)
+    return read_rows(TRAITS)

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
 
@@ -143,8 +143,8 @@ class Maze(TextEnv):
     and the way must be remembered.
 
     ## Action Space
-    Text: `move left`, `move right`, `move up`, `move down` (case and surrounding space do not
-    matter). Moving into a wall is a valid move that leads nowhere.
+    Text: `move left`, `move right`, `move up`, `move down` (case, surrounding space and a full
+    stop do not matter). Moving into a wall is a valid move that leads nowhere.
 
     ## Observation Space
     Text: "The goal is at row 8, column 6. You are at row 1, column 1. Walls: left, above, below."
@@ -169,9 +169,9 @@ class Maze(TextEnv):
 
     ## Arguments
     `maze`: "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start cells) or "random" (a new
-    maze each task). `size`: rooms along a side of a random maze (2 or more). `describe`:
+    maze each task). `size`: rooms along a side of a random maze (2 to 50). `describe`:
     "position", "goal" or "walls". `reward`: "standard", "illegal_penalty" or "scaled".
-    `max_turns`: default 101.
+    `max_turns`: default 101, in a random maze at least twice its rooms.
 
     ## Example Transcript
     ```
@@ -215,7 +215,7 @@ class Maze(TextEnv):
         size: int = 6,
         describe: str = "position",
         reward: str = "standard",
-        max_turns: int | None = 101,
+        max_turns: TurnLimit = "auto",
         invalid_penalty: float | None = None,
         **kwargs,
     ):
@@ -225,10 +225,12 @@ class Maze(TextEnv):
             if given[name] not in known:
                 hint = did_you_mean(given[name], known)
                 raise ValueError(f"{name} must be one of {known}, got {given[name]!r}.{hint}")
-        if size < 2:
-            raise ValueError(f"size must be at least 2, got {size}.")
+        if not 2 <= size <= 50:
+            raise ValueError(f"size must be in [2, 50], got {size}.")
         self.at_goal, self.per_move, penalty = REWARDS[reward]
         penalty = penalty if invalid_penalty is None else invalid_penalty
+        if max_turns == "auto":  # no way is longer than all cells of a maze
+            max_turns = max(101, 2 * size * size) if maze == "random" else 101
         super().__init__(max_turns=max_turns, invalid_penalty=penalty, **kwargs)
         self.maze = maze
         self.size = size
@@ -249,10 +251,9 @@ class Maze(TextEnv):
         if self._turn + 1 == self.max_turns:
             return self._look(LATE, "Failure: too many moves.")
         state = self.state
-        move = action.strip().lower()
-        if move not in MOVES:
+        if action not in MOVES:
             return self._invalid(f"Say one of: {', '.join(MOVES)}. Not {action[:40]!r}.")
-        state.position = moved(state.grid, state.position, move)
+        state.position = moved(state.grid, state.position, action)
         return self._look(self.at_goal if state.position == state.goal else self.per_move)
 
     def _look(self, reward: float, feedback: str = "") -> TimeStep:

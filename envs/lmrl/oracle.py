@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from agentgym.agents.chat import ChatAgent
+from agentgym.errors import ConfigError
 
 Oracle = Callable[[str, str], str]
 """(what is to be guessed, question) -> an answer in free text."""
@@ -41,11 +42,16 @@ class ChatOracle:
         return self.agent._ask(messages)
 
 
-def make_oracle(oracle: str | Oracle, system: str) -> Oracle | None:
+def make_oracle(oracle: str | Oracle, system: str, name: str = "oracle") -> Oracle | None:
     """Returns the oracle, or None for "rules", the table of facts.
 
+    Args:
+        oracle: "rules", "chat:MODEL@URL" or an oracle.
+        system: the system prompt of a model.
+        name: what the argument is called.
+
     Raises:
-        ValueError: for another word than "rules" or "chat:MODEL@URL".
+        ConfigError: for another word than "rules" or "chat:MODEL@URL".
     """
     if callable(oracle):
         return oracle
@@ -53,5 +59,7 @@ def make_oracle(oracle: str | Oracle, system: str) -> Oracle | None:
         return None
     found = re.fullmatch(r"chat:(.+)@(https?://.+)", oracle)
     if found is None:
-        raise ValueError(f"oracle must be 'rules', 'chat:MODEL@URL' or a function, got {oracle!r}.")
+        raise ConfigError(
+            f"{name} must be 'rules', 'chat:MODEL@URL' or a function, got {oracle!r}."
+        )
     return ChatOracle(found[1], found[2], system)

@@ -6,8 +6,9 @@ and phrases in which it is recognised; endings do not matter. A phrase after "!"
 
 from __future__ import annotations
 
-import re
 from functools import cache
+
+from agentgym.envs.lmrl.phrases import read_rows
 
 TRAITS = """
 alive | Is it a living thing? | alive; living; living thing; living being; living organism;
@@ -420,8 +421,4 @@ FILLERS = frozenset(
 @cache
 def rows() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Returns (trait, question or "", phrases) for every trait."""
-    found = []
-    for line in re.sub(r"\n +", " ", TRAITS.strip()).split("\n"):
-        trait, question, phrases = (part.strip() for part in line.split("|"))
-        found.append((trait, question, tuple(phrase.strip() for phrase in phrases.split(";"))))
-    return tuple(found)
+    return read_rows(TRAITS)

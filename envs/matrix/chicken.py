@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from agentgym.envs.matrix.iterated import IteratedGame, best_plan, symmetric, usual_plans
+from agentgym.envs.matrix.iterated import IteratedGame, symmetric
 from agentgym.errors import ConfigError
 from agentgym.multiagent import faces
 
 SWERVE, STRAIGHT = CHOICES = ("swerve", "straight")
-MODELS = ("swerve", "straight", "tit_for_tat", "grim", "bully", "random")
 
 
 def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
@@ -79,14 +76,14 @@ class Chicken(IteratedGame):
 
     | opponents | random | expert |
     |---|---|---|
-    | random | 2.26 (0.15) | 2.31 (0.14) |
-    | swerve | 4.01 (1.00) | 3.20 (1.00) |
-    | straight | 0.49 (0.00) | 0.80 (0.00) |
-    | tit_for_tat | 2.38 (0.13) | 3.20 (1.00) |
-    | grim | 1.19 (0.02) | 3.20 (1.00) |
-    | bully | 2.13 (0.09) | 4.10 (1.00) |
+    | random | 2.22 (0.09) | 2.49 (0.29) |
+    | swerve | 4.02 (1.00) | 5.00 (1.00) |
+    | straight | 0.49 (0.00) | 1.00 (0.00) |
+    | tit_for_tat | 2.38 (0.09) | 3.19 (1.00) |
+    | grim | 1.17 (0.01) | 3.19 (1.00) |
+    | bully | 2.13 (0.08) | 4.52 (1.00) |
 
-    The expert is "best_response". It cannot know before the end who is on the other side.
+    The expert is "best_response", told who the other is.
 
     ## Registered Configurations
     `Chicken-v0`: no talk. `Chicken-Talk-v0`: one message each per round.
@@ -104,6 +101,7 @@ class Chicken(IteratedGame):
         STRAIGHT: ("go straight", "goes straight"),
     }
     promise = "I will go straight, so you had better swerve."
+    strategy = staticmethod(scripted)
     levels = ("random", "swerve", "straight", "tit_for_tat", "grim", "bully", "best_response")
     default_opponents = "bully"
 
@@ -114,8 +112,6 @@ class Chicken(IteratedGame):
         swerves: float = 3,
         chicken: float = 1,
         crash: float = 0,
-        messages: int = 0,
-        announce_rounds: bool = True,
         **kwargs,
     ):
         if not dare > swerves > chicken > crash:
@@ -137,20 +133,10 @@ class Chicken(IteratedGame):
             f"go straight, they crash and each gets {crash:g}; if only one swerves, that one gets "
             f"{chicken:g} and the other {dare:g}."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain >= self.payoff[SWERVE, SWERVE][0] * self.state.rounds - 1e-9
-
-    def _choose(
-        self, level: str, mine: list[str], theirs: list[str], left: int, rng: np.random.Generator
-    ) -> str:
-        if level != "best_response":
-            return scripted(level, mine, theirs)
-        plans = usual_plans(scripted, MODELS, CHOICES, self.payoff, left)
-        return best_plan(plans, scripted, MODELS, CHOICES, self.payoff, mine, theirs, left)[0]
 
 
 env, raw_env, parallel_env = faces(Chicken)

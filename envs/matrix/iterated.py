@@ -137,8 +137,8 @@ class State:
 class IteratedGame(TextGame):
     """Rounds of simultaneous choices, optionally with cheap talk before each.
 
-    A subclass declares `choices`, `phrases`, `promise` and the scripted players (`levels`,
-    `_choose`), and says what success is (`_succeeds`).
+    A subclass declares `choices`, `phrases`, `promise` and the simple players (`levels` between
+    "random" and "best_response", `strategy`), and says what success is (`_succeeds`).
 
     Args:
         payoff: what both get by their choices.
@@ -162,12 +162,20 @@ class IteratedGame(TextGame):
     expert_level = "best_response"
 
     def __init__(
-        self, payoff: Payoffs, rules: str, *, messages: int, announce_rounds: bool, **kwargs
+        self,
+        payoff: Payoffs,
+        rules: str,
+        /,
+        *,
+        messages: int = 0,
+        announce_rounds: bool = True,
+        **kwargs,
     ):
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}.")
         super().__init__(**kwargs)
         self.payoff = payoff
+        self.models = (*self.levels[1:-1], "random")
         self.messages = messages
         self.announce_rounds = announce_rounds
         self.actions = () if messages else self.choices
@@ -183,23 +191,37 @@ class IteratedGame(TextGame):
         payoffs = sorted(pay for pair in payoff.values() for pay in pair)
         self.extremes = payoffs[0], payoffs[-1]
 
+    @staticmethod
+    def strategy(level: str, mine: list[str], theirs: list[str]) -> str:
+        """Returns the next choice of a simple player after these choices in the rounds so far."""
+        raise NotImplementedError
+
     def _succeeds(self, gain: float) -> bool:
         """Returns whether the payoffs of all rounds, summed, are a success."""
         raise NotImplementedError
 
-    def _choose(
-        self, level: str, mine: list[str], theirs: list[str], left: int, rng: np.random.Generator
-    ) -> str:
-        """Returns a scripted player's choice.
+    def _plans(self, left: int) -> list[Plan]:
+        """Returns the plans that "best_response" considers for the rounds left."""
+        return usual_plans(self.strategy, self.models, self.choices, self.payoff, left)
+
+    def _best(self, models: Sequence[str], mine: list[str], theirs: list[str]) -> tuple[str, float]:
+        """Returns the choice that pays best against what the other may be, and what it pays.
 
         Args:
-            level: one of `levels` but "random".
-            mine: its choices so far.
+            models: who the other may be, of `self.models`.
+            mine: choices so far.
             theirs: the other's.
-            left: rounds to be played, or to be expected.
-            rng: for what it leaves to chance.
         """
-        raise NotImplementedError
+        left = self.state.rounds - len(mine) if self.announce_rounds else EXPECTED_ROUNDS
+        return best_plan(
+            self._plans(left), self.strategy, models, self.choices, self.payoff, mine, theirs, left
+        )
+
+    def _respond(
+        self, models: Sequence[str], mine: list[str], theirs: list[str], rng: np.random.Generator
+    ) -> str:
+        """Returns what "best_response" chooses: see `_best`."""
+        return self._best(models, mine, theirs)[0]
 
     def _start(self, task: str) -> None:
         self.state = State(task_number(task))
@@ -241,10 +263,7 @@ class IteratedGame(TextGame):
         state.talk.clear()
         gains = self.payoff[first, second]
         state.payoffs = (state.payoffs[0] + gains[0], state.payoffs[1] + gains[1])
-        return {
-            agent: {"task": gain / state.rounds}
-            for agent, gain in zip(self.possible_agents, gains, strict=True)
-        }
+        return self._pay(gain / state.rounds for gain in gains)
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         return self.promise if self._talking() else super()._random(agent, rng)
@@ -252,7 +271,20 @@ class IteratedGame(TextGame):
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         if self._talking():
             return self.promise
+        mine, theirs = self._choices_of(agent)
+        if level == self.expert_level:
+            return self._respond(self.models, mine, theirs, rng)
+        return self.strategy(level, mine, theirs)
+
+    def expert(self, agent: str) -> str | None:
+        """Returns what "best_response" chooses, knowing who the other is where it is scripted."""
+        (other,) = (name for name in self.possible_agents if name != agent)
+        level = self.opponents.get(other)
+        if agent not in self.acting or self._talking() or level not in self.models:
+            return super().expert(agent)
+        return self._respond((level,), *self._choices_of(agent), self._aside(agent))
+
+    def _choices_of(self, agent: str) -> tuple[list[str], list[str]]:
+        """Returns the agent's choices so far, and the other's."""
         me = self.possible_agents.index(agent)
-        mine, theirs = ([pair[i] for pair in self.state.history] for i in (me, 1 - me))
-        left = self.state.rounds - len(mine) if self.announce_rounds else EXPECTED_ROUNDS
-        return self._choose(level, mine, theirs, left, rng)
+        return [pair[me] for pair in self.state.history], [p[1 - me] for p in self.state.history]

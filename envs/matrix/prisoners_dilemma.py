@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from agentgym.envs.matrix.iterated import (
-    IteratedGame,
-    Payoffs,
-    best_plan,
-    imitate,
-    switch,
-    symmetric,
-)
+from agentgym.envs.matrix.iterated import IteratedGame, Plan, imitate, switch, symmetric
 from agentgym.errors import ConfigError
 from agentgym.multiagent import faces
 
 CHOICES = ("cooperate", "defect")
-MODELS = ("cooperate", "defect", "tit_for_tat", "grim", "win_stay", "random")
 
 
 def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
@@ -32,23 +22,6 @@ def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
     if level == "win_stay":
         return "cooperate" if mine[-1:] == theirs[-1:] else "defect"
     return "cooperate"
-
-
-def best_response(mine: list[str], theirs: list[str], left: int, payoff: Payoffs) -> str:
-    """Returns the choice that pays best against what the other may be, judged by its choices.
-
-    Every scripted strategy is as likely as it explains the other's choices so far (with one slip in
-    twenty). Considered are plans to cooperate for some rounds and then to defect, and tit for tat.
-
-    Args:
-        mine: choices so far.
-        theirs: the other's.
-        left: rounds to be played, or to be expected.
-        payoff: payoffs of both by their choices.
-    """
-    plans = [switch("cooperate", "defect", rounds) for rounds in range(left, -1, -1)]
-    plans.append(imitate(scripted, "tit_for_tat"))
-    return best_plan(plans, scripted, MODELS, CHOICES, payoff, mine, theirs, left)[0]
 
 
 class PrisonersDilemma(IteratedGame):
@@ -89,7 +62,7 @@ class PrisonersDilemma(IteratedGame):
     told; default true. `max_turns`: default None. As a single seat: `seat` and `opponents`:
     "cooperate", "defect", "tit_for_tat", "grim" (defects for ever once it was defected),
     "win_stay" (cooperates if both chose alike in the last round), "best_response" (guesses which of
-    these the other is, and plans against that) or "random" (the default).
+    these the other is, and plans against that) or "random". The default is "grim".
 
     ## Example Transcript
     ```
@@ -99,18 +72,18 @@ class PrisonersDilemma(IteratedGame):
     ```
 
     ## Baselines
-    Mean return (share of successes) of a single seat without messages, 500 test episodes:
+    Mean return (share of successes) of a single seat without messages, 300 test episodes:
 
     | opponents | random | expert |
     |---|---|---|
-    | random | 2.26 (0.12) | 2.80 (0.36) |
-    | cooperate | 4.01 (1.00) | 3.84 (1.00) |
-    | defect | 0.51 (0.00) | 0.96 (0.00) |
-    | tit_for_tat | 2.41 (0.05) | 3.02 (0.62) |
-    | grim | 1.19 (0.02) | 2.46 (0.62) |
-    | win_stay | 2.42 (0.15) | 3.20 (1.00) |
+    | random | 2.25 (0.09) | 2.99 (0.49) |
+    | cooperate | 4.02 (1.00) | 5.00 (1.00) |
+    | defect | 0.51 (0.00) | 1.00 (0.00) |
+    | tit_for_tat | 2.40 (0.05) | 3.19 (1.00) |
+    | grim | 1.19 (0.02) | 3.19 (1.00) |
+    | win_stay | 2.45 (0.15) | 3.19 (1.00) |
 
-    The expert is "best_response". It cannot know before the end who is on the other side.
+    The expert is "best_response", told who the other is.
 
     ## Registered Configurations
     `PrisonersDilemma-v0`: no talk. `PrisonersDilemma-Talk-v0`: one message each per round.
@@ -126,9 +99,11 @@ class PrisonersDilemma(IteratedGame):
     choices = CHOICES
     phrases: ClassVar = {"cooperate": ("cooperate", "cooperates"), "defect": ("defect", "defects")}
     promise = "Let us both cooperate."
+    strategy = staticmethod(scripted)
     levels = (
         "random", "cooperate", "defect", "tit_for_tat", "grim", "win_stay", "best_response"
     )  # fmt: skip
+    default_opponents = "grim"
 
     def __init__(
         self,
@@ -137,8 +112,6 @@ class PrisonersDilemma(IteratedGame):
         reward: float = 3,
         punishment: float = 1,
         sucker: float = 0,
-        messages: int = 0,
-        announce_rounds: bool = True,
         **kwargs,
     ):
         if not (temptation > reward > punishment > sucker and 2 * reward > temptation + sucker):
@@ -155,19 +128,15 @@ class PrisonersDilemma(IteratedGame):
             f"{punishment:g}; if only one defects, that one gets {temptation:g} and the other "
             f"{sucker:g}."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain >= self.payoff["cooperate", "cooperate"][0] * self.state.rounds - 1e-9
 
-    def _choose(
-        self, level: str, mine: list[str], theirs: list[str], left: int, rng: np.random.Generator
-    ) -> str:
-        if level == "best_response":
-            return best_response(mine, theirs, left, self.payoff)
-        return scripted(level, mine, theirs)
+    def _plans(self, left: int) -> list[Plan]:
+        # None that defects first and makes up for it: two who plan so are both worse off.
+        switches = [switch("cooperate", "defect", rounds) for rounds in range(left, -1, -1)]
+        return [*switches, imitate(scripted, "tit_for_tat")]
 
 
 env, raw_env, parallel_env = faces(PrisonersDilemma)

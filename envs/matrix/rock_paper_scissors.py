@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from agentgym.envs.matrix.iterated import IteratedGame, best_plan, exploit, symmetric
+from agentgym.envs.matrix.iterated import IteratedGame, Plan, exploit, symmetric
 from agentgym.multiagent import faces
 
 ROCK, PAPER, SCISSORS = CHOICES = ("rock", "paper", "scissors")
-MODELS = ("rock", "cycle", "copy", "counter", "frequency", "random")
 EDGE = 0.05
 """Below this expected gain in a round, the best player would rather not be guessed itself."""
 
@@ -85,14 +85,14 @@ class RockPaperScissors(IteratedGame):
 
     | opponents | random | expert |
     |---|---|---|
-    | random | 0.01 (0.43) | -0.01 (0.31) |
-    | rock | 0.01 (0.46) | 0.80 (1.00) |
-    | cycle | -0.02 (0.38) | 1.00 (1.00) |
-    | copy | 0.00 (0.41) | 1.00 (1.00) |
-    | counter | -0.02 (0.39) | 0.80 (1.00) |
-    | frequency | -0.01 (0.41) | 0.90 (1.00) |
+    | random | -0.01 (0.40) | 0.00 (0.42) |
+    | rock | 0.00 (0.44) | 1.00 (1.00) |
+    | cycle | 0.04 (0.48) | 1.00 (1.00) |
+    | copy | 0.02 (0.46) | 1.00 (1.00) |
+    | counter | -0.03 (0.37) | 1.00 (1.00) |
+    | frequency | 0.01 (0.44) | 1.00 (1.00) |
 
-    The expert is "best_response". It cannot know before the end who is on the other side.
+    The expert is "best_response", told who the other is.
 
     ## Registered Configurations
     `RockPaperScissors-v0`: no talk. `RockPaperScissors-Talk-v0`: one message each per round.
@@ -108,11 +108,12 @@ class RockPaperScissors(IteratedGame):
     choices = CHOICES
     phrases: ClassVar = {choice: (f"show {choice}", f"shows {choice}") for choice in CHOICES}
     promise = "I will show rock."
+    strategy = staticmethod(scripted)
     zero_sum = True
     levels = ("random", "rock", "cycle", "copy", "counter", "frequency", "best_response")
     default_opponents = "counter"
 
-    def __init__(self, *, messages: int = 0, announce_rounds: bool = True, **kwargs):
+    def __init__(self, **kwargs):
         payoff = symmetric(
             {(a, b): (a == beats(b)) - (b == beats(a)) for a in CHOICES for b in CHOICES}
         )
@@ -121,20 +122,18 @@ class RockPaperScissors(IteratedGame):
             "round. Paper beats rock, scissors beat paper, rock beats scissors. A round won counts "
             "1, a round lost -1, a draw 0."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain > 0
 
-    def _choose(
-        self, level: str, mine: list[str], theirs: list[str], left: int, rng: np.random.Generator
+    def _plans(self, left: int) -> list[Plan]:
+        return [exploit(scripted, model, CHOICES, self.payoff) for model in self.models[:-1]]
+
+    def _respond(
+        self, models: Sequence[str], mine: list[str], theirs: list[str], rng: np.random.Generator
     ) -> str:
-        if level != "best_response":
-            return scripted(level, mine, theirs)
-        plans = [exploit(scripted, model, CHOICES, self.payoff) for model in MODELS[:-1]]
-        choice, gain = best_plan(plans, scripted, MODELS, CHOICES, self.payoff, mine, theirs, left)
+        choice, gain = self._best(models, mine, theirs)
         return choice if gain > EDGE else CHOICES[int(rng.integers(3))]
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from agentgym.envs.matrix.iterated import IteratedGame, best_plan, symmetric, usual_plans
+from agentgym.envs.matrix.iterated import IteratedGame, symmetric
 from agentgym.errors import ConfigError
 from agentgym.multiagent import faces
 
 STAG, HARE = CHOICES = ("stag", "hare")
-MODELS = ("stag", "hare", "tit_for_tat", "wary", "grim", "random")
 
 
 def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
@@ -79,14 +76,14 @@ class StagHunt(IteratedGame):
 
     | opponents | random | expert |
     |---|---|---|
-    | random | 2.26 (0.07) | 2.29 (0.06) |
+    | random | 2.27 (0.07) | 2.50 (0.01) |
     | stag | 3.49 (1.00) | 4.00 (1.00) |
-    | hare | 1.01 (0.00) | 1.65 (0.00) |
+    | hare | 1.02 (0.00) | 2.00 (0.00) |
     | tit_for_tat | 2.38 (0.10) | 4.00 (1.00) |
-    | wary | 2.13 (0.03) | 3.47 (0.87) |
-    | grim | 1.50 (0.04) | 4.00 (1.00) |
+    | wary | 2.14 (0.02) | 3.61 (1.00) |
+    | grim | 1.51 (0.03) | 4.00 (1.00) |
 
-    The expert is "best_response". It cannot know before the end who is on the other side.
+    The expert is "best_response", told who the other is.
 
     ## Registered Configurations
     `StagHunt-v0`: no talk. `StagHunt-Talk-v0`: one message each per round.
@@ -105,6 +102,7 @@ class StagHunt(IteratedGame):
         HARE: ("hunt a hare", "hunts a hare"),
     }
     promise = "Let us both hunt a stag."
+    strategy = staticmethod(scripted)
     levels = ("random", "hare", "stag", "wary", "tit_for_tat", "grim", "best_response")
     default_opponents = "wary"
 
@@ -115,8 +113,6 @@ class StagHunt(IteratedGame):
         hare: float = 3,
         hares: float = 2,
         alone: float = 0,
-        messages: int = 0,
-        announce_rounds: bool = True,
         **kwargs,
     ):
         if not stag > hare >= hares > alone:
@@ -132,20 +128,10 @@ class StagHunt(IteratedGame):
             f"a hare. If both hunt a stag, each gets {stag:g}; if both hunt a hare, each gets "
             f"{hares:g}; if only one hunts a stag, it gets {alone:g} and the other {hare:g}."
         )
-        super().__init__(
-            payoff, rules, messages=messages, announce_rounds=announce_rounds, **kwargs
-        )
+        super().__init__(payoff, rules, **kwargs)
 
     def _succeeds(self, gain: float) -> bool:
         return gain >= self.payoff[HARE, STAG][0] * self.state.rounds - 1e-9
-
-    def _choose(
-        self, level: str, mine: list[str], theirs: list[str], left: int, rng: np.random.Generator
-    ) -> str:
-        if level != "best_response":
-            return scripted(level, mine, theirs)
-        plans = usual_plans(scripted, MODELS, CHOICES, self.payoff, left)
-        return best_plan(plans, scripted, MODELS, CHOICES, self.payoff, mine, theirs, left)[0]
 
 
 env, raw_env, parallel_env = faces(StagHunt)

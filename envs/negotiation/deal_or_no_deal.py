@@ -29,6 +29,7 @@ from agentgym.envs.social.talk import MAX_MESSAGE, clip
 from agentgym.errors import ConfigError
 from agentgym.games import InvalidMove, Rewards, TextGame
 from agentgym.multiagent import faces
+from agentgym.reading import plain
 from agentgym.tasks import Tasks, task_rng
 
 DEAL = "deal"
@@ -222,7 +223,7 @@ class DealOrNoDeal(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if self._talking():
             message = clip(said)
-            return DEAL if message.casefold().strip(".! ") == DEAL else message
+            return DEAL if plain(message) == DEAL else message
         take = proposal(clip(said), self.state.counts)
         if take is None:
             raise InvalidMove(
@@ -246,12 +247,8 @@ class DealOrNoDeal(TextGame):
             state.takes.append(take)
         if not self._agreed():
             return {}
-        return {
-            agent: {"task": worth(values, take) / TOTAL}
-            for agent, values, take in zip(
-                self.possible_agents, state.values, state.takes, strict=True
-            )
-        }
+        pairs = zip(state.values, state.takes, strict=True)
+        return self._pay(worth(values, take) / TOTAL for values, take in pairs)
 
     # The scripted players.
 

@@ -271,7 +271,7 @@ class ResourceTrading(TextGame):
             rewards = [lead, -lead]
         else:
             rewards = [gain / state.worth(i, state.start[i]) for i, gain in enumerate(gains)]
-        return {a: {"task": r} for a, r in zip(self.possible_agents, rewards, strict=True)}
+        return self._pay(rewards)
 
     def _fallback(self, agent: str) -> str:
         return DENY

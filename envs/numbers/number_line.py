@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.tasks import Tasks, task_rng
 
 STEPS = {"+": 1, "-": -1}
@@ -44,7 +44,8 @@ class NumberLine(TextEnv):
     1 (term `task`) when the target is reached, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Position and target are different numbers drawn by the task's name.
+    Position and target are different numbers drawn by the task's name. With 10 numbers there are
+    only 90 starts: the test tasks are others by name, not by what they are.
 
     ## Episode End
     Termination: the target is reached. Truncation: after `max_turns` turns.
@@ -53,7 +54,8 @@ class NumberLine(TextEnv):
     The common keys; `progress` is the share of the way covered.
 
     ## Arguments
-    `size`: how many numbers there are (2 or more). `max_turns`: default 15.
+    `size`: how many numbers there are (2 or more). `max_turns`: default half as many
+    again, at least 15.
 
     ## Example Transcript
     ```
@@ -81,10 +83,11 @@ class NumberLine(TextEnv):
     )
     State = State
 
-    def __init__(self, *, size: int = 10, max_turns: int | None = 15, **kwargs):
+    def __init__(self, *, size: int = 10, max_turns: TurnLimit = "auto", **kwargs):
         if size < 2:
             raise ValueError(f"size must be at least 2, got {size}.")
-        super().__init__(max_turns=max_turns, **kwargs)
+        turns = max(15, size + size // 2) if max_turns == "auto" else max_turns
+        super().__init__(max_turns=turns, **kwargs)
         self.size = size
         self.tasks = Tasks.generated()
 
@@ -93,7 +96,7 @@ class NumberLine(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        step = STEPS.get(action.strip())
+        step = STEPS.get(action)
         if step is None:
             return self._invalid(f"Say + or -, not {action[:40]!r}.")
         self.state.position = min(max(self.state.position + step, 0), self.size - 1)

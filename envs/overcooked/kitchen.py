@@ -30,6 +30,7 @@ class Layout:
         delivery: where dishes are served.
         homes: where each item lies at first: foods and "bowl".
         start: where the cook stands.
+        wall: the counters that divide the kitchen, in the order in which they are used.
     """
 
     floor: frozenset[Square]
@@ -37,6 +38,7 @@ class Layout:
     delivery: Square
     homes: dict[str, Square]
     start: Square
+    wall: tuple[Square, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class State:
         bowl: foods in the bowl.
         believed: where the cook believes each item to be.
         steps: primitive steps so far.
+        took: primitive steps of the last macro action.
         served: whether the right dish was delivered.
     """
 
@@ -71,6 +74,7 @@ class State:
     bowl: list[str] = field(default_factory=list)
     believed: dict[str, Square] = field(default_factory=dict)
     steps: int = 0
+    took: int = 0
     served: bool = False
 
 

@@ -57,6 +57,8 @@ def choose(layout: Layout, state: State, macro: str, chops: int, radius: int) ->
         return STAY, True
     if macro.startswith("get "):
         return _get(layout, state, macro.removeprefix("get "), radius)
+    if macro == "counter":
+        return _counter(layout, state)
     target = layout.delivery if macro == "deliver" else layout.boards[int(macro[-1]) - 1]
     move = way(layout, state, target, NOWHERE)
     beside = _beside(state, target)
@@ -84,6 +86,15 @@ def _get(layout: Layout, state: State, name: str, radius: int) -> tuple[int, boo
     if name == "bowl" and chopped(state, state.holding):
         return move, False  # the food goes in first, then the bowl is taken
     return move, True
+
+
+def _counter(layout: Layout, state: State) -> tuple[int, bool]:
+    """To the first counter of the wall that the cook believes to be free."""
+    taken = set(state.believed.values())
+    target = next((square for square in layout.wall if square not in taken), None)
+    if target is None:
+        return STAY, True
+    return way(layout, state, target, NOWHERE), _beside(state, target)
 
 
 def _beside(state: State, target: Square) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
+from typing import Any
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.envs.overcooked.kitchen import (
@@ -28,6 +30,7 @@ KITCHENS = {
 }
 """Rows: 0 floor, 1 counter, 3 tomato, 4 lettuce, 5 bowl, 6 board, 7 delivery, 8 onion."""
 ITEMS = {"3": "tomato", "4": "lettuce", "8": "onion", "5": "bowl"}
+WALL: tuple[Square, ...] = ((3, 3), (2, 3), (4, 3), (1, 3))
 START: Square = (1, 4)
 REWARDS = {"twosome": Rewards(), "original": Rewards(-0.1, 10.0, 200.0, -5.0)}
 HORIZON = 200
@@ -37,9 +40,9 @@ HORIZON = 200
 def layout_of(recipe: str, kitchen: str, start: Square) -> Layout:
     """Returns a kitchen: map "A" is open, "C" has a wall in the middle with a gap at the bottom."""
     rows = [list(row) for row in KITCHENS[recipe].split()]
-    if kitchen == "C":
-        for row in rows[1:5]:
-            row[3] = "1"
+    wall = WALL if kitchen == "C" else ()
+    for row, column in wall:
+        rows[row][column] = "1"
     squares = {(r, c): symbol for r, row in enumerate(rows) for c, symbol in enumerate(row)}
     homes = {ITEMS[symbol]: square for square, symbol in squares.items() if symbol in ITEMS}
     return Layout(
@@ -48,6 +51,7 @@ def layout_of(recipe: str, kitchen: str, start: Square) -> Layout:
         delivery=next(square for square, symbol in squares.items() if symbol == "7"),
         homes={name: homes[name] for name in (*FOODS, "bowl") if name in homes},
         start=start,
+        wall=wall,
     )
 
 
@@ -60,11 +64,13 @@ class Salad(TextEnv):
     as that needs; how it is called depends on what the cook holds and sees.
 
     ## Action Space
-    Text: one of the admissible actions, 5 or 8 of them.
+    Text: one of the admissible actions, 5 or 8 of them; in kitchen "C" also one that puts down what
+    the cook holds on the wall.
 
     ## Observation Space
     Text: the boards, what lies on the counters in sight, what is on the boards in sight, what the
-    cook holds, the order, the steps left.
+    cook holds, the order. As in the reference, neither where the cook stands nor what it remembers
+    is told, nor, without `clock`, the steps left.
 
     ## Rewards
     Term `task`: the discounted sum of a macro action's primitive rewards, 0.99 a step: -0.001 a
@@ -81,21 +87,26 @@ class Salad(TextEnv):
     way is finished first. Truncation: after `max_turns`.
 
     ## Information
-    The common keys. `state_key` leaves the steps left out. `progress`: chops made, ingredients in
-    the bowl, and serving, weighed alike.
+    The common keys; `macro_action_steps`: the primitive steps that this action took (what comes
+    after it is discounted by `gamma` to the power of that), `primitive_steps`: those so far.
+    `state_key` names the whole state but the steps, also what the cook does not
+    see. `progress`: chops made, ingredients in the bowl, and
+    serving, weighed alike.
 
     ## Arguments
-    `recipe`: "tomato salad" or "lettuce-tomato salad". `kitchen`: "A" or "C" (a wall with a gap).
-    `radius`: how far the cook sees; 0: everything. `rewards`: "twosome" or "original". `gamma`:
-    discount of a primitive step inside a macro action. `max_turns`: default 50.
+    `recipe`: "tomato salad" or "lettuce-tomato salad". `kitchen`: "A" or "C" (a wall with a gap);
+    map B, which a wall cuts in two, takes two cooks: `Overcooked-Cooks-v0`. `radius`: how far the
+    cook sees; 0: everything. `clock`: whether the steps left are told. `rewards`: "twosome" or
+    "original". `gamma`: discount of a primitive step inside a macro action. `max_turns`: default
+    50.
 
     ## Example Transcript
     ```
     The kitchen has a cutting board. You see a tomato on the counter. Your hands are empty. The
-    order is: tomato salad. Steps left: 200.
+    order is: tomato salad.
     > pick up the tomato
     The kitchen has a cutting board. You see nothing on the counters. You hold a tomato. The order
-    is: tomato salad. Steps left: 198.
+    is: tomato salad.
     ```
 
     ## Baselines
@@ -110,7 +121,7 @@ class Salad(TextEnv):
     ## References
     TWOSOME (arXiv 2401.14151), POAD (arXiv 2405.15821). Rewards, endings, transitions, durations
     and the texts of actions are the reference's, on all 1,833 recorded macro steps; observations
-    are in other words.
+    are in other words, and equal exactly where the reference's are.
 
     ## Version History
     v0: first version.
@@ -124,11 +135,17 @@ class Salad(TextEnv):
         recipe: str = "tomato salad",
         kitchen: str = "A",
         radius: int = 2,
+        clock: bool = False,
         rewards: str = "twosome",
         gamma: float = 0.99,
         max_turns: int | None = 50,
         **kwargs,
     ):
+        if kitchen == "B":
+            raise ValueError(
+                'kitchen "B" is cut in two: a lone cook cannot serve there. Take "A" or "C", or '
+                "AgentGym/Overcooked-Cooks-v0, in which two cooks hand things over the wall."
+            )
         for name, value, known in (
             ("recipe", recipe, tuple(KITCHENS)),
             ("kitchen", kitchen, ("A", "C")),
@@ -143,10 +160,12 @@ class Salad(TextEnv):
             raise ValueError(f"gamma must be in (0, 1], got {gamma}.")
         super().__init__(max_turns=max_turns, **kwargs)
         self.recipe, self.kitchen, self.radius, self.gamma = recipe, kitchen, radius, gamma
+        self.clock = clock
         self.rewards = REWARDS[rewards]
         layout = layout_of(recipe, kitchen, START)
         boards = [f"board {number + 1}" for number in range(len(layout.boards))]
         self.macros = [f"get {name}" for name in layout.homes] + [*boards, "deliver", "chop"]
+        self.macros += ["counter"] * bool(layout.wall)
         self.needed = [name for name in reversed(ORDER) if name in recipe]
         squares = sorted(layout.floor - {START})
         names = [f"start/{row},{column}" for row, column in (START, *squares)]
@@ -181,10 +200,10 @@ class Salad(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         actions = self._actions()
-        macro = actions.get(action.strip().lower())
+        macro = actions.get(action)
         if macro is None:
             return self._invalid(f"Say one of: {', '.join(actions)}.")
-        reward, _ = run(
+        reward, self.state.took = run(
             self.layout, self.state, macro, self.recipe, self.rewards, self.radius, self.gamma
         )
         return self._look(reward)
@@ -192,18 +211,28 @@ class Salad(TextEnv):
     def _look(self, reward: float) -> TimeStep:
         state = self.state
         over = state.served or state.steps >= HORIZON
-        scene = describe(self.layout, state, self.radius, self.recipe)
+        text = describe(self.layout, state, self.radius, self.recipe)
+        if self.clock:
+            text += f" Steps left: {max(0, HORIZON - state.steps)}."
         ready = sum(min(state.chops[name], CHOPS) / CHOPS for name in self.needed)
         inside = sum(name in state.bowl for name in self.needed)
         return TimeStep(
-            text=f"{scene} Steps left: {max(0, HORIZON - state.steps)}.",
+            text=text,
             rewards={"task": reward},
             terminated=over,
             success=state.served,
             progress=(ready + inside + state.served) / (2 * len(self.needed) + 1),
             admissible=() if over else tuple(self._actions()),
-            state_key=scene,
+            state_key=repr(dataclasses.replace(state, steps=0, took=0)),
         )
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        took = self.state.took if step.valid else 0
+        return {
+            **super()._info(step),
+            "macro_action_steps": took,
+            "primitive_steps": self.state.steps,
+        }
 
     def expert(self) -> str:
         """Returns the next action of the shortest way from the start; recovers from detours."""

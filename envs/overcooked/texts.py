@@ -25,6 +25,9 @@ def action_text(layout: Layout, state: State, macro: str, radius: int) -> str:
     if macro.startswith("get "):
         name = macro.removeprefix("get ")
         return f"put the {name} in the bowl" if state.holding == "bowl" else f"pick up the {name}"
+    if macro == "counter":
+        held = state.holding
+        return f"put the {held} on the counter" if held else "walk to the counter"
     name = board_name(layout, int(macro[-1]) - 1)
     if state.holding and not chopped(state, state.holding):
         return f"put the {state.holding} on the {name}"

@@ -112,8 +112,8 @@ class Blocksworld(PlanningEnv):
     ```
 
     ## Baselines
-    200 test tasks, mean return and success: random 0.07, 7 %, progress 0.30; expert (a shortest
-    plan, 8.8 turns) 1.00, 100 %.
+    200 test tasks, mean return and success: random 0.05, 5 %, progress 0.29; expert (a shortest
+    plan, 9.2 turns) 1.00, 100 %.
 
     ## Registered Configurations
     `Blocksworld-v0`: 5 blocks.

@@ -9,7 +9,7 @@ import numpy as np
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.envs.planning.strips import Action, Fact, Facts, World, plan
-from agentgym.tasks import Tasks, task_rng
+from agentgym.tasks import Tasks, draw_level, task_rng
 
 LONGEST = 200
 
@@ -31,6 +31,8 @@ class State:
 
 class PlanningEnv(TextEnv):
     """A planning domain: an author gives the world, draws tasks and bounds the distance.
+
+    No start and goal of a test task are those of a training task.
 
     Args:
         world: the domain and its objects.
@@ -58,12 +60,17 @@ class PlanningEnv(TextEnv):
 
     def _start(self, task: str) -> TimeStep:
         rng = task_rng(task, type(self).__name__)
-        facts, goal = self._draw(rng)
-        while goal <= facts:
-            facts, goal = self._draw(rng)
+        facts, goal = draw_level(task, lambda: self._puzzle(rng))
         self.state = State(facts, goal)
         self._ways.clear()
         return self._look()
+
+    def _puzzle(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
+        """Draws until the goal does not hold at the start."""
+        while True:
+            facts, goal = self._draw(rng)
+            if not goal <= facts:
+                return facts, goal
 
     def _advance(self, action: str) -> TimeStep:
         said = " ".join(action[:LONGEST].lower().split()).rstrip(".")

@@ -20,7 +20,7 @@ from agentgym.envs.social.commons import (
 )
 from agentgym.envs.social.talk import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.games import InvalidMove, Rewards, TextGame
+from agentgym.games import Rewards, TextGame
 from agentgym.multiagent import faces
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
@@ -213,12 +213,7 @@ class CommonsHarvest(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if self.state.talking:
             return clip(said)
-        number = amount(said, self.state.stock)
-        if number is None:
-            raise InvalidMove(
-                f"{said[:40]!r} is no amount: say only a whole number from 0 to {self.state.stock}."
-            )
-        return str(number)
+        return amount(said, self.state.stock)
 
     def _fallback(self, agent: str) -> str:
         return "0"
@@ -241,10 +236,7 @@ class CommonsHarvest(TextGame):
             state.talking = bool(self.messages)
             state.stock = state.stock if state.talking else grown(state.stock)
         worth = self.months * share(CAPACITY, len(takes))
-        return {
-            agent: {"task": take / worth}
-            for agent, take in zip(self.possible_agents, takes, strict=True)
-        }
+        return self._pay(take / worth for take in takes)
 
     def _named(self) -> list[int]:
         """Returns the smallest number each player has named since the last harvest; -1: none."""

@@ -9,7 +9,7 @@ import numpy as np
 from agentgym.core import TimeStep
 from agentgym.envs.social.talk import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.errors import ConfigError
-from agentgym.games import InvalidMove, Rewards, TextGame
+from agentgym.games import Rewards, TextGame
 from agentgym.multiagent import faces
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
@@ -209,8 +209,8 @@ class PublicGoods(TextGame):
         messages: int = 1,
         **kwargs,
     ):
-        if endowment < 1:
-            raise ConfigError(f"endowment must be at least 1, got {endowment}.")
+        if not 1 <= endowment <= 1000:
+            raise ConfigError(f"endowment must be from 1 to 1,000, got {endowment}.")
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}.")
         super().__init__(num_players=num_players, **kwargs)
@@ -272,12 +272,7 @@ class PublicGoods(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if self._talking():
             return clip(said)
-        number = amount(said, self.endowment)
-        if number is None:
-            raise InvalidMove(
-                f"{said[:40]!r} is no amount: say only a whole number from 0 to {self.endowment}."
-            )
-        return str(number)
+        return amount(said, self.endowment)
 
     def _fallback(self, agent: str) -> str:
         return "0"
@@ -294,10 +289,7 @@ class PublicGoods(TextGame):
         gains = earned(state.gifts[-1], self.endowment, self.factor)
         state.payoffs = [sum(pair) for pair in zip(state.payoffs, gains, strict=True)]
         worth = self.endowment * state.rounds
-        return {
-            agent: {"task": gain / worth}
-            for agent, gain in zip(self.possible_agents, gains, strict=True)
-        }
+        return self._pay(gain / worth for gain in gains)
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         return "" if self._talking() else str(int(rng.integers(self.endowment + 1)))

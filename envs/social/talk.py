@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from agentgym.games import InvalidMove
+from agentgym.reading import plain
+
 MAX_MESSAGE = 280
 NUMBER = re.compile(r"(?<!\w)\d{1,6}(?!\w)")  # that of a player's name is none
 
@@ -19,12 +22,16 @@ def proposal(messages: list[str]) -> int | None:
     return min(named, default=None)
 
 
-def amount(said: str, most: int) -> int | None:
-    """Returns the amount that was said, None if it is no whole number from 0 to `most`."""
-    words = said.strip()
-    if not (words.isascii() and words.isdigit() and len(words) <= 6):
-        return None
-    return int(words) if int(words) <= most else None
+def amount(said: str, most: int) -> str:
+    """Returns the amount that was said.
+
+    Raises:
+        InvalidMove: if it is no whole number from 0 to `most`.
+    """
+    words = plain(said)
+    if words.isascii() and words.isdigit() and len(words) <= 6 and int(words) <= most:
+        return str(int(words))
+    raise InvalidMove(f"{said[:40]!r} is no amount: say only a whole number from 0 to {most}.")
 
 
 def heard(talk: list[list[str]], names: list[str]) -> list[str]:

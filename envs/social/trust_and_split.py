@@ -22,7 +22,7 @@ from agentgym.envs.social.trust import (
     reply,
 )
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.games import InvalidMove, Rewards, TextGame
+from agentgym.games import Rewards, TextGame
 from agentgym.multiagent import faces
 from agentgym.tasks import Tasks
 
@@ -63,7 +63,7 @@ class TrustAndSplit(TextGame):
     one's earnings so far as a part of that share, at most 1.
 
     ## Arguments
-    `game`: "trust", "ultimatum", "dictator" or "mixed", the default: tasks of all three.
+    `variant`: "trust", "ultimatum", "dictator" or "mixed", the default: tasks of all three.
     `messages`: how many times both may speak before each round; default 1. `max_turns`: default
     None. As a single seat: `seat` and `opponents`: "selfish" (sends and returns nothing, offers 1,
     accepts everything but 0), "fair" (sends everything, returns half, offers 5, accepts 3 or more),
@@ -113,15 +113,15 @@ class TrustAndSplit(TextGame):
     expert_level = "best_response"
     default_opponents = "persuadable"
 
-    def __init__(self, *, game: str = "mixed", messages: int = 1, **kwargs):
-        if game not in (*GAMES, "mixed"):
+    def __init__(self, *, variant: str = "mixed", messages: int = 1, **kwargs):
+        if variant not in (*GAMES, "mixed"):
             known = (*GAMES, "mixed")
-            hint = did_you_mean(game, known)
-            raise ConfigError(f"game must be one of {', '.join(known)}, got {game!r}.{hint}")
+            hint = did_you_mean(variant, known)
+            raise ConfigError(f"variant must be one of {', '.join(known)}, got {variant!r}.{hint}")
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}.")
         super().__init__(**kwargs)
-        games = GAMES if game == "mixed" else (game,)
+        games = GAMES if variant == "mixed" else (variant,)
         self.messages = messages
         self.tasks = Tasks(
             train=tuple(f"{name}/{rounds}" for name in games for rounds in (2, 6, 10)),
@@ -220,12 +220,7 @@ class TrustAndSplit(TextGame):
             return clip(said)
         if choices[0] == "accept":
             return super()._read(agent, said)
-        number = amount(said, int(choices[-1]))
-        if number is None:
-            raise InvalidMove(
-                f"{said[:40]!r} is no amount: say only a whole number from 0 to {choices[-1]}."
-            )
-        return str(number)
+        return amount(said, int(choices[-1]))
 
     def _fallback(self, agent: str) -> str:
         return self._choices(agent)[0]
@@ -251,10 +246,7 @@ class TrustAndSplit(TextGame):
         if len(state.played) < state.rounds:
             self._begin_round()
         worth = FAIR[state.game] * state.rounds
-        return {
-            agent: {"task": gain / worth}
-            for agent, gain in zip(self.possible_agents, gains, strict=True)
-        }
+        return self._pay(gain / worth for gain in gains)
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         state, me = self.state, self.possible_agents.index(agent)

@@ -35,8 +35,8 @@ from textworld.generator.game import (  # pyright: ignore[reportMissingImports]
 from textworld.generator.inform7 import Inform7Game  # pyright: ignore[reportMissingImports]
 
 from agentgym.envs.textworld.words import Fact, describe, recipe
-from agentgym.envs.webshop.storage import built, cache_root
 from agentgym.errors import ConfigError, DataError
+from agentgym.storage import built, cache_root
 
 textworld: Any = importlib.import_module("textworld")
 

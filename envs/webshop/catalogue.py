@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from agentgym.envs.webshop import storage
+from agentgym import storage
 from agentgym.envs.webshop.records import DataFiles, Record, normalised
 from agentgym.errors import DataError
 

@@ -14,7 +14,7 @@ from typing import overload
 
 import numpy as np
 
-from agentgym.envs.webshop import storage
+from agentgym import storage
 from agentgym.envs.webshop.catalogue import Catalogue, Product
 
 FORMAT = 1

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agentgym.envs.webshop import storage
+from agentgym import storage
 from agentgym.envs.webshop.analysis import term, terms, words
 from agentgym.envs.webshop.catalogue import Catalogue, Product
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,10 +30,12 @@ from agentgym.trainers.spa import Config
 from agentgym.trainers.spear import Config as SpearConfig
 from agentgym.trainers.spear import SelfImitation
 from agentgym.trainers.tiny import tiny_policy
+from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.utterances import Encoder, Features, TransitionBuffer
 
 from .credit.worlds import generators, random_batch, trajectory
-from .test_recipes import train
+from .test_recipes import train, train_quickly
 
 
 @given(rng=generators)
@@ -67,7 +70,6 @@ def test_pairs_are_of_one_group_and_the_better_comes_first():
     rng=generators,
 )
 def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
-    torch = pytest.importorskip("torch")
     from agentgym.trainers.offline_losses import preference_loss
 
     n = len(scores)
@@ -76,6 +78,7 @@ def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
     better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
     zeros = torch.zeros(len(pairs), dtype=torch.float64)
     preference_loss(x[better], x[worse], zeros, zeros, beta=beta).mean().backward()
+    assert x.grad is not None
     weights, _ = preference_weights(np.array(scores), pairs, beta)
     assert np.allclose(weights, -x.grad.numpy(), atol=1e-9)
 
@@ -131,14 +134,17 @@ def test_branches_keep_what_they_took_over(tmp_path: Path):
     assert row["env_steps"] > played * 0.9
 
 
-@pytest.mark.parametrize(
-    "recipe", ["spear", "arpo_replay", "spa", "istar", "nlpo", "sac_glam", "ilql"]
-)
+WITH_STATE = (
+    "spear arpo_replay spa istar nlpo sac_glam ilql archer archer_iql digi_q agentprm orm mc bc dpo"
+).split()
+
+
+@pytest.mark.parametrize("recipe", WITH_STATE)
 def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
-    few: dict[str, Any] = {"episodes_per_iteration": 16, "eval_episodes": 4, "bc_epochs": 2}
-    whole = train(recipe, tmp_path / "a", iterations=4, save_every=1, **few)
-    train(recipe, tmp_path / "b", iterations=2, save_every=1, **few)
-    train(recipe, tmp_path / "b", iterations=4, save_every=1, resume=True, **few)
+    few: dict[str, Any] = {"save_every": 1}
+    whole = train_quickly(recipe, tmp_path / "a", iterations=4, **few)
+    train_quickly(recipe, tmp_path / "b", iterations=2, **few)
+    train_quickly(recipe, tmp_path / "b", iterations=4, resume=True, **few)
 
     def numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [
@@ -211,3 +217,60 @@ def test_sac_learns_only_from_turns_whose_future_is_known():
     assert known[-1].following is None and known[0].following is not None
     cut = dataclasses.replace(played, terminated=False, truncated=True)
     assert len(steps_of(cut)) == len(known) - 1
+
+
+def test_a_turn_that_was_cut_off_is_no_end_to_the_critic():
+    batch = Batch.of(
+        [trajectory([1, 2], [0.5, 1.0]), trajectory([1, 1], [0.0, 2.0], terminated=False)]
+    )
+    vectors = torch.arange(4.0)[:, None]
+    buffer = TransitionBuffer(3)
+    buffer.add(batch, Features(vectors, vectors + 10, vectors + 20))
+    kept = buffer.take(slice(None))  # the first turn had to make room
+    assert kept.reward.tolist() == [1.0, 0.0, 2.0]
+    assert kept.terminated.tolist() == [True, False, False]
+    assert kept.following[:, 0].tolist() == [21, 22, 23]
+    assert len(buffer) == 3
+
+
+def test_what_follows_a_turn_is_what_was_read_next():
+    policy = tiny_policy("NumberLine-v0", size="nano", env_kwargs={"size": 6, "max_turns": 3})
+    context = make_context(policy, ContextSettings("current", instructions=False))
+    pool = EnvPool(lambda: make_env("NumberLine-v0", size=6, max_turns=3), 4)
+    episodes = [Episode(f"train/{i}", i, (0, i)) for i in range(24)]
+    sampling = Sampling(max_new_tokens=4)
+    batch = Batch.of(collect(policy, pool, episodes, context, sampling, constrain=True))
+    features = Encoder(policy).encode(batch)
+    last = batch.turn_offsets[1:] - 1
+    inner = np.setdiff1d(np.arange(batch.num_turns), last)
+    assert torch.equal(features.following[inner], features.observation[inner + 1])
+    assert set(batch.terminated.tolist()) == {True, False}
+    assert not features.following[last[batch.terminated]].any()
+    cut = int(np.flatnonzero(~batch.terminated)[0])
+    read = batch.trajectories[cut].segments[-1].tokens.astype(np.int64)
+    state = policy.model.model(input_ids=torch.from_numpy(read)[None])[0][0, -1]
+    expected = torch.nn.functional.layer_norm(state, state.shape)
+    torch.testing.assert_close(features.following[last[cut]], expected, atol=1e-4, rtol=0)
+
+
+def test_the_token_baseline_of_archer_is_learnt_and_subtracted(tmp_path: Path):
+    rows = train_quickly("archer", tmp_path, iterations=4, critic_warmup=0, token_baseline=True)
+    assert all(np.isfinite(row["losses/value_loss"]) for row in rows if "losses/kl" in row)
+    assert rows[-1]["losses/value_grad_norm"] > 0
+
+
+@pytest.mark.parametrize("recipe", ["spa", "agentprm", "orm", "istar"])
+def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path, monkeypatch):
+    same: list[bool] = []
+
+    def begun(trainer: Any) -> None:
+        model = trainer.experience.model
+        reader = getattr(model, "reader", model)
+        pairs = zip(reader.parameters(), trainer.policy.parameters(), strict=True)
+        same.extend(torch.equal(a, b) and a is not b for a, b in pairs)
+        assert all(p.requires_grad for p in reader.parameters())
+        trainer.progress.iteration += 1
+
+    monkeypatch.setattr(Trainer, "_round", begun)
+    train_quickly(recipe, tmp_path, iterations=1)
+    assert same and all(same)

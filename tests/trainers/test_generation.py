@@ -194,6 +194,16 @@ def test_samples_do_not_depend_on_the_batch(make_policy, kind, sampling):
                 assert a.support.offsets.tolist() == b.support.offsets.tolist()
 
 
+def test_candidates_may_hold_commas_and_begin_alike(make_policy):
+    policy = make_policy()
+    texts = ("go north", "go north, then take the key", "go north, then", ", ", "a,b")
+    prompt = np.array(policy.encode("You are in a room.\n> "), np.int32)
+    requests = [Request(prompt, np.random.default_rng(seed), texts) for seed in range(80)]
+    for normalization in (None, "sum", "token", "word"):
+        samples = policy.act(requests, Sampling(100.0, normalization=normalization))
+        assert {sample.text for sample in samples} == set(texts)
+
+
 @pytest.mark.parametrize("kind", ["llama", "mistral", "mamba"])
 def test_a_constrained_action_is_one_of_the_candidates(make_policy, kind):
     policy = make_policy(kind)

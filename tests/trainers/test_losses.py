@@ -169,6 +169,25 @@ def test_half_precision_is_computed_in_float32():
     assert result.loss.total.dtype == torch.float32
 
 
+@pytest.mark.parametrize("span", [None, torch.arange(64) // 4])
+def test_losses_in_bfloat16_are_off_by_no_more_than_their_rounding(span):
+    # Rounding to 8 significant bits moves a log-prob by at most |x| / 256, so a ratio by a factor
+    # of at most exp(2 * 4 / 256) where log-probs are above -4; the clip and KL only shrink that.
+    generator = torch.Generator().manual_seed(0)
+    old = -4 * torch.rand(64, generator=generator)
+    new = (old + 0.3 * torch.randn(64, generator=generator)).clamp(-4, 0)
+    advantages = torch.randn(64, generator=generator)
+    weights = aggregation_weights("turn", torch.arange(64) // 4, torch.arange(64) // 16)
+    exact, rough = (
+        clipped_surrogate(x, y, z, span=span, weights=weights, dual_clip=3.0)
+        for x, y, z in [(new, old, advantages), (new.bfloat16(), old.bfloat16(), advantages)]
+    )
+    factor = torch.tensor(8 / 256).expm1() * (new - old).exp().max()
+    bound = factor * advantages.abs().max()
+    assert 0 < abs(exact.loss.mean() - rough.loss.mean()) < bound
+    assert abs(exact.kl.mean() - rough.kl.mean()) < factor
+
+
 def test_approximate_kl_is_never_negative_and_exact_for_small_ratios():
     log_ratio = torch.linspace(-3, 3, 101)
     assert (approximate_kl(log_ratio).total >= 0).item()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,14 @@ def test_every_recipe_is_tested():
     assert SETTINGS.keys() == RECIPES.keys()
 
 
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_every_recipe_names_its_source(recipe: str):
+    """A title in quotes, and where it is to be found."""
+    said = " ".join(str(importlib.import_module(f"agentgym.trainers.{recipe}").__doc__).split())
+    assert re.search(r'"[A-Z][^"]{20,}"', said)
+    assert re.search(r"arXiv \d{4}\.\d{5}|NeurIPS \d{4}", said)
+
+
 OFFLINE = ("archer_iql", "bc", "ilql", "mc")
 
 
@@ -171,6 +180,75 @@ def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: P
     assert rows[-1]["losses/entropy"] > 0
 
 
+QUICK = {"episodes_per_iteration": 16, "eval_episodes": 0, "bc_epochs": 1, "group_size": 4}
+STEPS = "critic_steps model_epochs head_epochs dataset_demonstrations replayed".split()
+
+
+def train_quickly(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
+    """Trains as little as the recipe's own settings allow."""
+    fields = importlib.import_module(f"agentgym.trainers.{recipe}").Config.__dataclass_fields__
+    return train(
+        recipe, folder, **QUICK, **{name: 8 for name in STEPS if name in fields}, **changes
+    )
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_the_first_step_starts_at_ratio_one(recipe: str, tmp_path: Path):
+    one = {"iterations": 1, "epochs": 1, "minibatches": 1}
+    rows = train_quickly(recipe, tmp_path, **one)
+    assert rows[-1]["losses/kl"] < 1e-9
+    assert rows[-1]["losses/clip_fraction"] == 0
+
+
+SWITCHES: dict[str, Any] = {
+    "clip_high": 0.3,
+    "dual_clip": 3.0,
+    "entropy_coef": 0.01,
+    "entropy_floor": 1.0,
+    "covariance_clip": 0.02,
+    "ratio": "turn",
+    "aggregation": "constant",
+    "normalize_advantages": "task",
+    "filter_groups": True,
+    "overlong_margin": 2,
+    "max_new_tokens": 3,
+    "kl_coef": 0.01,
+    "kl_in": "reward",
+}
+# Switches that a recipe has no use for; everything else works together.
+REFUSED = {
+    "flow_grpo": {"overlong_margin", "kl_in"},
+    "dpo": {"normalize_advantages", "overlong_margin", "kl_in"},
+    "eto": {"normalize_advantages", "overlong_margin", "kl_in", "filter_groups"},
+    "digi_q": {"normalize_advantages", "overlong_margin", "kl_in"},
+    "filtered_bc": {"normalize_advantages", "overlong_margin", "kl_in", "covariance_clip"},
+    "arpo_replay": {"filter_groups"},
+    "archer_iql": {"filter_groups", "normalize_advantages", "kl_in"},
+    "mc": {"filter_groups", "normalize_advantages", "kl_in"},
+    "bc": {"filter_groups", "normalize_advantages", "kl_in", "overlong_margin", "covariance_clip"},
+    "ilql": {
+        "filter_groups",
+        "normalize_advantages",
+        "kl_in",
+        "overlong_margin",
+        "covariance_clip",
+    },
+}
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
+    refused = REFUSED.get(recipe, set())
+    for name in refused:
+        on = {name: SWITCHES[name], "max_new_tokens": 3}
+        with pytest.raises(ConfigError, match=f"{name} must be"):
+            train_quickly(recipe, tmp_path / "refused", **on)
+    on = {name: value for name, value in SWITCHES.items() if name not in refused}
+    rows = train_quickly(recipe, tmp_path / "run", iterations=2, **on)
+    numbers = [v for k, v in rows[-1].items() if k.startswith(("losses", "credit"))]
+    assert np.isfinite(np.array(numbers, float)).all()
+
+
 def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
     from agentgym.trainers.policy import Policy
     from agentgym.trainers.tiny import tiny_policy
@@ -209,6 +287,11 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path):
         ("poad", {"lora_rank": 4}, "lora_rank"),
         ("poad", {"context": "whole"}, "context"),
         ("poad", {"lr": -1.0}, "lr"),
+        ("poad", {"dual_clip": 1.0}, "dual_clip"),
+        ("poad", {"entropy_floor": 0.5, "entropy_coef": 0.0}, "entropy_coef"),
+        ("poad", {"filter_groups": True}, "group_size"),
+        ("digi_q", {"token_baseline": True}, "token_baseline"),
+        ("orm", {"label_every": 0}, "label_every"),
     ]:
         with pytest.raises(ConfigError, match=match):
             train(recipe, tmp_path / "run", **changes)

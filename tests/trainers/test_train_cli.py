@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agentgym import cli
 from agentgym.errors import ConfigError
@@ -71,7 +72,12 @@ def test_train_writes_what_it_promises_and_the_policy_plays(tmp_path: Path, caps
     assert cli.main(["train", "poad", *FEW, "--run-dir", str(folder)]) == 0
     for name in ("config.json", "metrics.jsonl", "trajectories.jsonl", "curve.png", "report.json"):
         assert (folder / name).stat().st_size > 0, name
-    assert list((folder / "tensorboard").glob("events*"))
+    board = EventAccumulator(str(folder / "tensorboard")).Reload()
+    drawn = {"advantages", "values", "rewards", "estimators/poad", "estimators/turn"}
+    assert {f"credit/{name}" for name in drawn} <= set(board.Tags()["histograms"])
+    page = tmp_path / "page.html"
+    assert cli.main(["view", str(folder), "--out", str(page)]) == 0
+    assert '"estimators":{"return":[' in page.read_text(encoding="utf-8")
     capsys.readouterr()
     again = ["eval", "NumberLine-v0", "--agent", f"policy:{folder}", "--episodes", "3"]
     assert cli.main(again) == 0

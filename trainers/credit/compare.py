@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from agentgym.trainers.credit import group, two_clock
+from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.trajectory import Batch, FloatArray, Values
 
@@ -16,7 +17,8 @@ def side_by_side(batch: Batch, values: Values | None) -> Mapping[str, FloatArray
 
     All have their default settings. Without a critic there are "return" (the discounted return to
     go against the batch's mean) and, where episodes have companions, the group-relative ones; a
-    critic of observations adds "turn", a critic of tokens "poad", "ntpo" and "bilevel".
+    critic of observations adds "turn" and "chunk", a critic of tokens "poad", "ntpo" and "bilevel".
+    What needs a model of its own (archer, spa, istar, ...) is shown by the runs that train one.
     """
     returns = discounted_returns(batch.rewards, batch.turn_offsets, 0.99)
     found = {"return": two_clock.broadcast(returns - returns.mean(), batch)}
@@ -26,9 +28,13 @@ def side_by_side(batch: Batch, values: Values | None) -> Mapping[str, FloatArray
             found["poad"] = two_clock.poad()(batch, values).advantages
             found["ntpo"] = two_clock.ntpo()(batch, values).advantages
             found["bilevel"] = two_clock.BilevelGAE()(batch, values).advantages
+        found["chunk"] = ChunkGAE()(batch, values).advantages
     if len(np.unique(batch.groups)) < len(batch.trajectories):
         found["rloo"] = group.rloo()(batch).advantages
         found["grpo"] = group.grpo()(batch).advantages
         found["gigpo"] = group.GiGPO()(batch).advantages
         found["hgpo"] = group.HGPO()(batch).advantages
+        found["gagpo"] = group.GAGPO()(batch).advantages
+        found["dr_grpo"] = group.dr_grpo()(batch).advantages
+        found["flow_grpo"] = group.flow_grpo()(batch).advantages
     return found

@@ -179,6 +179,8 @@ def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Batch:
         values: [M] Q of the action taken at each turn.
         gamma: the discount in Q; above 0.
     """
+    if not 0.0 < gamma <= 1.0:
+        raise ValueError(f"gamma divides here: it is above 0 and at most 1; got {gamma}.")
     values = np.asarray(values, np.float64)
     first = batch.turn_offsets[:-1]
     expected = np.append(0.0, values[:-1]) / gamma

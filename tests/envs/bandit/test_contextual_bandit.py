@@ -111,7 +111,7 @@ def test_regret_and_progress_of_one_round_by_hand():
     worst = int(liked.argmin())
     _, reward, _, _, info = env.step(env.titles[worst].upper())
     assert reward == pytest.approx(round(float(liked[worst]), 2) / 2)
-    assert env.state.regret == pytest.approx(liked.max() - liked[worst])
+    assert info["regret"] == env.state.regret == pytest.approx(liked.max() - liked[worst])
     assert info["progress"] == 0
     _, _, ended, _, info = env.step("no such film")
     assert not ended and not info["valid"] and env.state.regret == pytest.approx(np.ptp(liked))

@@ -183,7 +183,7 @@ def test_draw_on_a_full_board():
     assert "draw" in game.steps["player_1"].text
 
 
-@pytest.mark.parametrize("wrong", [{"rows": 3}, {"columns": 10}, {"depth": 0}])
+@pytest.mark.parametrize("wrong", [{"rows": 3}, {"columns": 10}, {"depth": 0}, {"depth": 13}])
 def test_wrong_arguments(wrong):
     with pytest.raises(ValueError):
         ConnectFour(**wrong)

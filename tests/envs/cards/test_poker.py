@@ -214,6 +214,7 @@ def test_who_is_not_understood_checks_or_folds():
 
 
 @by_game
-def test_without_a_hand_there_is_no_game(game):
-    with pytest.raises(ValueError, match="hands"):
-        game(hands=0)
+def test_impossible_numbers_of_hands(game):
+    for hands in (0, 100_001):
+        with pytest.raises(ValueError, match="hands"):
+            game(hands=hands)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,7 +51,7 @@ def test_transitions_rewards_and_pictures_are_the_reference_s(kind: str):
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), boxes=st.integers(1, 2))
 def test_every_room_can_be_solved_and_none_is_solved_already(seed: int, boxes: int):
-    state = make_room(np.random.default_rng(seed), 5 + boxes, boxes)
+    state = make_room(f"train/{seed}", 5 + boxes, boxes)
     assert len(state.boxes) == len(state.targets) == boxes
     assert not state.boxes & state.targets
     assert State.of(state.picture()) == state
@@ -81,7 +80,12 @@ def test_the_picture_tells_all_symbols_apart():
     assert State.of(picture).picture() == picture
 
 
-@pytest.mark.parametrize("kwargs", [{"size": 4}, {"boxes": 0}, {"boxes": 3}])
+@pytest.mark.parametrize("kwargs", [{"size": 5}, {"boxes": 0}, {"boxes": 3}])
 def test_impossible_arguments_are_refused(kwargs: dict):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         Sokoban(**kwargs)
+
+
+def test_no_room_of_a_test_task_is_one_of_a_training_task():
+    train = {make_room(f"train/{i}", 6, 1).picture() for i in range(300)}
+    assert not train & {make_room(f"test/{i}", 6, 1).picture() for i in range(100)}

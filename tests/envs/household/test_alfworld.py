@@ -34,7 +34,8 @@ NAMES = {
     "heat": "valid_unseen/pick_heat_then_place_in_recep-Egg-None-Shelf-10/trial_4",
 }
 playable = pytest.mark.skipif(
-    importlib.util.find_spec("textworld") is None or not games.LOGIC.exists(),
+    None in map(importlib.util.find_spec, ("textworld", "fast_downward"))
+    or not games.LOGIC.exists(),
     reason="needs the extra alfworld and ALFWorld's logic",
 )
 

@@ -85,6 +85,20 @@ def test_the_small_game_can_be_won():
 
 
 @installed
+def test_surroundings_are_told_and_take_no_time():
+    env, plain = Jericho(surroundings=True), Jericho()
+    (text, info), (said, expected) = env.reset(seed=0), plain.reset(seed=0)
+    assert text.startswith(said) and text.count("-=") == 2 and "carrying" in text[len(said) :]
+    assert info["state_key"] == expected["state_key"]
+    for command in WAY:
+        text, reward, terminated, _, info = env.step(command)
+        said, *rest, expected = plain.step(command)
+        assert text.startswith(said) and [reward, terminated] == rest[:2]
+        assert terminated or "carrying" in text[len(said) :]
+        assert info["state_key"] == expected["state_key"]
+
+
+@installed
 def test_what_cannot_be_typed_is_invalid():
     env = Jericho()
     env.reset(seed=0)

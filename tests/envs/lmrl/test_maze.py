@@ -136,6 +136,16 @@ def test_random_mazes_are_solved_and_differ():
     assert len(grids) == 20
 
 
+def test_the_longest_way_fits_into_the_turns():
+    env = Maze(maze="random", size=30)
+    longest = 0
+    for number in range(10):
+        env.reset(options={"task": f"test/{number}"})
+        longest = max(longest, *distances(env.state.grid, env.state.goal).values())
+    assert 101 < longest < (env.max_turns or 0)
+    assert Maze(size=30).max_turns == Maze(maze="random").max_turns == 101
+
+
 def test_moves_never_leave_the_free_cells():
     for grid, _, _ in FIXED.values():
         free = set(cells(grid))
@@ -143,7 +153,7 @@ def test_moves_never_leave_the_free_cells():
 
 
 @pytest.mark.parametrize(
-    "kwargs", [{"maze": "v"}, {"describe": "x"}, {"reward": "std"}, {"size": 1}]
+    "kwargs", [{"maze": "v"}, {"describe": "x"}, {"reward": "std"}, {"size": 1}, {"size": 51}]
 )
 def test_bad_arguments(kwargs: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(kwargs))):

@@ -97,6 +97,7 @@ def test_the_expert_finds_out_who_is_on_the_other_side(name, level, least):
     env: Any = gymnasium.make(
         f"AgentGym/{name}-v0", opponents=level, disable_env_checker=True
     ).unwrapped
+    env.game.opponents = {}  # it is not told
     env.reset(seed=0, options={"task": "rounds/20"})
     total, over, info = 0.0, False, {}
     while not over:
@@ -104,6 +105,33 @@ def test_the_expert_finds_out_who_is_on_the_other_side(name, level, least):
         total += reward
     assert total >= least - 1e-9
     assert info["success"] == (level not in ("hare", "straight"))
+
+
+@pytest.mark.parametrize(
+    ("name", "best"),
+    [
+        ("PrisonersDilemma", (3 * 6 + 5) / 7),
+        ("StagHunt", 4 * 6 / 7),
+        ("RockPaperScissors", 1.0),
+    ],
+)
+def test_the_expert_plays_at_its_best_against_the_default_opponent(name, best):
+    env: Any = gymnasium.make(f"AgentGym/{name}-v0", disable_env_checker=True).unwrapped
+    env.reset(seed=0, options={"task": "rounds/7"})
+    total, over = 0.0, False
+    while not over:
+        _, reward, over, *_ = env.step(env.expert())
+        total += reward
+    assert total == pytest.approx(best)
+
+
+def test_what_the_expert_leaves_to_chance_does_not_foretell_the_other():
+    env: Any = gymnasium.make("AgentGym/RockPaperScissors-v0", opponents="random").unwrapped
+    gains = []
+    for seed in range(20):
+        env.reset(seed=seed, options={"task": "rounds/4"})
+        gains += [env.step(env.expert())[1] * 4 for _ in range(4)]
+    assert min(gains.count(gain) for gain in (-1, 0, 1)) > 10
 
 
 def test_likelihoods_by_hand():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import agentgym
-from agentgym.envs.matrix.prisoners_dilemma import PrisonersDilemma, best_response, scripted
+from agentgym.envs.matrix.prisoners_dilemma import PrisonersDilemma, scripted
 from agentgym.envs.social.talk import MAX_MESSAGE
 
 C, D = "cooperate", "defect"
@@ -114,11 +114,15 @@ def test_no_other_game_passes_for_a_dilemma(wrong):
 
 
 def test_the_best_response_finds_out_who_is_on_the_other_side():
-    payoff = PrisonersDilemma().payoff
+    def best_response(mine: list[str], theirs: list[str], left: int) -> str:
+        game = PrisonersDilemma()
+        game.begin(f"rounds/{len(mine) + left}")
+        return game._best(game.models, mine, theirs)[0]
+
     always, never = ["cooperate"] * 6, ["defect"] * 6
-    assert best_response(always, always, 1, payoff) == "defect"  # the last round
-    assert best_response(always, always, 6, payoff) == "cooperate"
-    assert best_response(never, always, 6, payoff) == "defect"  # whoever forgives that is a fool
-    assert best_response(always, never, 6, payoff) == "defect"
+    assert best_response(always, always, 1) == "defect"  # the last round
+    assert best_response(always, always, 6) == "cooperate"
+    assert best_response(never, always, 6) == "defect"  # whoever forgives that is a fool
+    assert best_response(always, never, 6) == "defect"
     mixed = ["cooperate", "defect", "defect", "cooperate", "defect", "cooperate"]
-    assert best_response(always, mixed, 6, payoff) == "defect"
+    assert best_response(always, mixed, 6) == "defect"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import gymnasium
 import pytest
 
 import agentgym
@@ -205,3 +206,16 @@ def test_a_snapshot_holds_errands_beliefs_and_words():
 def test_impossible_arguments_are_refused(kwargs: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         Cooks(**kwargs)
+
+
+@pytest.mark.parametrize("kitchen", ["A", "C"])
+def test_the_expert_does_not_dance_for_ever_in_a_single_seat(kitchen: str):
+    """While the others are busy nobody throws dice: advice must not be the same for ever."""
+    env = gymnasium.make("AgentGym/Overcooked-Cooks-v0", kitchen=kitchen).unwrapped
+    for seed in range(15, 25):
+        _, info = env.reset(seed=seed)
+        ended = False
+        while not ended:
+            _, _, *ends, info = env.step(env.expert())  # type: ignore[attr-defined]
+            ended = any(ends)
+        assert info["success"]

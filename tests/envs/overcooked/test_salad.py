@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,21 +45,27 @@ def vector(env: Salad) -> list[int]:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recorded_step_is_the_reference_s(recipe: str):
     env = Salad(recipe=recipe, max_turns=None)
+    prompts: defaultdict[str, set[str]] = defaultdict(set)
+    texts: defaultdict[str, set[str]] = defaultdict(set)
     steps = 0
     for record in golden(RECIPES[recipe]):
         _, info = env.reset(seed=0, options={"task": "start/1,4"})
         assert list(info["admissible"]) == record["actions0"]
         for step in record["steps"]:
-            _, reward, terminated, _, info = env.step(step["action_text"])
+            text, reward, terminated, _, info = env.step(step["action_text"])
             assert reward == pytest.approx(step["reward"], abs=1e-9)
-            assert env.state.steps == step["env_step"]
+            assert info["primitive_steps"] == step["env_step"]
+            assert info["macro_action_steps"] == step["macro_action_steps"]
             assert vector(env) == step["obs"][:-7]
             assert terminated == step["done"]
             if terminated:
                 break
             assert list(info["admissible"]) == step["actions"]
+            prompts[text].add(step["prompt_sha1"])
+            texts[step["prompt_sha1"]].add(text)
             steps += 1
     assert steps > 700
+    assert {len(same) for same in (*prompts.values(), *texts.values())} == {1}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_the_expert_is_optimal(recipe: str, macros: int, primitives: int, discou
     seed=st.integers(0, 2**20),
     recipe=st.sampled_from(sorted(RECIPES)),
     kitchen=st.sampled_from(["A", "C"]),
-    detour=st.lists(st.integers(0, 7), max_size=12),
+    detour=st.lists(st.integers(0, 8), max_size=12),
 )
 def test_the_expert_recovers_from_any_detour(seed, recipe, kitchen, detour):
     env = Salad(recipe=recipe, kitchen=kitchen, max_turns=None)
@@ -116,8 +123,42 @@ def test_nothing_is_lost_or_doubled(seed, moves):
             assert state.where[state.holding] == state.cook
 
 
+def walk(env: Salad, *actions: str) -> tuple[str, dict[str, Any]]:
+    """Starts where the reference does and plays actions; returns the last observation and info."""
+    text, info = env.reset(seed=0, options={"task": "start/1,4"})
+    for action in actions:
+        text, _, _, _, info = env.step(action)
+        assert info["valid"], (action, info["admissible"])
+    return text, info
+
+
+def test_the_wall_of_kitchen_c_takes_one_thing_a_counter():
+    env = Salad(kitchen="C")
+    put = ["pick up the tomato", "put the tomato on the counter"]
+    _, info = walk(env, *put)
+    assert info["admissible"][-1] == "walk to the counter"
+    assert (env.state.where["tomato"], env.state.holding, env.state.cook) == ((3, 3), "", (3, 4))
+    walk(env, *put, "take the bowl", "put the bowl on the counter")
+    assert env.state.where["bowl"] == (2, 3)
+    walk(env, *put)
+    env.state.cook = (3, 2)  # it can be taken from the other side, too
+    text, *_ = env.step("pick up the tomato")
+    assert "You hold a tomato" in text
+    assert env.state.cook == (3, 2)
+
+
+def test_the_state_key_tells_apart_what_the_text_hides():
+    env = Salad()
+    put = ["pick up the tomato", "put the tomato on the cutting board"]
+    text, raw = walk(env, *put, "take the bowl")
+    other, chopped = walk(env, *put, "chop the tomato", "take the bowl")
+    assert text == other
+    assert raw["state_key"] != chopped["state_key"]
+    assert walk(env, "chop nothing", *put, "take the bowl")[1]["state_key"] == raw["state_key"]
+
+
 def test_the_shift_ends_after_200_steps():
-    env = Salad(max_turns=None)
+    env = Salad(max_turns=None, clock=True)
     env.reset(seed=0)
     for turn in range(1, 201):
         text, _, terminated, truncated, info = env.step("chop nothing")

@@ -153,7 +153,14 @@ def test_what_is_no_amount_is_asked_again(said: str):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"num_players": 1}, {"endowment": 0}, {"messages": -1}, {"factor": 1}, {"factor": 4}],
+    [
+        {"num_players": 1},
+        {"endowment": 0},
+        {"endowment": 1001},
+        {"messages": -1},
+        {"factor": 1},
+        {"factor": 4},
+    ],
 )
 def test_impossible_arguments_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -183,7 +184,13 @@ def test_what_is_no_amount_is_asked_again(said: str):
     assert env.game.state.played[0].sent == 0 and env.game.acting == ("player_1",)
 
 
-@pytest.mark.parametrize("wrong", [{"game": "trsut"}, {"messages": -1}, {"num_players": 3}])
+@pytest.mark.parametrize("wrong", [{"variant": "trsut"}, {"messages": -1}, {"num_players": 3}])
 def test_impossible_arguments_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         TrustAndSplit(**wrong)
+
+
+@pytest.mark.parametrize("variant", GAMES)
+def test_the_variant_can_be_chosen_through_gymnasium(variant: str):
+    env = gymnasium.make(f"AgentGym/{ID}", variant=variant)
+    assert env.reset(seed=0)[1]["task"].startswith(f"{variant}/")

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agentgym.core import UnreadableAction
@@ -221,6 +222,26 @@ def test_admissible_actions_are_valid_and_enough():
         if env.step(made[-1] if made else gets[env._turn % len(gets)])[2]:
             break
     assert any(action == "get 2 iron ore" for action in gets)
+
+
+@pytest.mark.parametrize("depth", [None, 4])
+def test_the_experts_actions_are_listed_wherever_it_is_asked(depth: int | None):
+    env = TextCraft(depth=depth)
+    rng = np.random.default_rng(0)
+    lengths = []
+    for task in (*env.tasks.train, *env.tasks.test):
+        _, info = env.reset(seed=0, options={"task": task})
+        ended = False
+        while not ended:
+            listed = info["admissible"]
+            lengths.append(len(listed))
+            action = env.expert()
+            assert action is not None and action in listed
+            if rng.random() < 0.3:
+                action = listed[int(rng.integers(len(listed)))]
+            _, _, terminated, truncated, info = env.step(action)
+            ended = terminated or truncated
+    assert np.mean(lengths) < 25 and max(lengths) < 100
 
 
 def test_states_are_equal_where_what_is_held_is():

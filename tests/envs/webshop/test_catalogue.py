@@ -9,10 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from agentgym.envs.webshop import storage
 from agentgym.envs.webshop.catalogue import Catalogue
 from agentgym.errors import DataError
 
@@ -243,35 +241,6 @@ def test_of_several_files_takes_those_named_for_the_number(make_record: Maker, w
     assert [product.asin for product in Catalogue.load(folder, 1)] == ["A"]
 
 
-def test_a_damaged_cache_is_built_again(tmp_path: Path):
-    target = tmp_path / "made"
-    storage.built(target, lambda to: storage.save(to, "x", [1, 2], "int64"))
-    (target / "x.npy").write_bytes(b"short")
-    storage.built(target, lambda to: storage.save(to, "x", [3], "int64"))
-    assert storage.load(target, "x").tolist() == [3]
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["made"]
-
-
-def test_a_failed_build_leaves_nothing(tmp_path: Path):
-    def fail(folder: Path) -> None:
-        (folder / "half").write_text("x")
-        raise DataError("no")
-
-    with pytest.raises(DataError):
-        storage.built(tmp_path / "made", fail)
-    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
-
-
-def test_an_unwritable_cache_is_replaced_with_a_warning(tmp_path: Path):
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    target = blocked / "cache" / "made"
-    with pytest.warns(RuntimeWarning, match="AGENTGYM_CACHE"):
-        folder = storage.built(target, lambda to: storage.save(to, "x", [5], "int64"))
-    assert storage.load(folder, "x").tolist() == [5]
-    assert storage.built(target, lambda _: None) == folder
-
-
 def test_processes_that_start_together_agree(make_record: Maker, write_shop: Writer):
     folder = write_shop([make_record(f"A{i}") for i in range(50)])
     code = (
@@ -282,22 +251,6 @@ def test_processes_that_start_together_agree(make_record: Maker, write_shop: Wri
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     found = [worker.communicate(timeout=60)[0].split() for worker in workers]
     assert found == [[f"A{i}" for i in range(50)]] * 3
-
-
-def test_string_tables_find_exactly_what_they_hold(tmp_path: Path):
-    strings = ["", "a", "ab", "b", "é", "日本", "\ud800"]
-    storage.StringTable.write(tmp_path, "t", sorted(map(storage.encode, strings)))
-    table = storage.StringTable(tmp_path, "t")
-    assert [storage.decode(table[table.find(s) or 0]) for s in strings] == strings
-    assert table.find("aa") is None and table.find("zz") is None and len(table) == 7
-
-
-def test_arrays_come_back_read_only(tmp_path: Path):
-    for size in (0, 3, 100_000):
-        storage.save(tmp_path, "x", np.arange(size), "int32")
-        array = storage.load(tmp_path, "x")
-        assert array.tolist() == list(range(size)) and array.dtype == np.int32
-        assert not array.flags.writeable
 
 
 def test_products_are_stored_as_json(make_record: Maker):

@@ -87,19 +87,6 @@ def test_alone_or_all_equal_gives_zero(estimator):
 
 
 @pytest.mark.parametrize("estimator", ALL)
-@given(rng=generators)
-def test_permuting_trajectories_permutes_advantages_and_all_is_finite(estimator, rng):
-    batch = random_batch(rng, trajectories=8)
-    order = rng.permutation(8)
-    moved = Batch.of([batch.trajectories[n] for n in order])
-    starts = batch.token_offsets[batch.turn_offsets]
-    whole = estimator(batch).advantages
-    expected = np.concatenate([whole[starts[n] : starts[n + 1]] for n in order])
-    assert np.isfinite(whole).all()
-    assert np.allclose(estimator(moved).advantages, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("estimator", ALL)
 def test_agents_of_one_game_are_groups_of_their_own(estimator):
     batch = Batch.of(
         [

@@ -10,6 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from agentgym.trainers.cli import RECIPES
+
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
@@ -27,7 +29,7 @@ def results(oracle) -> dict[str, dict[str, float]]:
     undiscounted = oracle.world_of(settings, 1.0)
     with_critic = oracle.with_critic(settings.gamma, settings.lambda_)
     one = oracle.measure(world, settings, with_critic)
-    groups = {name: oracle.without_critic()[name] for name in ("RLOO", "Dr. GRPO")}
+    groups = {name: oracle.without_critic()[name] for name in ("RLOO", "Dr. GRPO", "REINFORCE")}
     return one | oracle.measure(undiscounted, settings, groups)
 
 
@@ -54,6 +56,21 @@ def test_turn_gae_is_unbiased_for_actions_and_moves_the_gradient_the_right_way(r
     assert results["turn GAE"]["bias_over_noise"] > 3  # it knows nothing of prefixes
 
 
+def test_archer_with_exact_critics_is_unbiased(results):
+    assert results["ArCHer"]["turn_bias_over_noise"] < 1.15
+    assert results["ArCHer"]["gradient_bias_over_noise"] < 1.15
+    assert results["ArCHer, token baseline"]["bias_over_noise"] < 1.15
+
+
+def test_rows_are_of_recipes_that_there_are(oracle):
+    rows = {name for recipes in oracle.ROWS.values() for name in recipes.split()}
+    assert rows.isdisjoint(oracle.IMITATION.split())
+    assert rows | set(oracle.IMITATION.split()) <= RECIPES.keys()
+    assert (
+        oracle.ROWS.keys() <= oracle.with_critic(0.9, 0.9).keys() | oracle.without_critic().keys()
+    )
+
+
 def test_ntpo_is_biased(results):
     assert results["NTPO"]["bias_over_noise"] > 3
     assert results["NTPO"]["gradient_bias_over_noise"] > 2
@@ -62,6 +79,7 @@ def test_ntpo_is_biased(results):
 
 def test_leaving_oneself_out_removes_the_bias_of_the_group_mean(results):
     assert results["RLOO"]["gradient_bias_over_noise"] < 1.15
+    assert results["REINFORCE"]["gradient_bias_over_noise"] < 1.15
     assert results["Dr. GRPO"]["gradient_bias"] > 1.1 * results["RLOO"]["gradient_bias"]
 
 

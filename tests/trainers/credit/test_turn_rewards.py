@@ -14,6 +14,7 @@ from agentgym.trainers.credit.turn_rewards import (
     implicit_process_rewards,
     monte_carlo_values,
     shape_rewards,
+    value_gains,
 )
 from agentgym.trainers.credit.two_clock import turn
 from agentgym.trainers.trajectory import Batch, Values
@@ -63,6 +64,27 @@ def test_golden_monte_carlo_values():
     q = monte_carlo_values(batch, gamma=0.5)
     # (s, go): one turn before the end both times; (x, take): at the end; (s, wait): two before.
     assert q.tolist() == [0.5, 1.0, 0.25, 0.5, 1.0, 0.0]
+
+
+def test_golden_value_gains():
+    # One group of two: both first states are worth (0.4 + 0.8) / 2; a later state Q_{t-1} / gamma.
+    batch = Batch.of([trajectory([1, 1], [0, 1]), trajectory([1], [0])])
+    gains = value_gains(batch, [0.4, 1.0, 0.8], gamma=0.5).rewards
+    assert gains.tolist() == pytest.approx([-0.2, 1.0 - 0.8, 0.2])
+    with pytest.raises(ValueError, match="gamma"):
+        value_gains(batch, [0.4, 1.0, 0.8], gamma=0.0)
+
+
+def test_gains_of_exact_values_are_advantages():
+    # After "left" every second episode succeeds, after "right" none does.
+    batch = Batch.of(
+        [
+            trajectory([1, 1], [0, r], keys=["s", said], actions=[said, "wait"])
+            for said, r in [("left", 1), ("left", 0), ("right", 0), ("right", 0)]
+        ]
+    )
+    gains = value_gains(batch, monte_carlo_values(batch, 1.0), 1.0).rewards
+    assert gains.tolist() == pytest.approx([0.25, 0, 0.25, 0, -0.25, 0, -0.25, 0])
 
 
 @given(generators, st.floats(0, 1))

@@ -1,0 +1,88 @@
+"""Every estimator there is, found rather than listed: a new one is tested as soon as it exists."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.trainers import credit
+from agentgym.trainers.cli import RECIPES, load_recipe
+from agentgym.trainers.credit.group import GiGPO
+from agentgym.trainers.credit.turn_rewards import TurnReward
+from agentgym.trainers.credit.two_clock import poad
+from agentgym.trainers.trainer import CreditFn, Trainer
+
+from .worlds import random_batch
+
+
+class _Found(Exception):
+    """Carries the credit function that a recipe hands to its trainer."""
+
+
+def of_recipe(name: str) -> CreditFn:
+    """The credit function of a recipe with its default settings; nothing is trained."""
+
+    def found(self: Any, recipe: str, config: Any, *, credit: CreditFn, **rest: Any) -> None:
+        assert recipe == name
+        raise _Found(credit)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "__init__", found)
+        module = load_recipe(name)
+        with pytest.raises(_Found) as caught:
+            module.main(module.Config())
+    return caught.value.args[0]
+
+
+def of_package() -> dict[str, CreditFn]:
+    """The estimators of `trainers/credit/`: its dataclasses that can be called on a batch, and its
+    functions that return one, with their default settings."""
+    modules = [
+        importlib.import_module(f"{credit.__name__}.{info.name}")
+        for info in pkgutil.iter_modules(credit.__path__)
+    ]
+    own = [
+        v for m in modules for v in vars(m).values() if getattr(v, "__module__", "") == m.__name__
+    ]
+    kinds = {
+        kind.__name__: kind
+        for kind in own
+        if inspect.isclass(kind)
+        and is_dataclass(kind)
+        and list(inspect.signature(kind.__call__).parameters)[1:3] == ["batch", "values"]
+    }
+    makers = [
+        f for f in own if inspect.isfunction(f) and inspect.signature(f).return_annotation in kinds
+    ]
+    return {maker.__name__: maker() for maker in [*kinds.values(), *makers]}
+
+
+def every_estimator() -> dict[str, CreditFn]:
+    """Those of recipes, those of the package and some other settings; each once."""
+    found = {name: of_recipe(name) for name in RECIPES} | of_package()
+    found |= {
+        "poad, lambda_token": poad(0.9, 0.8, 0.8),
+        "token baseline": TurnReward(baseline=True),
+        "gigpo over steps": GiGPO(statistics="steps"),
+    }
+    seen: set[str] = set()
+    return {n: e for n, e in found.items() if repr(e) not in seen and not seen.add(repr(e))}
+
+
+def reads_values(estimator: CreditFn) -> bool:
+    """Whether an estimator needs a critic."""
+    try:
+        estimator(random_batch(np.random.default_rng(0)), None)
+    except ValueError:
+        return True
+    return False
+
+
+ESTIMATORS = every_estimator()
+WITH_CRITIC = {name: e for name, e in ESTIMATORS.items() if reads_values(e)}
