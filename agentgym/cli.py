@@ -36,7 +36,7 @@ from agentgym.view import render as render_run
 INTERRUPTED = 130
 WRONG_USE = 2
 BROKEN_PIPE = 141
-TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft")
+TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "yaml")
 
 KeyValues = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")
@@ -83,7 +83,7 @@ def play(
     """Play an episode in the terminal, or watch an agent play it.
 
     Args:
-        env: Id of the environment, such as WebShop-v0.
+        env: Id of the environment, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
         agent: human, expert, random, chat:MODEL@URL or policy:FOLDER.
         task: Name of the task; by default a training task is drawn by the seed.
         seed: Seed of the episode; by default a new one.
@@ -158,7 +158,7 @@ def run_evaluation(
     """Let agents play many tasks and compare them.
 
     Args:
-        envs: Ids of environments, such as WebShop-v0.
+        envs: Ids of environments, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER.
         episodes: How many tasks each agent plays in each environment.
         split: Which tasks: train, test (held out), or both, one after the other.
@@ -349,6 +349,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an environment may say any character
             stream.reconfigure(errors="backslashreplace")
+    if "" not in sys.path:  # `my_module:MyEnv-v0` may be beside the user, as with `python -m`
+        sys.path.append("")
     try:
         if words[:1] == ["--version"]:
             print(agentgym.__version__)

@@ -360,6 +360,8 @@ class TextEnv(gymnasium.Env[str, str]):
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Continues from a snapshot of an environment made with the same arguments.
 
+        It needs no `reset` before; the wrappers that `gymnasium.make` adds do want one.
+
         Returns:
             The observation and info at the snapshot.
 

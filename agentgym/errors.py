@@ -42,5 +42,6 @@ class MissingExtraError(AgentGymError, ImportError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Returns " Did you mean: ...?" for the closest known words, or "" if none is close."""
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
-    return f" Did you mean: {', '.join(close)}?" if close else ""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), names)
+    return f" Did you mean: {', '.join(names[name] for name in close)}?" if close else ""

@@ -289,7 +289,9 @@ def tasks_of(env: TextGym) -> Tasks:
     try:
         return env.get_wrapper_attr("tasks")
     except AttributeError as error:
-        raise ConfigError(f"{_name(env)} is no text environment: it has no `tasks`.") from error
+        raise ConfigError(
+            f"{_name(env)} is no text environment: it has no `tasks`. See agentgym.textify."
+        ) from error
 
 
 def _name(env: TextGym) -> str:

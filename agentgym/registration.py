@@ -346,7 +346,9 @@ def find(id: str) -> Entry:
     """
     full = id if "/" in id else f"{NAMESPACE}/{id}"
     if full not in REGISTRY:
-        raise ConfigError(f"Unknown environment {id!r}.{did_you_mean(full, REGISTRY)}")
+        names = [known.partition("/")[2] for known in REGISTRY]
+        hint = did_you_mean(full.rpartition("/")[2], names)
+        raise ConfigError(f"Unknown environment {id!r}.{hint} `agentgym list` shows all.")
     return REGISTRY[full]
 
 

@@ -26,6 +26,8 @@ def render(folder: Path, last: int | None = None) -> str:
     Raises:
         ConfigError: if there are no trajectories to show.
     """
+    if last is not None and last < 1:
+        raise ConfigError(f"last must be at least 1, got {last}.")
     path = folder / "trajectories.jsonl"
     trajectories = _lines(path)
     if not trajectories:

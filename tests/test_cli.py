@@ -6,6 +6,7 @@ import sys
 import types
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 import agentgym
@@ -134,6 +135,19 @@ def test_eval_compares_agents_and_writes_files(tmp_path, capsys):
     assert len(played.read_text().splitlines()) == 40
 
 
+def test_an_environment_of_a_module_beside_the_user(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_module.py").write_text(
+        "import gymnasium\n"
+        "point = 'agentgym.envs.numbers.number_line:NumberLine'\n"
+        "gymnasium.register('Mine/Line-v0', entry_point=point)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    assert run("eval", "my_module:Mine/Line-v0", "--episodes", "3") == 0
+    assert "Mine/Line-v0" in capsys.readouterr().out
+    del gymnasium.registry["Mine/Line-v0"]
+
+
 def test_a_suite_goes_on_without_the_experts_that_do_not_exist(monkeypatch, capsys):
     line = agentgym.REGISTRY["AgentGym/NumberLine-v0"]
     monkeypatch.setattr(cli, "TABLE", (line,))
@@ -187,7 +201,8 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("eval NumberLin-v0", "Did you mean: AgentGym/NumberLine-v0"),
+        ("eval NumberLin-v0", "Did you mean: NumberLine-v0"),
+        ("eval webshop", "Did you mean: WebShop-v0"),
         ("eval", "agentgym list"),
         ("eval CartPole-v1", "no text environment"),
         ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
@@ -244,6 +259,28 @@ def test_train_without_torch_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "agentgym.trainers.cli", trainers)
     assert run("train", "poad") == cli.WRONG_USE
     assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
+
+
+def test_a_core_installation_lists_recipes_and_says_what_training_needs():
+    code = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"torch", "transformers", "accelerate", "peft", "yaml"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from agentgym.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", code, "train"]
+    options = {"capture_output": True, "text": True, "timeout": 60}
+    listed = subprocess.run(command, **options)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "archer" in listed.stdout
+    trained = subprocess.run([*command, "poad"], **options)
+    assert trained.returncode == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in trained.stderr
+    assert "Traceback" not in trained.stderr
 
 
 def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):

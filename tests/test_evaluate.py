@@ -240,7 +240,7 @@ def test_environments_are_closed(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"env": "NumberLin-v0"}, "Did you mean: AgentGym/NumberLine-v0"),
+        ({"env": "NumberLin-v0"}, "Did you mean: NumberLine-v0"),
         ({"env": "CartPole-v1"}, "no text environment"),
         ({"env": "nowhere:Some/Env-v0"}, "no module 'nowhere'"),
         ({"env_kwargs": {"siz": 3}}, "no argument 'siz'.*Did you mean: size"),

@@ -67,6 +67,8 @@ def test_the_page_holds_every_trajectory_unchanged(run: Path):
     assert data["curve"] == [{"env_steps": 9, "train": 0.5, "held_out": None}]
     assert "poad on AgentGym/NumberLine-v0" in page
     assert data_of(render(run, last=1))["trajectories"] == [trajectory(2, NASTY)]
+    with pytest.raises(ConfigError, match="at least 1"):
+        render(run, last=0)
 
 
 def test_the_page_needs_no_network(run: Path):

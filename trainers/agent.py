@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transformers.utils import logging as transformers_logging
+
 from agentgym.agents.view import View
 from agentgym.errors import CheckpointError
 from agentgym.trainers.context import Context, ContextSettings, Conversation
@@ -83,6 +85,7 @@ class PolicyAgent:
 
         Raises:
             CheckpointError: if there is no policy in the folder.
+            ConfigError: if there is no such device.
         """
         file = Path(folder) / SETTINGS_FILE
         if not file.exists() and (Path(folder) / "policy" / SETTINGS_FILE).exists():
@@ -105,6 +108,7 @@ class PolicyAgent:
             sampling = dataclasses.replace(sampling, temperature=temperature)
         if max_new_tokens is not None:
             sampling = dataclasses.replace(sampling, max_new_tokens=max_new_tokens)
+        transformers_logging.disable_progress_bar()
         policy = Policy.load(folder, dtype="auto", device=device)
         if (steering := Path(folder) / STEERING_FILE).exists():
             policy.steer(TokenQ.load(steering).to(device))

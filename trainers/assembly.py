@@ -13,6 +13,7 @@ from accelerate.utils import gather_object
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
+from agentgym.errors import ConfigError
 from agentgym.serialization import from_json
 from agentgym.trainers import checkpoint
 from agentgym.trainers.agent import PolicyAgent
@@ -50,15 +51,35 @@ class Progress:
     last: dict[str, Any] | None = None
 
 
+def make_accelerator(config: TrainConfig) -> Accelerator:
+    """Returns what places tensors, on the device that was asked for.
+
+    Raises:
+        ConfigError: if there is no such device.
+    """
+    accelerator = Accelerator(cpu=config.device == "cpu", mixed_precision=config.mixed_precision)
+    if config.device == "cuda" and accelerator.device.type != "cuda":
+        raise ConfigError(
+            f"device is 'cuda', but PyTorch {torch.__version__} sees no such GPU here: use 'auto' "
+            "or 'cpu', or install a build of PyTorch for your GPU."
+        )
+    return accelerator
+
+
 def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> checkpoint.RunFolder:
     """Opens the run's folder: the main process locks and checks it, others only read.
 
     Raises:
         CheckpointError: in every process, if the main one could not.
+        ConfigError: if its name cannot be read.
     """
-    name = config.run_dir.format(
-        recipe=recipe, env=config.env_id.rpartition("/")[2], seed=config.seed
-    )
+    names = {"recipe": recipe, "env": config.env_id.rpartition("/")[2], "seed": config.seed}
+    try:
+        name = config.run_dir.format(**names)
+    except (LookupError, ValueError) as error:
+        raise ConfigError(
+            f"run_dir = {config.run_dir!r}: braces may hold recipe, env or seed."
+        ) from error
     errors: list[Exception | None] = []
     folder = None
     if accelerator.is_main_process:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-import yaml
 
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 
@@ -59,13 +58,17 @@ RECIPES = {
 }
 
 
-def main(recipe: str, argv: Sequence[str]) -> int:
+def main(recipe: str | None, argv: Sequence[str]) -> int:
     """Runs a recipe and returns the exit code.
 
     Args:
-        recipe: a name of `RECIPES`.
+        recipe: a name of `RECIPES`; None lists them.
         argv: its flags.
     """
+    if recipe is None:
+        asked = not argv or argv[0] in ("-h", "--help")
+        print(overview(), file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     try:
         module = load_recipe(recipe)
         config = read_config(module.Config, recipe, argv)
@@ -90,6 +93,13 @@ def main(recipe: str, argv: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def overview() -> str:
+    """Returns what `agentgym train` says before a recipe is chosen."""
+    lines = [f"  {name:14}{what}" for name, what in RECIPES.items()]
+    usage = "usage: agentgym train RECIPE [OPTIONS]"
+    return "\n".join([usage, "", *lines, "", "`agentgym train RECIPE --help` shows every setting."])
 
 
 def load_recipe(name: str) -> Any:
@@ -130,6 +140,8 @@ def flags_of_file(kind: Callable[..., Any], recipe: str, path: Path) -> list[str
     Raises:
         ConfigError: if it cannot be read or names a setting that there is not.
     """
+    import yaml
+
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, yaml.YAMLError) as error:

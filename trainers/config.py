@@ -40,7 +40,7 @@ class TrainConfig:
     """Settings of a training run."""
 
     env_id: str = "AgentGym/NumberLine-v0"
-    """Environment to train in: an id of `agentgym list`."""
+    """Environment to train in: an id of `agentgym list`, or your_module:YourEnv-v0."""
     env_kwargs: KeyValues = field(default_factory=dict)
     """Arguments of the environment, such as max_turns=20."""
     train_tasks: int | None = None
@@ -68,7 +68,7 @@ class TrainConfig:
     """Type of the weights."""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     """Type of the arithmetic, by accelerate."""
-    device: str = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     """"auto" (a GPU if there is one), "cpu" or "cuda"."""
 
     context: Mode = "full"
@@ -205,17 +205,18 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Checks what can be checked before anything is loaded."""
         for name, lowest in _AT_LEAST.items():
-            value = getattr(self, name)
+            value = getattr(self, name, None)
             if value is not None and not value >= lowest:  # so, not-a-number is refused too
                 raise ConfigError(f"{name} must be at least {lowest}, got {value}.")
+        for name in _FRACTIONS:
+            value = getattr(self, name, None)
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"{name} must be in [0, 1], got {value}.")
         for name, kind in get_type_hints(type(self)).items():
             known, value = _listed(kind), getattr(self, name)
             if known and value not in known:
                 hint = did_you_mean(str(value), [str(x) for x in known])
                 raise ConfigError(f"{name} must be one of {known}, got {value!r}.{hint}")
-        for name in _FRACTIONS:  # of those recipes that have them
-            if not 0 <= getattr(self, name, 0.0) <= 1:
-                raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}.")
         if self.episodes_per_iteration % self.group_size:
             raise ConfigError(
                 f"episodes_per_iteration = {self.episodes_per_iteration} does not divide into "
@@ -317,8 +318,10 @@ def _listed(kind: Any) -> tuple[Any, ...]:
     return (*found, None) if found and type(None) in get_args(kind) else tuple(found)
 
 
-_FRACTIONS = "gamma gamma_token lambda_turn lambda_token tau bc_share covariance_clip".split()
-
+# Of these settings and of those that recipes add, wherever they have them.
+_FRACTIONS = (
+    "bc_share gamma gamma_token lambda_turn lambda_token tau expectile covariance_clip".split()
+)
 _AT_LEAST = {
     "train_tasks": 1,
     "env_workers": 0,
@@ -360,4 +363,16 @@ _AT_LEAST = {
     "keep": 1,
     "transcripts": 0,
     "threads": 1,
+    "alpha": 0.0,
+    "beta": 0.0,
+    "omega": 0.0,
+    "chunk_size": 1,
+    "history": 0,
+    "label_every": 1,
+    "model_lr": 0.0,
+    "model_epochs": 1,
+    "trunk_lr": 0.0,
+    "conservative": 0.0,
+    "critic_steps": 1,
+    "critic_batch": 1,
 }

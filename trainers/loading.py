@@ -48,6 +48,8 @@ def load_model(
             f"{name} is a folder but holds no model: expected a config.json in it "
             "(as written by save_pretrained)."
         )
+    if (folder / "policy" / "config.json").is_file():
+        raise ConfigError(f"{name} is the folder of a run: its model is {folder / 'policy'}.")
     model, tokenizer = _load_base(str(name), dtype)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
 

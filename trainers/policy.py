@@ -159,11 +159,17 @@ class Policy(nn.Module):
             seed: of the fresh adapter's weights.
 
         Raises:
-            ConfigError: if there is no such model, no tokenizer, no end-of-sequence token, or the
-                adapter does not fit.
+            ConfigError: if there is no such model, no tokenizer, no end-of-sequence token, no such
+                device, or the adapter does not fit.
         """
         model, tokenizer = load_model(name, lora, dtype, seed)
-        return cls(model.to(device), tokenizer, batch_size=batch_size)
+        try:
+            model = model.to(device)
+        except (RuntimeError, AssertionError) as error:  # PyTorch without CUDA asserts
+            raise ConfigError(
+                f"{name} cannot be put on the device {str(device)!r}: {error}"
+            ) from error
+        return cls(model, tokenizer, batch_size=batch_size)
 
     def save(self, folder: str | Path) -> None:
         """Saves weights (or adapter) and tokenizer as an ordinary Hugging Face folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from typing import Any
@@ -43,6 +44,7 @@ class StopSignal:
         if self._heard is not None:
             raise KeyboardInterrupt
         self._heard = number
+        os.write(2, b"Stopping at the next safe point; again stops at once.\n")  # safe in a handler
 
     def check(self, _: Any = None) -> None:
         """Raises Interrupted if the run was asked to stop; of several processes none does here."""

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import nn
 
-from agentgym.errors import ConfigError
-from agentgym.evaluate import make_env
+from agentgym.evaluate import make_env, tasks_of
 from agentgym.report import Report
 from agentgym.serialization import from_json
 from agentgym.trainers.agent import PolicyAgent, make_context
@@ -27,6 +25,7 @@ from agentgym.trainers.assembly import (
     load_experience,
     load_policy,
     load_progress,
+    make_accelerator,
     open_folder,
     write_checkpoint,
     write_policy,
@@ -81,9 +80,7 @@ class Trainer:
         self.recipe, self.config, self.credit = recipe, config, credit
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        self.accelerator = Accelerator(
-            cpu=config.device == "cpu", mixed_precision=config.mixed_precision
-        )
+        self.accelerator = make_accelerator(config)
         self.is_main = self.accelerator.is_main_process
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         self.pool = EnvPool(
@@ -91,13 +88,7 @@ class Trainer:
             -(-config.num_envs // self.world),
             config.env_workers,
         )
-        try:
-            self.tasks = self.pool.env(0).get_wrapper_attr("tasks").split("train")
-        except AttributeError as error:
-            raise ConfigError(
-                f"{config.env_id} has no tasks to train on: it is no TextEnv. Register it as "
-                "agentgym.textify makes it."
-            ) from error
+        self.tasks = tasks_of(self.pool.env(0)).split("train")
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()

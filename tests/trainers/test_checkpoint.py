@@ -116,6 +116,7 @@ def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path)
         child.send_signal(number)
         _, errors = child.communicate(timeout=120)
     assert child.returncode == 128 + number
+    assert "Stopping at the next safe point" in errors
     assert "--resume" in errors
     assert "Traceback" not in errors
     newest = RunFolder(folder, resume=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agentgym import cli
@@ -16,6 +17,15 @@ FEW = (
     "--env-id NumberLine-v0 --model nano --iterations 1 --episodes-per-iteration 4 "
     "--eval-episodes 2 --device cpu --threads 1 --constrain --context current --quiet"
 ).split()
+
+
+def test_without_a_recipe_they_are_listed(capsys):
+    for words in (["train"], ["train", "--help"]):
+        assert cli.main(words) == 0
+        shown = capsys.readouterr().out
+        assert all(f"  {name} " in shown for name in RECIPES)
+    assert cli.main(["train", "--env-id", "NumberLine-v0"]) == cli.WRONG_USE
+    assert "train RECIPE" in capsys.readouterr().err
 
 
 def settings(tmp_path: Path, text: str, *flags: str) -> poad.Config:
@@ -71,7 +81,14 @@ def test_train_writes_what_it_promises_and_the_policy_plays(tmp_path: Path, caps
     capsys.readouterr()
     again = ["eval", "NumberLine-v0", "--agent", f"policy:{folder}", "--episodes", "3"]
     assert cli.main(again) == 0
-    assert "NumberLine-v0" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "NumberLine-v0" in shown.out
+    assert shown.err == ""
+    assert cli.main([*again, "--agent-kwargs", "device=nowhere"]) == cli.WRONG_USE
+    assert "device 'nowhere'" in capsys.readouterr().err
+    there = ["--model", str(folder), "--run-dir", str(tmp_path / "other")]
+    assert cli.main(["train", "poad", *FEW, *there]) == cli.WRONG_USE
+    assert str(folder / "policy") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -82,20 +99,41 @@ def test_train_writes_what_it_promises_and_the_policy_plays(tmp_path: Path, caps
         (["poad", "--env-kwargs", "sise=3"], "size"),
         (["poad", "--env-kwargs", "size=1"], "size must be at least 2"),
         (["poad", "--model", "/no/such/folder"], "/no/such/folder"),
+        (["poad", "--env-id", "CartPole-v1"], "no text environment"),
+        (["poad", "--run-dir", "runs/{task}"], "recipe, env or seed"),
+        pytest.param(
+            ["poad", "--device", "cuda"],
+            "no such GPU",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is one"),
+        ),
     ],
 )
 def test_what_a_user_can_get_wrong_is_one_message(words, expected, tmp_path, capsys):
-    assert cli.main(["train", *words, "--run-dir", str(tmp_path / "run")]) == 2
+    assert cli.main(["train", words[0], "--run-dir", str(tmp_path / "run"), *words[1:]]) == 2
     error = capsys.readouterr().err
     assert expected in error
     assert "Traceback" not in error
 
 
-def test_settings_that_cannot_work_say_why(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("recipe", "setting", "value", "expected"),
+    [
+        ("poad", "temperature", "0", "temperature must be above 0"),
+        ("poad", "lr", "nan", "lr must be at least 0"),
+        ("poad", "gamma", "1.5", "gamma must be in"),
+        ("archer_iql", "gamma", "1.5", "gamma must be in"),
+        ("ilql", "expectile", "-1", "expectile must be in"),
+        ("chunk", "chunk_size", "0", "chunk_size must be at least 1"),
+        ("orm", "label_every", "0", "label_every must be at least 1"),
+        ("poad", "device", "gpu", "cuda"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(recipe, setting, value, expected, capsys):
     with pytest.raises(SystemExit) as left:
-        cli.main(["train", "poad", "--temperature", "0"])
+        cli.main(["train", recipe, f"--{setting}", value])
     assert left.value.code == 2
-    assert "temperature must be above 0" in capsys.readouterr().err
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert expected in shown
 
 
 @pytest.mark.parametrize(
