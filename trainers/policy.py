@@ -166,9 +166,7 @@ class Policy(nn.Module):
         try:
             model = model.to(device)
         except (RuntimeError, AssertionError) as error:  # PyTorch without CUDA asserts
-            raise ConfigError(
-                f"{name} cannot be put on the device {str(device)!r}: {error}"
-            ) from error
+            raise ConfigError(f"The device {str(device)!r} cannot be used: {error}") from error
         return cls(model, tokenizer, batch_size=batch_size)
 
     def save(self, folder: str | Path) -> None:
@@ -263,10 +261,7 @@ class Policy(nn.Module):
         return PrefixCache()
 
     def act(
-        self,
-        requests: Sequence[Request],
-        sampling: Sampling,
-        cache: PrefixCache | None = None,
+        self, requests: Sequence[Request], sampling: Sampling, cache: PrefixCache | None = None
     ) -> list[Sample]:
         """Generates one action for each request; no gradients.
 
