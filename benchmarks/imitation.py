@@ -93,13 +93,8 @@ def main(settings: Settings) -> None:
     known: dict[str, Any] = {}
     if RESULT.exists():
         known = json.loads(RESULT.read_text())["environments"]
-    names = [
-        entry.name
-        for entry in TABLE
-        if not entry.multi_agent
-        and not entry.files
-        and entry.name in (settings.ids or [entry.name])
-    ]
+    single = [entry.name for entry in TABLE if not entry.multi_agent and not entry.files]
+    names = settings.ids or single
     missing = [name for name in names if name not in known or settings.again]
     about = {"demonstrations": settings.demonstrations, "turns": settings.turns}
     about["passes"] = settings.passes
