@@ -98,6 +98,7 @@ TABLE: tuple[Entry, ...] = (
         {"size": 6, "slippery": False},
     ),
     Entry("TowerOfHanoi-v0", "agentgym.envs.puzzle.tower_of_hanoi:TowerOfHanoi"),
+    Entry("TowerOfHanoi-Six-v0", "agentgym.envs.puzzle.tower_of_hanoi:TowerOfHanoi", {"disks": 6}),
     Entry("Countdown-v0", "agentgym.envs.puzzle.countdown:Countdown"),
     Entry(
         "Countdown-Hard-v0",

@@ -142,7 +142,9 @@ class TextNav(TextEnv):
 
     ## Baselines
     Mean return (and success) on the test split, n = 200 episodes each: random 0.00, expert (a
-    shortest solution, sees everything) 1.00, for each of the registered configurations.
+    shortest solution, sees everything) 1.00, for each of the registered configurations. Imitation
+    alone learns the original house (1.00 on held-out tasks, told or not, from 300 demonstrations),
+    generated ones by less than half (0.46): to compare learning methods take those.
 
     ## Registered Configurations
     `TextNav-v0`: the original house, location and inventory told. `TextNav-Partial-v0`: neither

@@ -65,7 +65,8 @@ class NumberLine(TextEnv):
     ```
 
     ## Baselines
-    1,000 test tasks: random 0.47 reward, 47 % success; expert 1.00, 100 %.
+    1,000 test tasks: random 0.47 reward, 47 % success; expert 1.00, 100 %. Imitation alone nearly
+    solves it (0.92 after 300 demonstrations): it is there to test trainers, not to compare them.
 
     ## Registered Configurations
     `NumberLine-v0`: 10 numbers.

@@ -99,10 +99,11 @@ class TowerOfHanoi(TextEnv):
 
     ## Baselines
     200 test tasks, mean return and success: random 0.10, 10 %; expert (the shortest way) 1.00,
-    100 %.
+    100 %. Six disks: random 0.01; expert 1.00, in 41 moves. Four are learnt by imitation alone (95
+    % of held-out positions, from 300 demonstrations); to compare learning methods take six.
 
     ## Registered Configurations
-    `TowerOfHanoi-v0`: 4 disks.
+    `TowerOfHanoi-v0`: 4 disks. `TowerOfHanoi-Six-v0`: 6 disks.
 
     ## References
     Lucas, Recreations mathematiques, 1883. The shortest way from any position: Hinz, 1989.
