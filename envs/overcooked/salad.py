@@ -113,6 +113,9 @@ class Salad(TextEnv):
     200 test episodes, mean return and success. `Overcooked-TomatoSalad-v0`: random -0.11, 28 %;
     expert 1.11, 100 %. `Overcooked-TomatoLettuceSalad-v0`: random -0.41, 0 %; expert 1.32, 100 %.
     From the reference's start the expert takes 28 and 45 primitive steps, the fewest possible.
+    Imitation alone (300 demonstrations) learns the tomato salad, 1.11, and most of the other, 1.18;
+    to compare learning methods take the other with fewer demonstrations, or
+    `Overcooked-Cooks-v0`.
 
     ## Registered Configurations
     `Overcooked-TomatoSalad-v0`; `Overcooked-TomatoLettuceSalad-v0`: eight actions, an onion too

@@ -157,7 +157,8 @@ class Entertainment(Chore):
 
     ## Baselines
     100 test episodes: random 0.01 return, 1 % success; expert (a shortest way) 1.00, 100 %, in
-    eleven turns.
+    eleven turns. With four starts, imitation alone learns it (1.00 after 300 demonstrations): it
+    compares how fast methods learn from its one reward. `Household-v0` is a harder chore.
 
     ## Registered Configurations
     `VirtualHome-Entertainment-v0`.

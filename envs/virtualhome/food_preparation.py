@@ -129,7 +129,9 @@ class FoodPreparation(Chore):
 
     ## Baselines
     200 test episodes: random 0.01 return, 1.5 % success; expert 1.00, 100 %. From the reference's
-    start the expert takes six steps, the fewest possible.
+    start the expert takes six steps, the fewest possible. With four starts, imitation alone learns
+    it (1.00 after 300 demonstrations): it compares how fast methods learn from its one reward, and
+    what they make of another variant's words. `Household-v0` is a harder chore.
 
     ## Registered Configurations
     `VirtualHome-FoodPreparation-v0` and one id for each variant, such as
