@@ -100,7 +100,8 @@ class TowerOfHanoi(TextEnv):
     ## Baselines
     200 test tasks, mean return and success: random 0.10, 10 %; expert (the shortest way) 1.00,
     100 %. Six disks: random 0.01; expert 1.00, in 41 moves. Four are learnt by imitation alone (95
-    % of held-out positions, from 300 demonstrations); to compare learning methods take six.
+    % of held-out positions from 300 demonstrations), six by two thirds: take these to compare
+    learning methods.
 
     ## Registered Configurations
     `TowerOfHanoi-v0`: 4 disks. `TowerOfHanoi-Six-v0`: 6 disks.
