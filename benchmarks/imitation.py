@@ -1,9 +1,10 @@
 """Which environments are too easy: what a tiny model learns from the expert alone.
 
-For every single-agent id with an expert a decoder of 0.2 million parameters imitates demonstrations
-of training tasks and plays held-out tasks, greedily. Where it is as good as the expert, a harder
-configuration is needed to compare learning methods. Everybody gets the same number of
-demonstrations, fewer where episodes are long. What has been measured is not measured again.
+For every id with an expert a decoder of 0.2 million parameters imitates demonstrations of training
+tasks and plays held-out tasks, greedily; of a game one seat, against the default opponents. Where
+it is as good as the expert, a harder configuration is needed to compare learning methods. Everybody
+gets the same number of demonstrations, fewer where episodes are long. What has been measured is not
+measured again.
 
     python benchmarks/imitation.py [--ids Ferry-v0 ...] [--demonstrations 300] [--jobs 4]
 """
@@ -36,7 +37,7 @@ class Settings:
     """What to imitate."""
 
     ids: tuple[str, ...] = ()
-    """Environments; (): all single-agent ones with an expert."""
+    """Environments; (): all with an expert."""
     demonstrations: int = 300
     """Episodes of the expert at most."""
     turns: int = 6000
@@ -93,8 +94,7 @@ def main(settings: Settings) -> None:
     known: dict[str, Any] = {}
     if RESULT.exists():
         known = json.loads(RESULT.read_text())["environments"]
-    single = [entry.name for entry in TABLE if not entry.multi_agent and not entry.files]
-    names = settings.ids or single
+    names = settings.ids or [entry.name for entry in TABLE if not entry.files]
     missing = [name for name in names if name not in known or settings.again]
     about = {"demonstrations": settings.demonstrations, "turns": settings.turns}
     about["passes"] = settings.passes
