@@ -142,7 +142,8 @@ class Debate(TextGame):
 
     So with debaters at their best the judge sees half of the cards and is nearly always right.
 
-    `Debate-Judge-v0`: some 400 steps/s, as minimax thinks for the others (2,900 against greedy ones).
+    `Debate-Judge-v0`: some 400 steps/s, as minimax thinks for the others; 2,900 against greedy
+    ones.
 
     ## Registered Configurations
     `Debate-v0`: two debaters, judge by rules. `Debate-Judge-v0`: the judge is an agent, too.
