@@ -87,6 +87,9 @@ class KuhnPoker(LimitPoker):
 
     The expert is a best response to the opponent (exact means: 0.46, 0.33, 0.33, 0.25, 0.00).
 
+    Imitation alone (300 demonstrations) plays as the expert does against the maniac;
+    `LeducPoker-v0` is harder.
+
     ## Registered Configurations
     `KuhnPoker-v0`.
 
