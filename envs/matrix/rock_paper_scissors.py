@@ -94,6 +94,9 @@ class RockPaperScissors(IteratedGame):
 
     The expert is "best_response", told who the other is.
 
+    Imitation alone (300 demonstrations) plays as the expert does against the default opponent, who
+    counters the last throw: to compare learning methods choose another.
+
     ## Registered Configurations
     `RockPaperScissors-v0`: no talk. `RockPaperScissors-Talk-v0`: one message each per round.
 
