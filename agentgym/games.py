@@ -110,6 +110,7 @@ class TextGame:
             raise ConfigError(f"max_invalid must be at least 1, got {max_invalid}.")
         self.possible_agents = tuple(f"player_{i}" for i in range(count))
         self.opponents = {}
+        self._unseen: set[str] = set()
         self.split = split
         self.max_turns = max_turns
         self.invalid_penalty = float(invalid_penalty)
@@ -127,7 +128,10 @@ class TextGame:
         raise NotImplementedError
 
     def _look(self, agent: str) -> TimeStep:
-        """Returns what the agent sees of the state; rewards, ends and validity are filled in."""
+        """Returns what the agent sees of the state; rewards, ends and validity are filled in.
+
+        It is called when somebody looks, if anybody does, and changes nothing.
+        """
         raise NotImplementedError
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
@@ -136,7 +140,7 @@ class TextGame:
 
     def _read(self, agent: str, said: str) -> str:
         """Returns the move that was meant (see `agentgym.reading`), or raises `InvalidMove`."""
-        admissible = self.steps[agent].admissible
+        admissible = self.seen(agent).admissible
         if not admissible:
             return said
         action = meant(said, admissible)
@@ -162,7 +166,7 @@ class TextGame:
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         """Returns a random action; where the set is open, by default silence."""
-        admissible = self.steps[agent].admissible
+        admissible = self.seen(agent).admissible
         return admissible[int(rng.integers(len(admissible)))] if admissible else ""
 
     def picture(self) -> str:
@@ -195,11 +199,32 @@ class TextGame:
     @property
     def steps(self) -> dict[str, TimeStep]:
         """What each agent got at the last turn."""
-        return self._episode.steps
+        return {agent: self.seen(agent) for agent in self.possible_agents}
+
+    def seen(self, agent: str) -> TimeStep:
+        """Returns what the agent got at the last turn, put into words when first asked for."""
+        episode = self._episode
+        if agent in self._unseen:
+            self._unseen.remove(agent)
+            look, got = self._look(agent), episode.steps[agent]
+            news = [*episode.news[agent], look.feedback]
+            episode.steps[agent] = replace(
+                look,
+                rewards=got.rewards,
+                terminated=got.terminated,
+                valid=got.valid,
+                admissible=look.admissible if agent in episode.acting else (),
+                feedback="\n".join(line for line in news if line),
+            )
+        return episode.steps[agent]
+
+    def outcome(self, agent: str) -> TimeStep:
+        """Returns rewards, end and validity of the agent's last turn; the rest may be missing."""
+        return self._episode.steps[agent]
 
     def terminated(self, agent: str) -> bool:
         """Returns whether the game is over for the agent by its rules."""
-        return self.steps[agent].terminated
+        return self.outcome(agent).terminated
 
     def truncated(self, agent: str) -> bool:
         """Returns whether the limit of turns ended the game for the agent."""
@@ -286,23 +311,22 @@ class TextGame:
     def _observe(
         self, rewards: Rewards, misunderstood: Iterable[str] = (), *, ended: bool = False
     ) -> None:
-        """Shows the state to every agent that was still in play."""
+        """Shows the outcome of the turn to every agent that was still in play."""
         episode = self._episode
         playing = () if ended else self._present()
         self._check_author(playing, rewards)
         for agent in self.possible_agents:
             if agent in episode.steps and self.terminated(agent):
                 continue
-            look = self._look(agent)
-            news = [*episode.news[agent], look.feedback]
-            episode.steps[agent] = replace(
-                look,
+            episode.steps[agent] = TimeStep(
+                "",
                 rewards={name: float(x) for name, x in rewards.get(agent, {}).items()},
                 terminated=agent not in playing,
                 valid=agent not in misunderstood,
-                admissible=look.admissible if agent in episode.acting else (),
-                feedback="\n".join(line for line in news if line),
             )
+            self._unseen.add(agent)
+            if playing and agent not in playing:
+                self.seen(agent)  # now: the game goes on without it
 
     def _check_author(self, playing: tuple[str, ...], rewards: Rewards) -> None:
         """Says at once, and by name, what the rules got wrong."""
@@ -322,7 +346,7 @@ class TextGame:
 
     def info(self, agent: str) -> dict[str, Any]:
         """Returns the agent's info (see `GAME_INFO_KEYS`): fresh objects at every call."""
-        episode, step = self._episode, self.steps[agent]
+        episode, step = self._episode, self.seen(agent)
         info = step_info(step, episode.task, episode.turn, self.reward_names, self.invalid_penalty)
         return {**info, "acting": agent in episode.acting}
 
@@ -353,7 +377,7 @@ class TextGame:
         """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
         return {
             "env": type(self).__name__,
-            "episode": to_json(self._episode),
+            "episode": to_json(replace(self._episode, steps=self.steps)),
             "state": to_json(self.state),
             "rng": self.np_random.bit_generator.state,
         }
@@ -378,5 +402,5 @@ class TextGame:
         except (KeyError, ValueError, TypeError) as error:
             message = "This snapshot is damaged or of a game made with other arguments"
             raise SnapshotError(f"{message}: {error!r}") from error
-        self.episode, self.state = episode, state
+        self.episode, self.state, self._unseen = episode, state, set()
         self.np_random = np.random.Generator(generator)

@@ -82,7 +82,7 @@ class Face:
 
     def observe(self, agent: str) -> Observation:
         """Returns what the agent sees now."""
-        step = self.game.steps[agent]
+        step = self.game.seen(agent)
         observation: Observation = {"text": step.observation}
         if self.action_mode == "discrete":
             mask = [action in step.admissible for action in self.game.actions]

@@ -109,10 +109,11 @@ class SingleSeat(TextEnv):
             if action is not None:
                 said[me], action = action, None
             game.play(said)
-            for name, reward in game.steps[me].rewards.items():
+            got = game.outcome(me)
+            for name, reward in got.rewards.items():
                 rewards[name] += reward
-            valid = valid and game.steps[me].valid
-        return dataclasses.replace(game.steps[me], rewards=rewards, valid=valid)
+            valid = valid and got.valid
+        return dataclasses.replace(game.seen(me), rewards=rewards, valid=valid)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn of the seat (see `TextEnv.step`); the game's limit of turns truncates."""

@@ -16,7 +16,7 @@ from agentgym.envs.communication.evidence import (
     shown,
     standing,
     turns,
-    value,
+    values,
     verdict,
     weights,
 )
@@ -179,7 +179,7 @@ class Debate(TextGame):
             self.default_opponents = "minimax"  # type: ignore[misc]
         if self.judged and self.judge is not None:
             raise ConfigError("With three players player_2 is the judge: leave out judge.")
-        self.order = turns(rounds)
+        self.order = tuple(turns(rounds))
         self.actions = tuple(str(i + 1) for i in range(2 * cards)) + SIDES * self.judged
         reads = (
             "player_2, the judge, who sees only what was laid and said,"
@@ -304,16 +304,16 @@ class Debate(TextGame):
                 return SIDES[int(rng.integers(2))]
             return SIDES[totals[1] > totals[0]]
         side = SIDES.index("pro") if agent == "player_0" else SIDES.index("con")
-        values = {}
+        gains = {}
         for card in playable(case, table, side):
             after = table | 1 << card
             if level == "minimax":
-                gain = value(case, after, tuple(self.order[len(self.state.table) + 1 :]))
+                gain = int(values(case, self.order)[after])
             else:
                 pro, con = weights(case, after)
                 gain = pro - con
-            values[card] = -gain if side else gain
-        best = [card for card, gain in values.items() if gain == max(values.values())]
+            gains[card] = -gain if side else gain
+        best = [card for card, gain in gains.items() if gain == max(gains.values())]
         return str(best[int(rng.integers(len(best)))] + 1)
 
 

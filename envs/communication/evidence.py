@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
 
 from agentgym.tasks import task_rng
+
+Tables = TypeVar("Tables", int, np.ndarray)
+"""Cards that lie on a table, as bits; or an array of such tables."""
 
 SIDES = ("pro", "con")
 MOTIONS = (
@@ -74,26 +80,27 @@ class Case:
         return len(self.strengths) // 2
 
 
-def standing(case: Case, table: int) -> int:
-    """Returns which of the cards on the table stand, as bits.
+def standing(case: Case, table: Tables) -> Tables:
+    """Returns which of the cards on the table stand, as bits; of many tables at once if wanted.
 
     A card stands if each card on the table that disputes it falls, and falls if one that stands
     disputes it; cards that only dispute each other neither stand nor fall. This is the grounded
     extension of Dung (1995).
     """
-    stands = falls = 0
+    stands: Any = table & 0
+    falls = stands
     while True:
-        before = stands, falls
+        before = stands | falls
         for i, attackers in enumerate(case.attackers):
-            if table >> i & 1:
-                stands |= (attackers & table & ~falls == 0) << i
-                falls |= (attackers & stands != 0) << i
-        if (stands, falls) == before:
+            lies = table >> i & 1
+            stands = stands | (lies & (attackers & table & ~falls == 0)) << i
+            falls = falls | (lies & (attackers & stands != 0)) << i
+        if np.array_equal(stands | falls, before):
             return stands
 
 
-def weights(case: Case, table: int) -> tuple[int, int]:
-    """Returns the strength that stands on the table for pro and for con."""
+def weights(case: Case, table: Tables) -> tuple[Tables, Tables]:
+    """Returns the strength that stands on the table, or each of many, for pro and for con."""
     stands = standing(case, table)
     alive = [s * (stands >> i & 1) for i, s in enumerate(case.strengths)]
     return sum(alive[: case.hand]), sum(alive[case.hand :])
@@ -141,20 +148,40 @@ def turns(rounds: int) -> list[int]:
     return [(r + i) % 2 for r in range(rounds) for i in range(2)]
 
 
-@lru_cache(maxsize=200_000)
-def value(case: Case, table: int, order: tuple[int, ...]) -> int:
-    """Returns what pro gets if both play their best from here: 100 for the verdict plus the lead.
+@lru_cache(maxsize=64)
+def stages(hand: int, order: tuple[int, ...]) -> list[np.ndarray]:
+    """Returns the tables there can be before each turn and after the last, in `order`."""
+    reached = [np.zeros(1, dtype=np.int64)]
+    for side in order:
+        cards = 1 << np.arange(side * hand, (side + 1) * hand)
+        after = reached[-1][:, None] | cards
+        reached.append(np.unique(after[after != reached[-1][:, None]]))
+    return reached
+
+
+@lru_cache(maxsize=256)
+def values(case: Case, order: tuple[int, ...]) -> np.ndarray:
+    """Returns what pro gets from each table on if both play their best.
+
+    By backward induction; 100 for the verdict plus the lead.
 
     Args:
         case: the case.
-        table: cards that lie on the table, as bits.
-        order: the sides that still speak, in turn.
+        order: the sides in the order in which they speak from an empty table.
+
+    Returns:
+        [2 ** number of cards], by the table's bits; 0 where a table cannot come up.
     """
-    if not order:
-        pro, con = weights(case, table)
-        return pro - con + 100 * ((pro > con) - (pro < con))
-    results = [value(case, table | 1 << i, order[1:]) for i in playable(case, table, order[0])]
-    return min(results) if order[0] else max(results)
+    result = np.zeros(1 << 2 * case.hand, dtype=np.int64)
+    reached = stages(case.hand, order)
+    pro, con = weights(case, reached[-1])
+    result[reached[-1]] = pro - con + 100 * np.sign(pro - con)
+    for tables, side in zip(reached[-2::-1], order[::-1], strict=True):
+        cards = 1 << np.arange(side * case.hand, (side + 1) * case.hand)
+        never = 1000 if side else -1000  # a card cannot be laid twice
+        after = np.where(tables[:, None] & cards, never, result[tables[:, None] | cards])
+        result[tables] = after.min(1) if side else after.max(1)
+    return result
 
 
 def playable(case: Case, table: int, side: int) -> list[int]:

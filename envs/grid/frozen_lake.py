@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.core import TextEnv, TimeStep, TurnLimit
-from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
+from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves
 from agentgym.tasks import Tasks, draw_level, task_rng
 
 NAMES = tuple(DIRECTIONS)
@@ -37,10 +38,9 @@ class State:
 
     def picture(self) -> str:
         """The lake as text: `_` ice, `O` hole, `G` goal, `P` you, `X` you in a hole, `√` there."""
-        rows = [list(row.replace("F", "_").replace("H", "O")) for row in self.lake]
-        row, column = self.position
-        rows[row][column] = {"F": "P", "H": "X", "G": "√"}[self.ground]
-        return "\n".join("".join(row) for row in rows)
+        lake = "\n".join(self.lake).replace("F", "_").replace("H", "O")
+        here = self.position[0] * (len(self.lake) + 1) + self.position[1]
+        return lake[:here] + {"F": "P", "H": "X", "G": "√"}[self.ground] + lake[here + 1 :]
 
 
 def moved(lake: tuple[str, ...], position: Square, step: Square) -> Square:
@@ -59,21 +59,24 @@ def make_lake(rng: np.random.Generator, size: int, frozen: float) -> State:
         rows = [["F" if cell else "H" for cell in row] for row in ice.tolist()]
         rows[goal[0]][goal[1]] = "G"
         lake = tuple("".join(row) for row in rows)
-        if distance(lake, start) is not None:
+        if start in distances(lake):
             return State(lake, start, start)
 
 
 @lru_cache(maxsize=1 << 14)
-def distance(lake: tuple[str, ...], start: Square) -> int | None:
-    """Returns the number of moves to the goal if nothing slips; None if there is no way."""
-
-    def around(square: Square):
-        if lake[square[0]][square[1]] != "H":
-            for name, step in DIRECTIONS.items():
-                yield name, moved(lake, square, step)
-
-    path = shortest_path(start, around, lambda s: lake[s[0]][s[1]] == "G")  # type: ignore[arg-type]
-    return None if path is None else len(path)
+def distances(lake: tuple[str, ...]) -> dict[Square, int]:
+    """Returns the number of moves to the goal from wherever there is a way, if nothing slips."""
+    cells = "".join(lake)
+    goal = divmod(cells.index("G"), len(lake))
+    found, queue = {goal: 0}, deque([goal])
+    while queue:
+        square = queue.popleft()
+        for step in STEPS:  # the ways back are the ways there
+            before = moved(lake, square, step)
+            if before not in found and lake[before[0]][before[1]] == "F":
+                found[before] = found[square] + 1
+                queue.append(before)
+    return found
 
 
 @lru_cache(maxsize=1024)
@@ -224,8 +227,8 @@ class FrozenLake(TextEnv):
         state = self.state
         there = state.ground == "G"
         over = state.ground != "F"
-        whole = distance(state.lake, state.start) or 1
-        left = distance(state.lake, state.position)
+        ways = distances(state.lake)
+        whole, left = ways.get(state.start) or 1, ways.get(state.position)
         return TimeStep(
             text=state.picture(),
             rewards={"task": float(there)},

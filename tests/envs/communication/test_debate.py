@@ -14,9 +14,10 @@ from agentgym.envs.communication.evidence import (
     make_case,
     playable,
     shown,
+    stages,
     standing,
     turns,
-    value,
+    values,
     verdict,
     weights,
 )
@@ -91,7 +92,22 @@ def brute(case: Case, table: int, order: list[int]) -> int:
 def test_the_search_against_brute_force():
     for i in range(10):
         case = make_case(f"train/{i}", 3)
-        assert value(case, 0, tuple(turns(2))) == brute(case, 0, turns(2))
+        order = turns(2)
+        found = values(case, tuple(order))
+        for turn, tables in enumerate(stages(3, tuple(order))):
+            assert len(set(tables.tolist())) == len(tables)
+            for table in tables.tolist():
+                assert found[table] == brute(case, table, order[turn:])
+
+
+def test_many_tables_at_once_are_those_one_by_one():
+    tables = np.arange(1 << 8)
+    for i in range(5):
+        case = make_case(f"train/{i}", 4)
+        assert standing(case, tables).tolist() == [standing(case, int(t)) for t in tables]
+        assert np.transpose(weights(case, tables)).tolist() == [
+            [*weights(case, int(t))] for t in tables
+        ]
 
 
 def test_a_debate_by_hand():
