@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from agentgym.envs.communication.associations import topics, vocabulary
 from agentgym.envs.communication.codenames_players import (
     SPYMASTERS,
     allowed,
+    barred,
     literal_guess,
     random_clue,
     strategic_guess,
@@ -97,10 +98,12 @@ def summary(
     return (red, blue), (plain, "\n".join(sorted_out))
 
 
-@cache
-def menu(topic: str) -> tuple[str, ...]:
-    """Returns the clues of the menu for a topic."""
-    return tuple(f"[{topic} {n}]" for n in MENU_COUNTS)
+@lru_cache(maxsize=1024)
+def menu(without: frozenset[str]) -> tuple[str, ...]:
+    """Returns the clues of the menu, but for these topics."""
+    return tuple(
+        f"[{topic} {n}]" for topic in topics() if topic not in without for n in MENU_COUNTS
+    )
 
 
 def give(state: State, word: str, count: int) -> None:
@@ -224,7 +227,7 @@ class Codenames(TextGame):
         super().__init__(max_turns=max_turns, **kwargs)
         self.clues = clues
         if clues == "menu":
-            said = [clue for topic in topics() for clue in menu(topic)]
+            said = menu(frozenset())
             self.actions = (*(f"[{word}]" for word in vocabulary()), PASS, *said)
         self.instructions = (
             "Codenames. player_0 is the spymaster of the red team and player_1 its guesser; "
@@ -280,7 +283,7 @@ class Codenames(TextGame):
             return (*(f"[{word}]" for word in words), PASS)
         if self.clues == "free":
             return ()
-        return tuple(clue for topic in topics() if allowed(topic, words) for clue in menu(topic))
+        return menu(barred(words))
 
     def _read(self, agent: str, said: str) -> str:
         said = plain(said[:200])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -29,6 +29,16 @@ def allowed(clue: str, covered: Iterable[str]) -> bool:
     return _clashes(clue).isdisjoint(covered)
 
 
+@lru_cache(maxsize=2048)
+def _barred_by(word: str) -> frozenset[str]:
+    return frozenset(topic for topic in topics() if not allowed(topic, [word]))
+
+
+def barred(covered: Iterable[str]) -> frozenset[str]:
+    """Returns the topics that are not allowed as clues."""
+    return frozenset().union(*map(_barred_by, covered))
+
+
 def expected_gain(links: Mapping[str, float], kinds: Mapping[str, str], count: int) -> float:
     """Returns what `count` guesses are worth: the words most linked come first, equals at random.
 
@@ -52,13 +62,14 @@ def expected_gain(links: Mapping[str, float], kinds: Mapping[str, str], count: i
     return gain - chance * left  # who finds no word for a guess guesses wrong
 
 
-def linked(words: Iterable[str]) -> dict[str, dict[str, float]]:
+def linked(words: Collection[str]) -> dict[str, dict[str, float]]:
     """Returns the topics that may be clues, with those of the words that are linked to them."""
     found: dict[str, dict[str, float]] = {}
     for word in words:
         for topic, strength in topics_of(word).items():
             found.setdefault(topic, {})[word] = float(strength)
-    return {topic: links for topic, links in found.items() if allowed(topic, words)}
+    without = barred(words)
+    return {topic: links for topic, links in found.items() if topic not in without}
 
 
 def strategic_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
@@ -82,7 +93,8 @@ def literal_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
 
 def random_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
     """Returns any topic, for one to three words."""
-    names = [topic for topic in topics() if allowed(topic, kinds)]
+    without = barred(kinds)
+    names = [topic for topic in topics() if topic not in without]
     return names[int(rng.integers(len(names)))], int(rng.integers(1, 4))
 
 

@@ -95,7 +95,7 @@ def standing(case: Case, table: Tables) -> Tables:
             lies = table >> i & 1
             stands = stands | (lies & (attackers & table & ~falls == 0)) << i
             falls = falls | (lies & (attackers & stands != 0)) << i
-        if np.array_equal(stands | falls, before):
+        if not np.count_nonzero((stands | falls) ^ before):
             return stands
 
 

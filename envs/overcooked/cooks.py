@@ -213,7 +213,7 @@ class Cooks(TextGame):
 
     def _read(self, agent: str, said: str) -> str:
         action, _, message = said.partition("|")
-        errand = super()._read(agent, action)
+        errand = super()._read(agent, action.strip())
         return f"{errand}|{clip(message, MAX_MESSAGE)}" if self.talk else errand
 
     def _fallback(self, agent: str) -> str:
