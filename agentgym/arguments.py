@@ -1,18 +1,37 @@
-"""Arguments given as words: `key=value` on a command line, checked before anything is made."""
+"""Arguments of environments and agents: `key=value` in words, and checks of names and types."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+import numbers
+import os
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from agentgym.errors import ConfigError, did_you_mean
 
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
-_CHECKED = (bool, int, float, str, type(None))
+_KINDS: dict[Any, Any] = {
+    bool: (bool, np.bool_),
+    int: numbers.Integral,
+    float: numbers.Real,
+    str: str,
+    type(None): type(None),
+    Callable: Callable,
+    Mapping: Mapping,
+    dict: Mapping,
+    list: (list, tuple),
+    tuple: (list, tuple),
+    Sequence: Sequence,
+    os.PathLike: os.PathLike,
+}
+"""Annotation -> what a value must be an instance of; what has another one is not checked."""
 
 
 def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
@@ -65,6 +84,12 @@ def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Paramet
     return found
 
 
+@functools.cache
+def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
+    """Returns what a class takes by keyword, found once."""
+    return keyword_parameters(cls)
+
+
 def _has_init(cls: type) -> bool:
     return "__init__" in cls.__dict__ and cls is not object
 
@@ -87,15 +112,26 @@ def check_arguments(
         ConfigError: for an unknown name or a value of another type; the message names the closest
             known names, or the types.
     """
-    for name, value in given.items():
+    for name in given:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"{what} has no argument {name!r}: {has}.{did_you_mean(name, known)}")
-        hint = known[name].annotation
-        if not _fits(hint, value):
+    check_types(what, known, given)
+
+
+def check_types(
+    what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
+    """Checks simple types of those of the given arguments that are known (see above).
+
+    Raises:
+        ConfigError: for a value of another type.
+    """
+    for name, value in given.items():
+        if name in known and not _fits(hint := known[name].annotation, value):
             raise ConfigError(
                 f"Argument {name!r} of {what} is {_written(hint)}; "
-                f"got {value!r} ({type(value).__name__})."
+                f"got {value!r:.80} ({type(value).__name__})."
             )
 
 
@@ -111,11 +147,12 @@ def _fits(hint: Any, value: Any) -> bool:
             if value in typing.get_args(kind):
                 return True
             continue
-        if kind not in _CHECKED:
+        kind = typing.get_origin(kind) or kind
+        if kind not in _KINDS:
             return True  # left to whoever takes it
         if isinstance(value, bool) and kind is not bool:
             continue
-        if isinstance(value, kind) or (kind is float and isinstance(value, int)):
+        if isinstance(value, _KINDS[kind]):
             return True
     return False
 
@@ -126,5 +163,5 @@ def _written(hint: Any) -> str:
         if typing.get_origin(kind) is typing.Literal:
             names += map(repr, typing.get_args(kind))
         else:
-            names.append("null" if kind is types.NoneType else kind.__name__)
+            names.append("None" if kind is types.NoneType else kind.__name__)
     return " or ".join(names)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from agentgym.arguments import check_arguments, check_types, parameters_of
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
 from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
@@ -119,7 +120,7 @@ def step_info(
     }
 
 
-def check_arguments(split: str, max_turns: int | None) -> None:
+def check_limits(split: str, max_turns: int | None) -> None:
     """Raises a ConfigError for arguments that make no environment or game."""
     if max_turns is not None and max_turns < 1:
         raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
@@ -176,6 +177,11 @@ class TextEnv(gymnasium.Env[str, str]):
     state: Any
     task: str
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Checks the types of the arguments, also of those that a subclass adds."""
+        check_types(cls.__name__, parameters_of(cls), kwargs)
+        return super().__new__(cls)
+
     def __init__(
         self,
         *,
@@ -183,8 +189,10 @@ class TextEnv(gymnasium.Env[str, str]):
         max_turns: int | None = None,
         invalid_penalty: float = 0.0,
         render_mode: str | None = None,
+        **unknown: Any,
     ):
-        check_arguments(split, max_turns)
+        check_arguments(type(self).__name__, parameters_of(type(self)), unknown)
+        check_limits(split, max_turns)
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
             raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")

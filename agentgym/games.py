@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
+from agentgym.arguments import check_arguments, check_types, parameters_of
 from agentgym.core import (
     INFO_KEYS,
     TimeStep,
     UnreadableAction,
-    check_arguments,
+    check_limits,
     check_reward_terms,
     step_info,
 )
@@ -93,6 +94,11 @@ class TextGame:
     state: Any
     episode: Episode | None = None
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Checks the types of the arguments, also of those that a subclass adds."""
+        check_types(cls.__name__, parameters_of(cls), kwargs)
+        return super().__new__(cls)
+
     def __init__(
         self,
         *,
@@ -101,11 +107,13 @@ class TextGame:
         max_turns: int | None = None,
         invalid_penalty: float = 0.0,
         max_invalid: int = 3,
+        **unknown: Any,
     ):
+        check_arguments(type(self).__name__, parameters_of(type(self)), unknown)
         count = self.players.start if num_players is None else num_players
         if count not in self.players:
             raise ConfigError(f"num_players must be one of {[*self.players]}, got {num_players!r}.")
-        check_arguments(split, max_turns)
+        check_limits(split, max_turns)
         if max_invalid < 1:
             raise ConfigError(f"max_invalid must be at least 1, got {max_invalid}.")
         self.possible_agents = tuple(f"player_{i}" for i in range(count))

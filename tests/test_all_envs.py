@@ -26,8 +26,11 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 import agentgym
+from agentgym.arguments import parameters_of
+from agentgym.catalogue import author_class
 from agentgym.core import INFO_KEYS, TextEnv
-from agentgym.registration import Entry
+from agentgym.errors import ConfigError
+from agentgym.registration import Entry, find
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
@@ -171,6 +174,18 @@ def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
             if not info["valid"] and "your move is now" not in observation:
                 assert not any(info["reward_terms"][name] for name in env.reward_names)
         before = info
+
+
+@every
+def test_arguments_of_a_wrong_type_or_name_are_refused(id: str):
+    entry = find(id)
+    known = parameters_of(author_class(entry))
+    for name in known.keys() - {"render_mode", "world", "rules"}:  # Gymnasium's; a subclass's
+        with pytest.raises(ConfigError, match=f"Argument '{name}' of .*; got 1j"):
+            make(id, **{name: 1j})
+    first = next(iter(known))
+    with pytest.raises(ConfigError, match=f"no argument '{first}s': .* Did you mean: .*{first}"):
+        make(id, **{first + "s": None})
 
 
 @every

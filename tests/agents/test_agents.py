@@ -145,7 +145,7 @@ def test_words_make_agents():
         ("chat:gpt@http://local host/v1", {}, "base_url must be like"),
         ("chat:gpt@http:///v1", {}, "base_url must be like"),
         ("chat:gpt@http://localhost", {"temprature": 1}, "Did you mean: temperature"),
-        ("chat:gpt@http://localhost", {"temperature": "hot"}, "float or null; got 'hot'"),
+        ("chat:gpt@http://localhost", {"temperature": "hot"}, "float or None; got 'hot'"),
         ("chat:gpt@http://localhost", {"history": -1}, "history must be"),
         ("chat:gpt@http://localhost", {"retries": -1}, "retries must be"),
         ("random", {"temperature": 1}, "it has none"),
