@@ -8,6 +8,7 @@ from agentgym.registration import REGISTRY, make_aec, make_parallel, register_al
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
+from agentgym.tools import ToolEnvironment, tool_rows
 
 __version__ = "0.1.0"
 
@@ -17,11 +18,13 @@ __all__ = [
     "Tasks",
     "TextEnv",
     "TimeStep",
+    "ToolEnvironment",
     "UnicodeText",
     "UnreadableAction",
     "make_aec",
     "make_parallel",
     "textify",
+    "tool_rows",
 ]
 
 register_all()

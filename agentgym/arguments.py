@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.errors import ConfigError, did_you_mean
+from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 _KINDS: dict[Any, Any] = {
@@ -109,13 +109,16 @@ def check_arguments(
     """Checks names and simple types (bool, int, float, str, None) of given arguments.
 
     Raises:
-        ConfigError: for an unknown name or a value of another type; the message names the closest
-            known names, or the types.
+        UnknownArgumentError: for an unknown name; the message names the closest known ones.
+        ConfigError: for a value of another type; the message names the types.
     """
     for name in given:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"{what} has no argument {name!r}: {has}.{did_you_mean(name, known)}")
+            raise UnknownArgumentError(
+                f"{what} got an unexpected keyword argument {name!r}: {has}."
+                + did_you_mean(name, known)
+            )
     check_types(what, known, given)
 
 

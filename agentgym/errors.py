@@ -26,6 +26,10 @@ class ConfigError(AgentGymError, ValueError):
     """A setting, or a combination of settings, that cannot work."""
 
 
+class UnknownArgumentError(ConfigError, TypeError):
+    """An argument that an environment or agent does not take; libraries look for a TypeError."""
+
+
 class CheckpointError(AgentGymError, RuntimeError):
     """A checkpoint or run folder that cannot be read, written or continued."""
 

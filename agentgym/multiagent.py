@@ -15,15 +15,20 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
+from agentgym.arguments import check_types, parameters_of
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.games import TextGame
 from agentgym.single_seat import SingleSeat
 from agentgym.spaces import UnicodeText
+from agentgym.wrappers.encode_observation import WordHash
 
 __all__ = ["AECGame", "Face", "ParallelGame", "SingleSeat", "faces"]
 
 Observation = dict[str, Any]
+
+NUMBERS = ("turn", "valid", "success", "progress", "acting")
+"""What an info holds where observations are arrays."""
 
 
 class Face:
@@ -34,11 +39,20 @@ class Face:
         action_mode: "text": an action is a string and an observation `{"text"}`; "discrete", for
             games with a fixed set of actions: an action is an index into `game.actions` and an
             observation `{"text", "action_mask"}`, the mask (int8) being 0 for who must not act.
+        observation_size: None: observations hold the text; a number: instead of `text` they hold
+            `observation`, the text's hashed words (see `agentgym.wrappers.EncodeObservation`),
+            float32 (observation_size,), and infos hold only numbers (`NUMBERS`), as libraries for
+            networks want it.
         render_mode: None, "ansi" (`render` returns text) or "human" (it is printed at every turn).
     """
 
     def __init__(
-        self, game: TextGame, *, action_mode: str = "text", render_mode: str | None = None
+        self,
+        game: TextGame,
+        *,
+        action_mode: str = "text",
+        observation_size: int | None = None,
+        render_mode: str | None = None,
     ):
         if action_mode not in ("text", "discrete"):
             raise ConfigError(f"action_mode must be 'text' or 'discrete', got {action_mode!r}.")
@@ -47,11 +61,15 @@ class Face:
                 f"{type(game).__name__} takes free text with these arguments, so that actions "
                 "cannot be numbered: use action_mode='text'."
             )
+        if observation_size is not None and observation_size < 1:
+            raise ConfigError(f"observation_size must be at least 1, got {observation_size}.")
         modes = ["ansi", "human"]
         if render_mode is not None and render_mode not in modes:
             raise ConfigError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")
         self.game = game
         self.action_mode = action_mode
+        self.observation_size = observation_size
+        self._hash = WordHash(observation_size) if observation_size else None
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {
             "name": type(game).__name__,
@@ -64,7 +82,11 @@ class Face:
         self._observation_spaces: dict[str, gymnasium.Space[Any]] = {}
         self._action_spaces: dict[str, gymnasium.Space[Any]] = {}
         for agent in self.possible_agents:
-            spaces: dict[str, gymnasium.Space[Any]] = {"text": UnicodeText()}
+            spaces: dict[str, gymnasium.Space[Any]] = (
+                {"observation": gymnasium.spaces.Box(-1, 1, (observation_size,), np.float32)}
+                if observation_size
+                else {"text": UnicodeText()}
+            )
             if action_mode == "discrete":
                 spaces["action_mask"] = gymnasium.spaces.Box(0, 1, (len(game.actions),), np.int8)
                 self._action_spaces[agent] = gymnasium.spaces.Discrete(len(game.actions))
@@ -83,11 +105,19 @@ class Face:
     def observe(self, agent: str) -> Observation:
         """Returns what the agent sees now."""
         step = self.game.seen(agent)
-        observation: Observation = {"text": step.observation}
+        observation: Observation = (
+            {"observation": self._hash.text(step.observation)}
+            if self._hash
+            else {"text": step.observation}
+        )
         if self.action_mode == "discrete":
             mask = [action in step.admissible for action in self.game.actions]
             observation["action_mask"] = np.array(mask, dtype=np.int8)
         return observation
+
+    def _info(self, agent: str) -> dict[str, Any]:
+        info = self.game.info(agent)
+        return {name: info[name] for name in NUMBERS} if self._hash else info
 
     def render(self) -> str | None:
         """Returns the spectator's picture as text ("ansi"); "human" has printed it already."""
@@ -182,7 +212,7 @@ class AECGame(Face, AECEnv[str, Observation, Any]):
         self.rewards = {agent: game.reward(agent) for agent in self.agents}
         self.terminations = {agent: game.terminated(agent) for agent in self.agents}
         self.truncations = {agent: game.truncated(agent) for agent in self.agents}
-        self.infos = {agent: game.info(agent) for agent in self.agents}
+        self.infos = {agent: self._info(agent) for agent in self.agents}
 
     def snapshot(self) -> dict[str, Any]:
         """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
@@ -261,7 +291,7 @@ class ParallelGame(Face, ParallelEnv[str, Observation, Any]):
     def _results(self) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         return (
             {agent: self.observe(agent) for agent in self.agents},
-            {agent: self.game.info(agent) for agent in self.agents},
+            {agent: self._info(agent) for agent in self.agents},
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -287,23 +317,29 @@ class ParallelGame(Face, ParallelEnv[str, Observation, Any]):
 Maker = Callable[..., Any]
 
 
+def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the arguments of `Face`, and the game's."""
+    known = parameters_of(Face)
+    shown = {name: value for name, value in arguments.items() if name in known}
+    check_types("a game", known, shown)
+    return shown, {name: value for name, value in arguments.items() if name not in known}
+
+
 def faces(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
     """Returns PettingZoo's three makers of a game: `env`, `raw_env`, `parallel_env`.
 
     All take the game's arguments and those of `Face`, by name.
     """
 
-    def raw_env(
-        *, action_mode: str = "text", render_mode: str | None = None, **kwargs: Any
-    ) -> AECGame:
-        return AECGame(game(**kwargs), action_mode=action_mode, render_mode=render_mode)
+    def raw_env(**kwargs: Any) -> AECGame:
+        shown, kwargs = _split(kwargs)
+        return AECGame(game(**kwargs), **shown)
 
     def env(**kwargs: Any) -> OrderEnforcingWrapper[str, Observation, Any]:
         return OrderEnforcingWrapper(raw_env(**kwargs))
 
-    def parallel_env(
-        *, action_mode: str = "text", render_mode: str | None = None, **kwargs: Any
-    ) -> ParallelGame:
-        return ParallelGame(game(**kwargs), action_mode=action_mode, render_mode=render_mode)
+    def parallel_env(**kwargs: Any) -> ParallelGame:
+        shown, kwargs = _split(kwargs)
+        return ParallelGame(game(**kwargs), **shown)
 
     return env, raw_env, parallel_env

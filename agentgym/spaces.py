@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium import Space
-from gymnasium.spaces import Tuple
+from gymnasium.spaces import Text, Tuple
+from gymnasium.spaces.utils import flatdim, flatten, flatten_space, unflatten
 from gymnasium.vector.utils import (
     batch_space,
     create_shared_memory,
@@ -27,12 +29,12 @@ _WORDS = tuple(
 )
 
 
-class UnicodeText(Space[str]):
+class UnicodeText(Text):
     """All strings, optionally up to a length: any character, the empty string included.
 
-    Unlike `gymnasium.spaces.Text` it takes every character, checks membership without looking at
-    the characters, and is transported correctly by `gymnasium.vector.AsyncVectorEnv` with its
-    default shared memory.
+    A `gymnasium.spaces.Text`, as libraries recognise it, but one that takes every character, checks
+    membership without looking at the characters, and is transported correctly by
+    `gymnasium.vector.AsyncVectorEnv` with its default shared memory.
 
     Args:
         max_length: the greatest number of characters of a member; None: no limit.
@@ -44,8 +46,9 @@ class UnicodeText(Space[str]):
     ):
         if max_length is not None and max_length < 0:
             raise ValueError(f"max_length must be None or at least 0, got {max_length}.")
-        self.max_length = max_length
-        super().__init__(shape=None, dtype=None, seed=seed)
+        length = sys.maxsize if max_length is None else max_length
+        # Gymnasium makes its empty texts of the first character, repeated `min_length` times.
+        super().__init__(length, min_length=0, charset=" ", seed=seed)
 
     @property
     def is_np_flattenable(self) -> bool:
@@ -54,9 +57,9 @@ class UnicodeText(Space[str]):
 
     def contains(self, x: Any) -> bool:
         """Returns whether x is a string within the length limit; O(1)."""
-        return isinstance(x, str) and (self.max_length is None or len(x) <= self.max_length)
+        return isinstance(x, str) and len(x) <= self.max_length
 
-    def sample(self, mask: None = None, probability: None = None) -> str:
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
         """Returns a few readable words, drawn by the space's own generator."""
         if mask is not None or probability is not None:
             raise ValueError("UnicodeText.sample takes neither a mask nor probabilities.")
@@ -79,7 +82,17 @@ class UnicodeText(Space[str]):
         return hash((UnicodeText, self.max_length))
 
     def __repr__(self) -> str:
-        return "UnicodeText()" if self.max_length is None else f"UnicodeText({self.max_length})"
+        return f"UnicodeText({'' if self.max_length == sys.maxsize else self.max_length})"
+
+
+def _no_array(space: UnicodeText, *values: Any) -> NoReturn:
+    raise ValueError(
+        "A text has no fixed-size array form: agentgym.wrappers.EncodeObservation makes one of it."
+    )
+
+
+for _function in (flatdim, flatten, flatten_space, unflatten):
+    _function.register(UnicodeText, _no_array)
 
 
 class _TextSlots:

@@ -29,7 +29,7 @@ import agentgym
 from agentgym.arguments import parameters_of
 from agentgym.catalogue import author_class
 from agentgym.core import INFO_KEYS, TextEnv
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, UnknownArgumentError
 from agentgym.registration import Entry, find
 
 ROOT = Path(__file__).parents[1]
@@ -184,7 +184,8 @@ def test_arguments_of_a_wrong_type_or_name_are_refused(id: str):
         with pytest.raises(ConfigError, match=f"Argument '{name}' of .*; got 1j"):
             make(id, **{name: 1j})
     first = next(iter(known))
-    with pytest.raises(ConfigError, match=f"no argument '{first}s': .* Did you mean: .*{first}"):
+    message = f"unexpected keyword argument '{first}s': .* Did you mean: .*{first}"
+    with pytest.raises(UnknownArgumentError, match=message):
         make(id, **{first + "s": None})
 
 

@@ -26,6 +26,7 @@ import agentgym
 from agentgym.errors import SnapshotError, UnknownTaskError
 from agentgym.games import GAME_INFO_KEYS
 from agentgym.multiagent import AECGame, ParallelGame
+from agentgym.wrappers.encode_observation import WordHash
 
 GOLDEN = Path(__file__).parent / "golden"
 ENTRIES = [e for e in agentgym.REGISTRY.values() if e.multi_agent and e.extra is None]
@@ -93,6 +94,28 @@ def test_pettingzoo_conformance(id, mode):
         seed_test(lambda: agentgym.make_aec(id, action_mode=mode), num_cycles=200)
     for warning in caught:
         assert any(words in str(warning.message) for words in harmless), warning.message
+
+
+@pytest.mark.parametrize("id", NUMBERED)
+@pytest.mark.filterwarnings("ignore:.*(probably should be|all zeros|not a NumPy array)")
+def test_observations_as_arrays(id):
+    shown = {"action_mode": "discrete", "observation_size": 32}
+    api_test(agentgym.make_aec(id, **shown), num_cycles=50)
+    parallel_api_test(agentgym.make_parallel(id, **shown), num_cycles=50)
+    arrays, texts = raw_aec(id, **shown), raw_aec(id, action_mode="discrete")
+    for env in (arrays, texts):
+        env.reset(seed=0)
+    for agent in texts.agent_iter(6):
+        seen, read = arrays.observe(agent), texts.observe(agent)
+        assert arrays.observation_space(agent).contains(seen)
+        assert seen["observation"] == pytest.approx(WordHash(32).text(read["text"]))
+        assert (seen["action_mask"] == read["action_mask"]).all()
+        assert all(isinstance(value, int | float) for value in arrays.infos[agent].values())
+        if texts.terminations[agent]:
+            break
+        action = int(read["action_mask"].argmax())
+        for env in (arrays, texts):
+            env.step(action)
 
 
 @pytest.mark.parametrize("id", NUMBERED)

@@ -243,7 +243,7 @@ def test_environments_are_closed(monkeypatch):
         ({"env": "NumberLin-v0"}, "Did you mean: NumberLine-v0"),
         ({"env": "CartPole-v1"}, "no text environment"),
         ({"env": "nowhere:Some/Env-v0"}, "no module 'nowhere'"),
-        ({"env_kwargs": {"siz": 3}}, "no argument 'siz'.*Did you mean: size"),
+        ({"env_kwargs": {"siz": 3}}, "keyword argument 'siz'.*Did you mean: size"),
         ({"env_kwargs": {"size": "big"}}, "'size'.*is int; got 'big'"),
         ({"env_kwargs": {"size": True}}, "'size'.*is int; got True"),
         ({"env_kwargs": {"max_turns": 1.5}}, "is int or 'auto' or None"),

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Dict, Tuple
+from gymnasium.spaces import Dict, Space, Text, Tuple, flatdim, flatten, flatten_space, unflatten
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space, create_shared_memory
@@ -79,11 +79,19 @@ def test_wrong_arguments_are_refused():
         UnicodeText().sample(mask=0)  # type: ignore[arg-type]
 
 
+def test_it_is_a_text_space_without_an_array_form():
+    space = UnicodeText()
+    assert isinstance(space, Text) and not space.is_np_flattenable
+    for use in (flatdim, flatten_space, lambda s: flatten(s, "a"), lambda s: unflatten(s, [1])):
+        with pytest.raises(ValueError, match=r"EncodeObservation|flatten"):
+            use(space)
+
+
 def test_batched_space_samples_as_stock_and_leaves_the_space_alone():
     space, stock = UnicodeText(seed=1), UnicodeText(seed=1)
     batch = batch_space(space, 3)
     assert isinstance(batch, Tuple)
-    assert batch.sample() == batch_space.dispatch(UnicodeText.__mro__[1])(stock, 3).sample()
+    assert batch.sample() == batch_space.dispatch(Space)(stock, 3).sample()
     assert space.sample() == stock.sample()
     assert batch == pickle.loads(pickle.dumps(batch))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
@@ -20,7 +20,8 @@ class AdmissibleAction(TextWrapper):
     **Actions**: `Discrete(max_actions)`; number i is `info["admissible"][i]`. A number without an
     action is an unreadable action: invalid, and the agent reads why. It never raises.
 
-    **Observations**, **rewards**: unchanged.
+    **Rewards**: unchanged. **Observations**: unchanged, or, if they are to hold the mask, too,
+    `{"observation", "action_mask"}`, as in PettingZoo's classic games.
 
     **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action.
     If only the first `max_actions` are kept, `admissible` lists these.
@@ -30,14 +31,22 @@ class AdmissibleAction(TextWrapper):
         max_actions: how many numbers there are.
         overflow: what happens where more actions are admissible: "error" raises, "first" keeps the
             first `max_actions` in the environment's order, which can put the solution out of reach.
+        observe_mask: whether the mask is part of the observation, too.
 
     Raises:
         ConfigError: from `reset` if the environment lists no admissible actions, from `reset` and
             `step` if there are more than `max_actions` and `overflow` is "error".
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], max_actions: int, *, overflow: str = "error"):
-        super().__init__(env, max_actions=max_actions, overflow=overflow)
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        max_actions: int,
+        *,
+        overflow: str = "error",
+        observe_mask: bool = False,
+    ):
+        super().__init__(env, max_actions=max_actions, overflow=overflow, observe_mask=observe_mask)
         self._need_text("actions")
         if max_actions < 1:
             raise ConfigError(f"max_actions must be at least 1, got {max_actions}.")
@@ -45,7 +54,13 @@ class AdmissibleAction(TextWrapper):
             raise ConfigError(f"overflow must be 'error' or 'first', got {overflow!r}.")
         self.max_actions = max_actions
         self.overflow = overflow
+        self.observe_mask = observe_mask
         self.action_space = Discrete(max_actions)
+        if observe_mask:
+            mask = Box(0, 1, (max_actions,), np.int8)
+            self.observation_space = Dict(
+                {"observation": env.observation_space, "action_mask": mask}
+            )
         self._admissible: tuple[str, ...] = ()
 
     def reset(
@@ -94,4 +109,6 @@ class AdmissibleAction(TextWrapper):
             admissible = admissible[: self.max_actions]
         self._admissible = admissible
         mask = self.action_masks().astype(np.int8)
+        if self.observe_mask:
+            observation = {"observation": observation, "action_mask": mask.copy()}
         return observation, {**info, "admissible": admissible, "action_mask": mask}

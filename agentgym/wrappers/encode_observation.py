@@ -108,8 +108,7 @@ class EncodeObservation(TextWrapper):
         if not self._first:
             self._set_first(observation)
         words = _WORD.findall(observation.lower())
-        pairs = [f"{one} {two}" for one, two in pairwise(words)]
-        text = self._text_hash.vector([*words, *pairs])
+        text = self._text_hash.phrases(words)
         if not self.max_actions:
             return text, info
         actions = self._describe(words, info.get("admissible", ())[: self.max_actions])
@@ -181,6 +180,14 @@ class WordHash:
         vector = (counts[: self.size] - counts[self.size :]).astype(np.float32)
         length = math.sqrt(float(vector @ vector))
         return vector / np.float32(length) if length else vector
+
+    def phrases(self, words: Sequence[str]) -> np.ndarray:
+        """Returns the vector of words and of pairs of neighbouring words; float32 (size,)."""
+        return self.vector([*words, *(f"{one} {two}" for one, two in pairwise(words))])
+
+    def text(self, text: str) -> np.ndarray:
+        """Returns the vector of a text's words and pairs of words; float32 (size,)."""
+        return self.phrases(_WORD.findall(text.lower()))
 
     def _place(self, word: str) -> int:
         code = zlib.crc32(word.encode("utf-8", "surrogatepass"))

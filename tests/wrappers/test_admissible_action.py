@@ -31,6 +31,16 @@ def test_a_number_without_an_action_is_invalid_and_never_raises(number: int):
     assert (reward, info["valid"]) == (-1.0, False)
 
 
+def test_the_mask_may_be_observed():
+    env = AdmissibleAction(Echo(admissible=("left", "right", "stop")), 5, observe_mask=True)
+    observation, info = env.reset(seed=0)
+    assert observation in env.observation_space
+    assert observation["action_mask"].tolist() == info["action_mask"].tolist() == [1, 1, 1, 0, 0]
+    observation["action_mask"][:] = 0
+    assert info["action_mask"].any(), "one may be changed without the other"
+    assert not env.step(2)[0]["action_mask"].any()
+
+
 def test_an_environment_of_free_text_is_refused():
     with pytest.raises(ConfigError, match="lists no admissible actions: its actions are free text"):
         AdmissibleAction(Echo(), 5).reset(seed=0)

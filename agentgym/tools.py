@@ -1,0 +1,85 @@
+"""`ToolEnvironment`: an environment whose step is a tool that a model calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from agentgym.registration import find
+
+
+class ToolEnvironment:
+    """One episode after another of a text environment, played by calling `act`.
+
+    It has the methods that TRL's `GRPOTrainer` expects of what its `environment_factory` makes:
+    `reset` gets the columns of a row of the dataset and returns what is added to the prompt, `act`
+    is offered to the model as a tool, `get_reward` scores the rollout.
+
+        trainer = GRPOTrainer(
+            model=model,
+            train_dataset=Dataset.from_list(agentgym.tool_rows("AgentGym/Wordle-v0", 100)),
+            environment_factory=lambda: agentgym.ToolEnvironment("AgentGym/Wordle-v0"),
+        )
+
+    Args:
+        id: of a single-agent environment, or of a game, of which one seat is played.
+        **kwargs: arguments of the environment.
+    """
+
+    def __init__(self, id: str, **kwargs: Any):
+        self._env = gymnasium.make(find(id).id, **kwargs)
+        self._return = 0.0
+        self._over = True
+
+    def reset(self, task: str | None = None, seed: int | None = None, **_: Any) -> str:
+        """Starts an episode.
+
+        Args:
+            task: the task to play; None: one of the split is drawn.
+            seed: seeds the episode; None continues the stream of random numbers.
+            **_: other columns of the dataset, which are ignored.
+
+        Returns:
+            What the agent reads first.
+        """
+        options = None if task is None else {"task": task}
+        text, _info = self._env.reset(seed=seed, options=options)
+        self._return, self._over = 0.0, False
+        return text
+
+    def act(self, action: str) -> str:
+        """Play one turn: say an action, and read what comes of it.
+
+        Args:
+            action: The action, in the format that the instructions describe.
+
+        Returns:
+            What you see after the action.
+        """
+        if self._over:
+            return "The episode is over: no action has an effect any more."
+        text, reward, terminated, truncated, _info = self._env.step(action)
+        self._return += float(reward)
+        self._over = terminated or truncated
+        return f"{text}\n\nThe episode is over." if self._over else text
+
+    def get_reward(self) -> float:
+        """Returns the sum of the rewards of the episode so far."""
+        return self._return
+
+
+def tool_rows(id: str, count: int, *, split: str = "train", **kwargs: Any) -> list[dict[str, Any]]:
+    """Returns rows of a dataset for `ToolEnvironment`: prompt with the instructions, task, seed.
+
+    Args:
+        id: of the environment.
+        count: how many rows; they go through the tasks of the split in order, again and again.
+        split: "train" or "test".
+        **kwargs: arguments of the environment.
+    """
+    env: Any = gymnasium.make(find(id).id, split=split, **kwargs).unwrapped
+    tasks, rules = env.tasks.split(split), env.instructions
+    env.close()
+    prompt = [{"role": "system", "content": rules}, {"role": "user", "content": ""}]
+    return [{"prompt": prompt, "task": tasks[i % len(tasks)], "seed": i} for i in range(count)]
