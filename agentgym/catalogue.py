@@ -103,7 +103,7 @@ def render_page(results: Path | None = None) -> str:
             lines += ["", f"## {title}", "", *rows]
     for cls, entries in _by_class().items():
         ids = ", ".join(
-            f"`{entry.id}`" + (f" (`{_arguments(entry)}`)" if entry.kwargs else "")
+            f"`{entry.id}`" + (f" (`{given}`)" if (given := _arguments(entry)) else "")
             for entry in entries
         )
         body = (inspect.getdoc(cls) or "").replace("\n## ", "\n### ")
@@ -183,7 +183,7 @@ def _speeds(results: Path) -> list[str]:
 
 
 def _arguments(entry: Entry) -> str:
-    return ", ".join(f"{key}={value!r}" for key, value in entry.kwargs.items())
+    return ", ".join(f"{key}={value!r}" for key, value in (entry.kwargs | entry.seat).items())
 
 
 def _by_class() -> dict[type, list[Entry]]:

@@ -26,6 +26,7 @@ class Entry:
         entry_point: "module:Class" of a `TextEnv`, or a module with `raw_env`, `env` and
             `parallel_env` for a multi-agent game.
         kwargs: JSON-able arguments of the constructor.
+        seat: further arguments of a game's Gymnasium environment, such as its opponents.
         extra: the optional dependency it needs (`pip install 'agentgym-suite[extra]'`), if any.
         package: the package that the extra brings, as imported.
         files: whether it plays the user's own files, named by an argument: it cannot start without.
@@ -34,6 +35,7 @@ class Entry:
     name: str
     entry_point: str
     kwargs: dict[str, Any] = field(default_factory=dict)
+    seat: dict[str, Any] = field(default_factory=dict)
     extra: str | None = None
     package: str | None = None
     files: bool = False
@@ -262,15 +264,27 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.matrix.prisoners_dilemma",
         {"messages": 1},
     ),
+    Entry(
+        "PrisonersDilemma-Unknown-v0",
+        "agentgym.envs.matrix.prisoners_dilemma",
+        seat={"opponents": "unknown"},
+    ),
     Entry("StagHunt-v0", "agentgym.envs.matrix.stag_hunt"),
     Entry("StagHunt-Talk-v0", "agentgym.envs.matrix.stag_hunt", {"messages": 1}),
+    Entry("StagHunt-Unknown-v0", "agentgym.envs.matrix.stag_hunt", seat={"opponents": "unknown"}),
     Entry("Chicken-v0", "agentgym.envs.matrix.chicken"),
     Entry("Chicken-Talk-v0", "agentgym.envs.matrix.chicken", {"messages": 1}),
+    Entry("Chicken-Unknown-v0", "agentgym.envs.matrix.chicken", seat={"opponents": "unknown"}),
     Entry("RockPaperScissors-v0", "agentgym.envs.matrix.rock_paper_scissors"),
     Entry(
         "RockPaperScissors-Talk-v0",
         "agentgym.envs.matrix.rock_paper_scissors",
         {"messages": 1},
+    ),
+    Entry(
+        "RockPaperScissors-Unknown-v0",
+        "agentgym.envs.matrix.rock_paper_scissors",
+        seat={"opponents": "unknown"},
     ),
     Entry("KuhnPoker-v0", "agentgym.envs.cards.kuhn_poker"),
     Entry("LeducPoker-v0", "agentgym.envs.cards.leduc_poker"),
@@ -296,6 +310,11 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry("PublicGoods-v0", "agentgym.envs.social.public_goods"),
     Entry("TrustAndSplit-v0", "agentgym.envs.social.trust_and_split"),
+    Entry(
+        "TrustAndSplit-Unknown-v0",
+        "agentgym.envs.social.trust_and_split",
+        seat={"opponents": "unknown"},
+    ),
     Entry("TwentyQuestions-TwoPlayer-v0", "agentgym.envs.communication.twenty_questions"),
     Entry(
         "TwentyQuestions-TwoPlayer-Menu-v0",
@@ -333,7 +352,7 @@ def register_all() -> None:
             gymnasium.register(
                 entry.id,
                 entry_point="agentgym.multiagent:SingleSeat",
-                kwargs={"game": entry.id, **entry.kwargs},
+                kwargs={"game": entry.id, **entry.kwargs, **entry.seat},
             )
         else:
             gymnasium.register(entry.id, entry_point=entry.entry_point, kwargs=entry.kwargs)

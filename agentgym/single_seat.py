@@ -10,12 +10,23 @@ from agentgym.errors import ConfigError, SnapshotError, did_you_mean
 from agentgym.games import TextGame
 from agentgym.registration import make_parallel
 
+UNKNOWN = "unknown"
+"""Stands in `opponents` for a level that is drawn at every reset."""
+
 
 @dataclasses.dataclass
 class Seat:
-    """Which agent the seat is, rewards it got before it could act, and the game's snapshot."""
+    """Which agent the seat is, who plays the others, early rewards, and the game's snapshot.
+
+    Attributes:
+        agent: the seat.
+        levels: which scripted player has each seat.
+        early: rewards the seat got before it could act.
+        game: the game's snapshot; filled in for a snapshot only.
+    """
 
     agent: str
+    levels: dict[str, str] = dataclasses.field(default_factory=dict)
     early: dict[str, float] = dataclasses.field(default_factory=dict)
     game: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -31,7 +42,8 @@ class SingleSeat(TextEnv):
         seat: the agent to be: "player_0"; None: drawn at every reset.
         opponents: who plays the others: one of the game's `levels` for all of them, or
             {"player_1": level} (agents not named play at random); None: the game's
-            `default_opponents`.
+            `default_opponents`. The level "unknown" stands for any but "random", drawn at every
+            reset: the agent must find out who it is, and so must the game's expert.
         split: tasks that `reset` draws from: "train" or "test".
         invalid_penalty: what an invalid action costs.
         render_mode: None, "ansi" or "human".
@@ -65,24 +77,32 @@ class SingleSeat(TextEnv):
         for agent, level in named.items():
             if agent not in agents:
                 raise ConfigError(f"opponents must name agents {agents}, got {agent!r}.")
-            if level not in self.game.levels:
-                hint = did_you_mean(level, self.game.levels)
-                raise ConfigError(
-                    f"opponents must be of {self.game.levels}, got {level!r} for {agent}.{hint}"
-                )
+            known = (*self.game.levels, UNKNOWN)
+            if level not in known:
+                hint = did_you_mean(level, known)
+                raise ConfigError(f"opponents must be of {known}, got {level!r} for {agent}.{hint}")
         self.seat = seat
-        self.opponents = self.game.opponents = dict.fromkeys(agents, "random") | named
+        self.opponents = dict.fromkeys(agents, "random") | named
+        self.game.opponents = {} if UNKNOWN in self.opponents.values() else self.opponents
 
     def _start(self, task: str) -> TimeStep:
         agents = self.game.possible_agents
         # Drawn even if it is given, as the task is.
         drawn = agents[int(self.np_random.integers(len(agents)))]
-        self.state = Seat(self.seat or drawn)
+        levels = {agent: self._drawn(level) for agent, level in self.opponents.items()}
+        self.state = Seat(self.seat or drawn, levels)
         self.game.np_random = self.np_random
         self.game.begin(task)
         step = self._play_on(None)
         self.state.early = dict(step.rewards)
         return dataclasses.replace(step, rewards={}, terminated=False, success=False)
+
+    def _drawn(self, level: str) -> str:
+        """Returns the level, or any but "random" for "unknown"."""
+        if level != UNKNOWN:
+            return level
+        levels = [name for name in self.game.levels if name != "random"]
+        return levels[int(self.np_random.integers(len(levels)))]
 
     def _advance(self, action: str) -> TimeStep:
         self.game.np_random = self.np_random
@@ -102,7 +122,7 @@ class SingleSeat(TextEnv):
         valid = True
         while not game.over(me) and (action is not None or me not in game.acting):
             said = {
-                agent: game.script(self.opponents[agent], agent, self.np_random)
+                agent: game.script(self.state.levels[agent], agent, self.np_random)
                 for agent in game.acting
                 if agent != me
             }

@@ -29,7 +29,9 @@ from agentgym.multiagent import AECGame, ParallelGame
 from agentgym.wrappers.encode_observation import WordHash
 
 GOLDEN = Path(__file__).parent / "golden"
-ENTRIES = [e for e in agentgym.REGISTRY.values() if e.multi_agent and e.extra is None]
+ENTRIES = [  # ids that differ in the single seat only are the same game
+    e for e in agentgym.REGISTRY.values() if e.multi_agent and e.extra is None and not e.seat
+]
 IDS = [entry.id for entry in ENTRIES]
 NUMBERED = [id for id in IDS if agentgym.make_parallel(id).game.actions]
 FACES = [(id, "text") for id in IDS] + [(id, "discrete") for id in NUMBERED]

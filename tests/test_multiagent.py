@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -380,6 +381,30 @@ def test_seats_are_drawn_by_the_seed_and_opponents_checked():
     ):
         with pytest.raises(ValueError):
             seat(Council, num_players=6, **wrong)
+
+
+def test_an_unknown_opponent_is_drawn_at_every_reset_and_not_told():
+    env = gymnasium.make("AgentGym/StagHunt-Unknown-v0", seat="player_0").unwrapped
+    assert isinstance(env, SingleSeat)
+    drawn = Counter()
+    for seed in range(70):
+        env.reset(seed=seed)
+        drawn[env.state.levels["player_1"]] += 1
+        env.reset(seed=seed)
+        assert drawn[env.state.levels["player_1"]]
+    assert drawn.keys() == set(env.game.levels) - {"random"} and min(drawn.values()) > 3
+    assert not env.game.opponents, "the expert must find out, too"
+    snapshot = json.loads(json.dumps(env.snapshot()))
+    played = [env.step("stag")[:3] for _ in range(3)]
+    env.reset(seed=1)
+    env.restore(snapshot)
+    assert [env.step("stag")[:3] for _ in range(3)] == played
+    one = gymnasium.make(
+        "AgentGym/LiarsDice-Four-v0", opponents={"player_1": "unknown", "player_2": "random"}
+    ).unwrapped
+    assert isinstance(one, SingleSeat)
+    one.reset(seed=0)
+    assert one.state.levels["player_1"] != "random" == one.state.levels["player_2"]
 
 
 def test_the_start_depends_on_task_and_seed_not_on_who_chose_the_task_or_the_seat():

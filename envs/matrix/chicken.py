@@ -82,11 +82,14 @@ class Chicken(IteratedGame):
     | tit_for_tat | 2.38 (0.09) | 3.19 (1.00) |
     | grim | 1.17 (0.01) | 3.19 (1.00) |
     | bully | 2.13 (0.08) | 4.52 (1.00) |
+    | unknown | 1.88 (0.19) | 2.82 (0.65) |
 
-    The expert is "best_response", told who the other is.
+    The expert is "best_response", told who the other is unless it is "unknown".
 
     ## Registered Configurations
     `Chicken-v0`: no talk. `Chicken-Talk-v0`: one message each per round.
+    `Chicken-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
+    out who it is.
 
     ## References
     Rapoport and Chammah, The Game of Chicken, American Behavioral Scientist 10 (1966).

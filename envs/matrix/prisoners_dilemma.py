@@ -82,11 +82,14 @@ class PrisonersDilemma(IteratedGame):
     | tit_for_tat | 2.40 (0.05) | 3.19 (1.00) |
     | grim | 1.19 (0.02) | 3.19 (1.00) |
     | win_stay | 2.45 (0.15) | 3.19 (1.00) |
+    | unknown | 1.80 (0.17) | 2.53 (0.51) |
 
-    The expert is "best_response", told who the other is.
+    The expert is "best_response", told who the other is unless it is "unknown".
 
     ## Registered Configurations
     `PrisonersDilemma-v0`: no talk. `PrisonersDilemma-Talk-v0`: one message each per round.
+    `PrisonersDilemma-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
+    out who it is.
 
     ## References
     Axelrod and Hamilton, The Evolution of Cooperation, Science 211 (1981): the payoffs and tit for

@@ -91,14 +91,17 @@ class RockPaperScissors(IteratedGame):
     | copy | 0.02 (0.46) | 1.00 (1.00) |
     | counter | -0.03 (0.37) | 1.00 (1.00) |
     | frequency | 0.01 (0.44) | 1.00 (1.00) |
+    | unknown | 0.00 (0.42) | 0.74 (0.90) |
 
-    The expert is "best_response", told who the other is.
+    The expert is "best_response", told who the other is unless it is "unknown".
 
     Imitation alone (300 demonstrations) plays as the expert does against the default opponent, who
-    counters the last throw: to compare learning methods choose another.
+    counters the last throw: to compare learning methods take `RockPaperScissors-Unknown-v0`.
 
     ## Registered Configurations
     `RockPaperScissors-v0`: no talk. `RockPaperScissors-Talk-v0`: one message each per round.
+    `RockPaperScissors-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
+    out who it is.
 
     ## References
     Billings, The First International RoShamBo Programming Competition, ICGA Journal 23 (2000):

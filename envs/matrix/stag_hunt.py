@@ -82,11 +82,14 @@ class StagHunt(IteratedGame):
     | tit_for_tat | 2.38 (0.10) | 4.00 (1.00) |
     | wary | 2.14 (0.02) | 3.61 (1.00) |
     | grim | 1.51 (0.03) | 4.00 (1.00) |
+    | unknown | 2.13 (0.24) | 3.56 (0.83) |
 
-    The expert is "best_response", told who the other is.
+    The expert is "best_response", told who the other is unless it is "unknown".
 
     ## Registered Configurations
     `StagHunt-v0`: no talk. `StagHunt-Talk-v0`: one message each per round.
+    `StagHunt-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
+    out who it is.
 
     ## References
     Rousseau, Discourse on Inequality (1755): the story. Skyrms, The Stag Hunt and the Evolution of

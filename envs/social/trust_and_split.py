@@ -90,11 +90,13 @@ class TrustAndSplit(TextGame):
     | fair | 0.81 (0.27) | 1.32 (1.00) |
     | reciprocal | 0.65 (0.09) | 1.12 (1.00) |
     | persuadable | 0.41 (0.00) | 1.32 (1.00) |
+    | unknown | 0.58 (0.08) | 1.12 (0.91) |
 
     The expert is "best_response".
 
     ## Registered Configurations
-    `TrustAndSplit-v0`.
+    `TrustAndSplit-v0`. `TrustAndSplit-Unknown-v0`: the opponent is drawn anew in every episode; one
+    has to find out who it is.
 
     ## References
     Berg, Dickhaut and McCabe, Trust, Reciprocity, and Social History, Games and Economic Behavior
