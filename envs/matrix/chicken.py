@@ -86,6 +86,9 @@ class Chicken(IteratedGame):
 
     The expert is "best_response", told who the other is unless it is "unknown".
 
+    Imitation alone (300 demonstrations) plays as the expert does against the default opponent, who
+    is a bully, with and without talk: to compare learning methods take `Chicken-Unknown-v0`.
+
     ## Registered Configurations
     `Chicken-v0`: no talk. `Chicken-Talk-v0`: one message each per round.
     `Chicken-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
