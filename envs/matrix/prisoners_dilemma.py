@@ -86,6 +86,9 @@ class PrisonersDilemma(IteratedGame):
 
     The expert is "best_response", told who the other is unless it is "unknown".
 
+    Imitation alone (300 demonstrations) plays as the expert does against an unknown opponent (2.52
+    of 2.51), not against the default one (2.61 of 3.20).
+
     ## Registered Configurations
     `PrisonersDilemma-v0`: no talk. `PrisonersDilemma-Talk-v0`: one message each per round.
     `PrisonersDilemma-Unknown-v0`: the opponent is drawn anew in every episode; one has to find

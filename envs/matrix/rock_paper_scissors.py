@@ -96,7 +96,8 @@ class RockPaperScissors(IteratedGame):
     The expert is "best_response", told who the other is unless it is "unknown".
 
     Imitation alone (300 demonstrations) plays as the expert does against the default opponent, who
-    counters the last throw: to compare learning methods take `RockPaperScissors-Unknown-v0`.
+    counters the last throw: to compare learning methods take
+    `RockPaperScissors-Unknown-v0` (0.31 of 0.75).
 
     ## Registered Configurations
     `RockPaperScissors-v0`: no talk. `RockPaperScissors-Talk-v0`: one message each per round.

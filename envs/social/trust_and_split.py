@@ -94,6 +94,10 @@ class TrustAndSplit(TextGame):
 
     The expert is "best_response".
 
+    Imitation alone (300 demonstrations) nearly plays as the expert does, against the default (1.22
+    of 1.32) and an unknown opponent (1.09 of 1.12): to compare learning methods take
+    `DealOrNoDeal-v0`.
+
     ## Registered Configurations
     `TrustAndSplit-v0`. `TrustAndSplit-Unknown-v0`: the opponent is drawn anew in every episode; one
     has to find out who it is.
