@@ -28,7 +28,7 @@ __all__ = ["AECGame", "Face", "ParallelGame", "SingleSeat", "faces"]
 Observation = dict[str, Any]
 
 NUMBERS = ("turn", "valid", "success", "progress", "acting")
-"""What an info holds where observations are arrays."""
+"""What an info holds where observations and actions are numbers."""
 
 
 class Face:
@@ -41,8 +41,8 @@ class Face:
             observation `{"text", "action_mask"}`, the mask (int8) being 0 for who must not act.
         observation_size: None: observations hold the text; a number: instead of `text` they hold
             `observation`, the text's hashed words (see `agentgym.wrappers.EncodeObservation`),
-            float32 (observation_size,), and infos hold only numbers (`NUMBERS`), as libraries for
-            networks want it.
+            float32 (observation_size,). If actions are numbers, too, infos hold only numbers
+            (`NUMBERS`), as libraries for networks want it.
         render_mode: None, "ansi" (`render` returns text) or "human" (it is printed at every turn).
     """
 
@@ -70,6 +70,7 @@ class Face:
         self.action_mode = action_mode
         self.observation_size = observation_size
         self._hash = WordHash(observation_size) if observation_size else None
+        self._numbers = {action: number for number, action in enumerate(game.actions)}
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {
             "name": type(game).__name__,
@@ -111,13 +112,24 @@ class Face:
             else {"text": step.observation}
         )
         if self.action_mode == "discrete":
-            mask = [action in step.admissible for action in self.game.actions]
-            observation["action_mask"] = np.array(mask, dtype=np.int8)
+            observation["action_mask"] = self._mask(step.admissible)
         return observation
+
+    def _mask(self, admissible: tuple[str, ...]) -> np.ndarray:
+        mask = np.zeros(len(self.game.actions), np.int8)
+        try:
+            mask[[self._numbers[action] for action in admissible]] = 1
+        except KeyError as error:
+            raise ValueError(
+                f"{type(self.game).__name__}._look calls {error} admissible, which is none of its "
+                "actions."
+            ) from None
+        return mask
 
     def _info(self, agent: str) -> dict[str, Any]:
         info = self.game.info(agent)
-        return {name: info[name] for name in NUMBERS} if self._hash else info
+        numbers = self._hash is not None and self.action_mode == "discrete"
+        return {name: info[name] for name in NUMBERS} if numbers else info
 
     def render(self) -> str | None:
         """Returns the spectator's picture as text ("ansi"); "human" has printed it already."""

@@ -17,8 +17,8 @@ from gymnasium.utils.env_checker import check_env
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import SnapshotError
-from agentgym.games import InvalidMove, Rewards, TextGame
-from agentgym.multiagent import AECGame, SingleSeat, faces
+from agentgym.games import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
+from agentgym.multiagent import NUMBERS, AECGame, SingleSeat, faces
 
 
 @dataclass
@@ -328,6 +328,19 @@ def test_action_numbers():
         parallel(Council, action_mode="discrete")
     with pytest.raises(ValueError, match="action_mode"):
         parallel(Council, action_mode="numbers")
+
+
+def test_infos_keep_what_an_agent_that_says_texts_needs():
+    _, infos = parallel(Kitchen, observation_size=8).reset(seed=0)
+    assert infos["player_0"]["admissible"] and set(infos["player_0"]) == set(GAME_INFO_KEYS)
+    _, infos = parallel(Kitchen, observation_size=8, action_mode="discrete").reset(seed=0)
+    assert set(infos["player_0"]) == set(NUMBERS)
+
+
+def test_an_admissible_action_that_has_no_number_is_named(monkeypatch):
+    monkeypatch.setattr(Duel, "actions", ("give",))
+    with pytest.raises(ValueError, match=r"Duel\._look calls 'shoot' admissible"):
+        parallel(Duel, action_mode="discrete").reset(seed=0)
 
 
 @pytest.mark.parametrize("game", [Council, Kitchen])
