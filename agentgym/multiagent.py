@@ -15,7 +15,7 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from agentgym.arguments import check_types, parameters_of
+from agentgym.arguments import check_render_mode, check_types, parameters_of
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.games import TextGame
@@ -64,8 +64,7 @@ class Face:
         if observation_size is not None and observation_size < 1:
             raise ConfigError(f"observation_size must be at least 1, got {observation_size}.")
         modes = ["ansi", "human"]
-        if render_mode is not None and render_mode not in modes:
-            raise ConfigError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")
+        check_render_mode(render_mode, modes)
         self.game = game
         self.action_mode = action_mode
         self.observation_size = observation_size
