@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium
 
+from agentgym.core import UnreadableAction
 from agentgym.registration import find
 
 
@@ -48,6 +50,11 @@ class ToolEnvironment:
         self._return, self._over = 0.0, False
         return text
 
+    @property
+    def instructions(self) -> str:
+        """The rules, for the system prompt."""
+        return self._env.get_wrapper_attr("instructions")
+
     def act(self, action: str) -> str:
         """Play one turn: say an action, and read what comes of it.
 
@@ -59,7 +66,7 @@ class ToolEnvironment:
         """
         if self._over:
             return "The episode is over: no action has an effect any more."
-        text, reward, terminated, truncated, _info = self._env.step(action)
+        text, reward, terminated, truncated, _info = self._env.step(_said(action))
         self._return += float(reward)
         self._over = terminated or truncated
         return f"{text}\n\nThe episode is over." if self._over else text
@@ -67,6 +74,16 @@ class ToolEnvironment:
     def get_reward(self) -> float:
         """Returns the sum of the rewards of the episode so far."""
         return self._return
+
+
+def _said(action: Any) -> str:
+    """Returns an action as text: models write JSON, in which it may be anything."""
+    if isinstance(action, str):
+        return action
+    if isinstance(action, int | float) and not isinstance(action, bool):
+        return str(action)
+    text = json.dumps(action, default=str)
+    return UnreadableAction(text, f"An action is a text, not {text:.80}.")
 
 
 def tool_rows(id: str, count: int, *, split: str = "train", **kwargs: Any) -> list[dict[str, Any]]:
@@ -81,5 +98,11 @@ def tool_rows(id: str, count: int, *, split: str = "train", **kwargs: Any) -> li
     env: Any = gymnasium.make(find(id).id, split=split, **kwargs).unwrapped
     tasks, rules = env.tasks.split(split), env.instructions
     env.close()
-    prompt = [{"role": "system", "content": rules}, {"role": "user", "content": ""}]
-    return [{"prompt": prompt, "task": tasks[i % len(tasks)], "seed": i} for i in range(count)]
+    return [
+        {
+            "prompt": [{"role": "system", "content": rules}, {"role": "user", "content": ""}],
+            "task": tasks[i % len(tasks)],
+            "seed": i,
+        }
+        for i in range(count)
+    ]
