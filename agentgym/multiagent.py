@@ -19,6 +19,7 @@ from agentgym.arguments import check_render_mode, check_types, parameters_of
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.games import TextGame
+from agentgym.reading import numbered
 from agentgym.single_seat import SingleSeat
 from agentgym.spaces import UnicodeText
 from agentgym.wrappers.encode_observation import WordHash
@@ -79,8 +80,8 @@ class Face:
         }
         self.possible_agents = list(game.possible_agents)
         self.agents: list[str] = []
-        self._observation_spaces: dict[str, gymnasium.Space[Any]] = {}
-        self._action_spaces: dict[str, gymnasium.Space[Any]] = {}
+        self.observation_spaces: dict[str, gymnasium.Space[Any]] = {}
+        self.action_spaces: dict[str, gymnasium.Space[Any]] = {}
         for agent in self.possible_agents:
             spaces: dict[str, gymnasium.Space[Any]] = (
                 {"observation": gymnasium.spaces.Box(-1, 1, (observation_size,), np.float32)}
@@ -89,18 +90,18 @@ class Face:
             )
             if action_mode == "discrete":
                 spaces["action_mask"] = gymnasium.spaces.Box(0, 1, (len(game.actions),), np.int8)
-                self._action_spaces[agent] = gymnasium.spaces.Discrete(len(game.actions))
+                self.action_spaces[agent] = gymnasium.spaces.Discrete(len(game.actions))
             else:
-                self._action_spaces[agent] = UnicodeText()
-            self._observation_spaces[agent] = gymnasium.spaces.Dict(spaces)
+                self.action_spaces[agent] = UnicodeText()
+            self.observation_spaces[agent] = gymnasium.spaces.Dict(spaces)
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
         """Returns the agent's observation space, always the same object."""
-        return self._observation_spaces[agent]
+        return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gymnasium.Space[Any]:
         """Returns the agent's action space, always the same object."""
-        return self._action_spaces[agent]
+        return self.action_spaces[agent]
 
     def observe(self, agent: str) -> Observation:
         """Returns what the agent sees now."""
@@ -132,6 +133,8 @@ class Face:
 
     def render(self) -> str | None:
         """Returns the spectator's picture as text ("ansi"); "human" has printed it already."""
+        if self.game.episode is None:
+            raise ResetNeeded("Call reset() before render().")
         return self.game.picture() if self.render_mode == "ansi" else None
 
     def close(self) -> None:
@@ -153,16 +156,12 @@ class Face:
 
     def _words(self, action: Any) -> str:
         """Returns an action as text; a number that is none of the actions is an invalid one."""
-        kinds = str if self.action_mode == "text" else (int, np.integer)
-        if not isinstance(action, kinds):
-            raise TypeError(
-                f"With action_mode={self.action_mode!r} an action is of {kinds}, "
-                f"got {type(action).__name__}: {action!r:.80}."
-            )
-        if isinstance(action, str):
+        if self.action_mode == "text":
+            if not isinstance(action, str):
+                raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
             return action
-        actions = self.game.actions
-        return actions[action] if 0 <= action < len(actions) else f"action number {action}"
+        number, actions = numbered(action), self.game.actions
+        return actions[number] if 0 <= number < len(actions) else f"action number {number}"
 
 
 def _pack(said: str) -> list[str]:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
@@ -328,6 +329,28 @@ def test_action_numbers():
         parallel(Council, action_mode="discrete")
     with pytest.raises(ValueError, match="action_mode"):
         parallel(Council, action_mode="numbers")
+
+
+@pytest.mark.parametrize("number", [np.int8(1), np.array(1), np.array([[1]])[0, 0], True])
+def test_an_action_number_may_be_any_integer(number: Any):
+    env = parallel(Kitchen, action_mode="discrete")
+    env.reset(seed=0)
+    assert env.step({"player_0": number, "player_1": 0})[4]["player_0"]["valid"]
+
+
+@pytest.mark.parametrize("other", [1.0, "1", None, np.array([1, 2])])
+def test_what_is_no_action_number_is_named(other: Any):
+    env = parallel(Kitchen, action_mode="discrete")
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="expected one integer, got"):
+        env.step({"player_0": other, "player_1": 0})
+
+
+def test_spaces_are_attributes_too():
+    for make in faces(Kitchen):
+        env = make(action_mode="discrete")
+        assert env.action_spaces["player_1"] is env.action_space("player_1")
+        assert env.observation_spaces["player_1"] is env.observation_space("player_1")
 
 
 def test_infos_keep_what_an_agent_that_says_texts_needs():

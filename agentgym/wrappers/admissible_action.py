@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import gymnasium
@@ -11,6 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
+from agentgym.reading import numbered
 from agentgym.wrappers.base import TextWrapper
 
 
@@ -81,7 +81,7 @@ class AdmissibleAction(TextWrapper):
 
     def action_text(self, action: Any) -> str:
         """Returns what a number says; an `UnreadableAction` if it has no action."""
-        number = operator.index(action)
+        number = numbered(action)
         if 0 <= number < len(self._admissible):
             return self._admissible[number]
         return UnreadableAction(
