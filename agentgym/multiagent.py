@@ -15,7 +15,7 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from agentgym.arguments import check_render_mode, check_types, parameters_of
+from agentgym.arguments import check_arguments, check_render_mode, parameters_of
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.games import TextGame
@@ -30,6 +30,8 @@ Observation = dict[str, Any]
 
 NUMBERS = ("turn", "valid", "success", "progress", "acting")
 """What an info holds where observations and actions are numbers."""
+SHOWN = ("action_mode", "observation_size", "render_mode")
+"""The arguments that say how a game is shown; the others are its rules'."""
 
 
 class Face:
@@ -327,11 +329,13 @@ class ParallelGame(Face, ParallelEnv[str, Observation, Any]):
 Maker = Callable[..., Any]
 
 
-def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(
+    game: type[TextGame], arguments: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the arguments of `Face`, and the game's."""
-    known = parameters_of(Face)
+    known = {name: parameters_of(Face)[name] for name in SHOWN}
+    check_arguments(game.__name__, {**parameters_of(game), **known}, arguments)
     shown = {name: value for name, value in arguments.items() if name in known}
-    check_types("a game", known, shown)
     return shown, {name: value for name, value in arguments.items() if name not in known}
 
 
@@ -342,14 +346,14 @@ def faces(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
     """
 
     def raw_env(**kwargs: Any) -> AECGame:
-        shown, kwargs = _split(kwargs)
+        shown, kwargs = _split(game, kwargs)
         return AECGame(game(**kwargs), **shown)
 
     def env(**kwargs: Any) -> OrderEnforcingWrapper[str, Observation, Any]:
         return OrderEnforcingWrapper(raw_env(**kwargs))
 
     def parallel_env(**kwargs: Any) -> ParallelGame:
-        shown, kwargs = _split(kwargs)
+        shown, kwargs = _split(game, kwargs)
         return ParallelGame(game(**kwargs), **shown)
 
     return env, raw_env, parallel_env

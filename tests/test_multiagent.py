@@ -17,7 +17,7 @@ from gymnasium.utils.env_checker import check_env
 
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
-from agentgym.errors import SnapshotError
+from agentgym.errors import SnapshotError, UnknownArgumentError
 from agentgym.games import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
 from agentgym.multiagent import NUMBERS, AECGame, SingleSeat, faces
 
@@ -471,6 +471,22 @@ def test_a_damaged_snapshot_of_a_seat_changes_nothing():
 def test_wrong_arguments_are_named(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Council(**wrong)
+
+
+def test_an_unknown_argument_has_suggestions_from_wherever_it_may_be_known():
+    for make in faces(Council):
+        with pytest.raises(UnknownArgumentError, match=r"Council got .*mean: action_mode\?"):
+            make(actionmode="text")
+        with pytest.raises(UnknownArgumentError, match=r"Council got .*'game'"):
+            make(game="Council")
+    with pytest.raises(UnknownArgumentError, match=r"'oponents': .*Did you mean: opponents\?"):
+        seat(Council, oponents="random")
+
+
+@pytest.mark.parametrize("name", ["action_mode", "observation_size"])
+def test_a_seat_says_which_wrappers_make_numbers_of_it(name: str):
+    with pytest.raises(UnknownArgumentError, match="AdmissibleAction or EncodeObservation"):
+        seat(Kitchen, **{name: None})
 
 
 class Mistaken(Kitchen):
