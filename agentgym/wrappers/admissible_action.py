@@ -23,8 +23,8 @@ class AdmissibleAction(TextWrapper):
     **Rewards**: unchanged. **Observations**: unchanged, or, if they are to hold the mask, too,
     `{"observation", "action_mask"}`, as in PettingZoo's classic games.
 
-    **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action.
-    If only the first `max_actions` are kept, `admissible` lists these.
+    **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action,
+    so that it is 0 once the episode has ended. If only the first `max_actions` are kept, `admissible` lists these.
 
     Args:
         env: an environment that lists its admissible actions.
