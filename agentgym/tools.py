@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.core import UnreadableAction
+from agentgym.errors import ConfigError
 from agentgym.registration import find
 
 
@@ -25,12 +26,13 @@ class ToolEnvironment:
         )
 
     Args:
-        id: of a single-agent environment, or of a game, of which one seat is played.
-        **kwargs: arguments of the environment.
+        env: id of an environment, or of a game, of which one seat is played; or an environment, for
+            one with wrappers or of your own.
+        **kwargs: arguments of the environment that has the id.
     """
 
-    def __init__(self, id: str, **kwargs: Any):
-        self._env = gymnasium.make(find(id).id, **kwargs)
+    def __init__(self, env: str | gymnasium.Env[str, str], **kwargs: Any):
+        self._env = _made(env, kwargs)
         self._return = 0.0
         self._over = True
 
@@ -86,18 +88,34 @@ def _said(action: Any) -> str:
     return UnreadableAction(text, f"An action is a text, not {text:.80}.")
 
 
-def tool_rows(id: str, count: int, *, split: str = "train", **kwargs: Any) -> list[dict[str, Any]]:
+def _made(env: str | gymnasium.Env[str, str], kwargs: dict[str, Any]) -> gymnasium.Env[str, str]:
+    if isinstance(env, str):
+        return gymnasium.make(find(env).id, **kwargs)
+    if kwargs:
+        raise ConfigError(f"An environment that is made already takes no arguments, got {kwargs}.")
+    if not isinstance(env.action_space, gymnasium.spaces.Text):
+        raise ConfigError(f"A tool needs an environment of text actions, got {env.action_space}.")
+    return env
+
+
+def tool_rows(
+    env: str | gymnasium.Env[str, str], count: int, *, split: str = "train", **kwargs: Any
+) -> list[dict[str, Any]]:
     """Returns rows of a dataset for `ToolEnvironment`: prompt with the instructions, task, seed.
 
     Args:
-        id: of the environment.
+        env: the environment, as in `ToolEnvironment`.
         count: how many rows; they go through the tasks of the split in order, again and again.
         split: "train" or "test".
-        **kwargs: arguments of the environment.
+        **kwargs: arguments of the environment that has the id.
     """
-    env: Any = gymnasium.make(find(id).id, split=split, **kwargs).unwrapped
-    tasks, rules = env.tasks.split(split), env.instructions
-    env.close()
+    made = _made(env, kwargs)
+    tasks, rules = (
+        made.get_wrapper_attr("tasks").split(split),
+        made.get_wrapper_attr("instructions"),
+    )
+    if isinstance(env, str):
+        made.close()
     return [
         {
             "prompt": [{"role": "system", "content": rules}, {"role": "user", "content": ""}],

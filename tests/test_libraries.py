@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 import agentgym
 from agentgym.errors import ConfigError
+from agentgym.wrappers import ExtractAction
 
 PAGE = (Path(__file__).parents[1] / "docs" / "libraries.md").read_text(encoding="utf-8")
 PACKAGES = {
@@ -111,6 +113,20 @@ def test_one_seat_of_a_game_is_a_tool_environment_too():
     env.reset(seed=0)
     said = [env.act(cell) for cell in "123456789" * 2]  # cells that are taken are refused
     assert said[-1].startswith("The episode is over") and env.get_reward() <= 0
+
+
+def test_an_environment_with_wrappers_is_a_tool_too():
+    env = ExtractAction(gymnasium.make("AgentGym/NumberLine-v0", size=5), "tags")
+    rows = agentgym.tool_rows(env, 2)
+    assert "<action>" in rows[0]["prompt"][0]["content"]
+    tool = agentgym.ToolEnvironment(env)
+    assert tool.instructions == rows[0]["prompt"][0]["content"]
+    tool.reset(**rows[1])
+    assert tool.act("I think. <action>+</action>").startswith("You are at")
+    with pytest.raises(ConfigError, match="made already takes no arguments"):
+        agentgym.ToolEnvironment(env, size=4)
+    with pytest.raises(ConfigError, match="text actions"):
+        agentgym.ToolEnvironment(gymnasium.make("CartPole-v1"))
 
 
 def test_rows_name_instructions_and_tasks():

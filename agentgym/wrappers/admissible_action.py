@@ -24,7 +24,8 @@ class AdmissibleAction(TextWrapper):
     `{"observation", "action_mask"}`, as in PettingZoo's classic games.
 
     **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action,
-    so that it is 0 once the episode has ended. If only the first `max_actions` are kept, `admissible` lists these.
+    none once the episode has ended. If only the first `max_actions` are kept, `admissible` lists
+    these.
 
     Args:
         env: an environment that lists its admissible actions.
