@@ -138,6 +138,17 @@ def check_types(
             )
 
 
+def check_render_mode(mode: str | None, known: Iterable[str]) -> None:
+    """Checks a render mode.
+
+    Raises:
+        UnknownArgumentError: for an unknown one. Stable-Baselines3's `make_vec_env` asks for images
+            first, and for nothing after a TypeError.
+    """
+    if mode is not None and mode not in known:
+        raise UnknownArgumentError(f"render_mode must be None or one of {known}, got {mode!r}.")
+
+
 def _alternatives(hint: Any) -> tuple[Any, ...]:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return typing.get_args(hint)

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agentgym.arguments import check_arguments, check_types, parameters_of
+from agentgym.arguments import check_arguments, check_render_mode, check_types, parameters_of
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
 from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
@@ -193,9 +193,7 @@ class TextEnv(gymnasium.Env[str, str]):
     ):
         check_arguments(type(self).__name__, parameters_of(type(self)), unknown)
         check_limits(split, max_turns)
-        modes = self.metadata["render_modes"]
-        if render_mode is not None and render_mode not in modes:
-            raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")
+        check_render_mode(render_mode, self.metadata["render_modes"])
         self.split = split
         self.max_turns = max_turns
         self.invalid_penalty = float(invalid_penalty)

@@ -27,7 +27,7 @@ class ConfigError(AgentGymError, ValueError):
 
 
 class UnknownArgumentError(ConfigError, TypeError):
-    """An argument that an environment or agent does not take; libraries look for a TypeError."""
+    """An argument, or a render mode, that is not known here; libraries look for a TypeError."""
 
 
 class CheckpointError(AgentGymError, RuntimeError):

@@ -284,7 +284,7 @@ class TextGame:
             raise ResetNeeded("Call reset() first: the episode is over.")
         for agent in episode.acting:
             if agent not in said:
-                raise ValueError(f"{agent} must act now, but only {sorted(said)} do.")
+                raise ValueError(f"{agent} must act now, but has no action.")
         episode.turn += 1
         misunderstood = {name for name in episode.acting if not self._hear(name, said[name])}
         waiting = tuple(name for name in episode.acting if name not in episode.moves)

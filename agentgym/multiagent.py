@@ -15,10 +15,11 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from agentgym.arguments import check_types, parameters_of
+from agentgym.arguments import check_arguments, check_render_mode, parameters_of
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.games import TextGame
+from agentgym.reading import numbered
 from agentgym.single_seat import SingleSeat
 from agentgym.spaces import UnicodeText
 from agentgym.wrappers.encode_observation import WordHash
@@ -28,7 +29,9 @@ __all__ = ["AECGame", "Face", "ParallelGame", "SingleSeat", "faces"]
 Observation = dict[str, Any]
 
 NUMBERS = ("turn", "valid", "success", "progress", "acting")
-"""What an info holds where observations are arrays."""
+"""What an info holds where observations and actions are numbers."""
+SHOWN = ("action_mode", "observation_size", "render_mode")
+"""The arguments that say how a game is shown; the others are its rules'."""
 
 
 class Face:
@@ -41,8 +44,8 @@ class Face:
             observation `{"text", "action_mask"}`, the mask (int8) being 0 for who must not act.
         observation_size: None: observations hold the text; a number: instead of `text` they hold
             `observation`, the text's hashed words (see `agentgym.wrappers.EncodeObservation`),
-            float32 (observation_size,), and infos hold only numbers (`NUMBERS`), as libraries for
-            networks want it.
+            float32 (observation_size,). If actions are numbers, too, infos hold only numbers
+            (`NUMBERS`), as libraries for networks want it.
         render_mode: None, "ansi" (`render` returns text) or "human" (it is printed at every turn).
     """
 
@@ -64,12 +67,12 @@ class Face:
         if observation_size is not None and observation_size < 1:
             raise ConfigError(f"observation_size must be at least 1, got {observation_size}.")
         modes = ["ansi", "human"]
-        if render_mode is not None and render_mode not in modes:
-            raise ConfigError(f"render_mode must be None or one of {modes}, got {render_mode!r}.")
+        check_render_mode(render_mode, modes)
         self.game = game
         self.action_mode = action_mode
         self.observation_size = observation_size
         self._hash = WordHash(observation_size) if observation_size else None
+        self._numbers = {action: number for number, action in enumerate(game.actions)}
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {
             "name": type(game).__name__,
@@ -79,8 +82,8 @@ class Face:
         }
         self.possible_agents = list(game.possible_agents)
         self.agents: list[str] = []
-        self._observation_spaces: dict[str, gymnasium.Space[Any]] = {}
-        self._action_spaces: dict[str, gymnasium.Space[Any]] = {}
+        self.observation_spaces: dict[str, gymnasium.Space[Any]] = {}
+        self.action_spaces: dict[str, gymnasium.Space[Any]] = {}
         for agent in self.possible_agents:
             spaces: dict[str, gymnasium.Space[Any]] = (
                 {"observation": gymnasium.spaces.Box(-1, 1, (observation_size,), np.float32)}
@@ -89,18 +92,18 @@ class Face:
             )
             if action_mode == "discrete":
                 spaces["action_mask"] = gymnasium.spaces.Box(0, 1, (len(game.actions),), np.int8)
-                self._action_spaces[agent] = gymnasium.spaces.Discrete(len(game.actions))
+                self.action_spaces[agent] = gymnasium.spaces.Discrete(len(game.actions))
             else:
-                self._action_spaces[agent] = UnicodeText()
-            self._observation_spaces[agent] = gymnasium.spaces.Dict(spaces)
+                self.action_spaces[agent] = UnicodeText()
+            self.observation_spaces[agent] = gymnasium.spaces.Dict(spaces)
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
         """Returns the agent's observation space, always the same object."""
-        return self._observation_spaces[agent]
+        return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gymnasium.Space[Any]:
         """Returns the agent's action space, always the same object."""
-        return self._action_spaces[agent]
+        return self.action_spaces[agent]
 
     def observe(self, agent: str) -> Observation:
         """Returns what the agent sees now."""
@@ -111,16 +114,29 @@ class Face:
             else {"text": step.observation}
         )
         if self.action_mode == "discrete":
-            mask = [action in step.admissible for action in self.game.actions]
-            observation["action_mask"] = np.array(mask, dtype=np.int8)
+            observation["action_mask"] = self._mask(step.admissible)
         return observation
+
+    def _mask(self, admissible: tuple[str, ...]) -> np.ndarray:
+        mask = np.zeros(len(self.game.actions), np.int8)
+        try:
+            mask[[self._numbers[action] for action in admissible]] = 1
+        except KeyError as error:
+            raise ValueError(
+                f"{type(self.game).__name__}._look calls {error} admissible, which is none of its "
+                "actions."
+            ) from None
+        return mask
 
     def _info(self, agent: str) -> dict[str, Any]:
         info = self.game.info(agent)
-        return {name: info[name] for name in NUMBERS} if self._hash else info
+        numbers = self._hash is not None and self.action_mode == "discrete"
+        return {name: info[name] for name in NUMBERS} if numbers else info
 
     def render(self) -> str | None:
         """Returns the spectator's picture as text ("ansi"); "human" has printed it already."""
+        if self.game.episode is None:
+            raise ResetNeeded("Call reset() before render().")
         return self.game.picture() if self.render_mode == "ansi" else None
 
     def close(self) -> None:
@@ -142,16 +158,12 @@ class Face:
 
     def _words(self, action: Any) -> str:
         """Returns an action as text; a number that is none of the actions is an invalid one."""
-        kinds = str if self.action_mode == "text" else (int, np.integer)
-        if not isinstance(action, kinds):
-            raise TypeError(
-                f"With action_mode={self.action_mode!r} an action is of {kinds}, "
-                f"got {type(action).__name__}: {action!r:.80}."
-            )
-        if isinstance(action, str):
+        if self.action_mode == "text":
+            if not isinstance(action, str):
+                raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
             return action
-        actions = self.game.actions
-        return actions[action] if 0 <= action < len(actions) else f"action number {action}"
+        number, actions = numbered(action), self.game.actions
+        return actions[number] if 0 <= number < len(actions) else f"action number {number}"
 
 
 def _pack(said: str) -> list[str]:
@@ -317,11 +329,13 @@ class ParallelGame(Face, ParallelEnv[str, Observation, Any]):
 Maker = Callable[..., Any]
 
 
-def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(
+    game: type[TextGame], arguments: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the arguments of `Face`, and the game's."""
-    known = parameters_of(Face)
+    known = {name: parameters_of(Face)[name] for name in SHOWN}
+    check_arguments(game.__name__, {**parameters_of(game), **known}, arguments)
     shown = {name: value for name, value in arguments.items() if name in known}
-    check_types("a game", known, shown)
     return shown, {name: value for name, value in arguments.items() if name not in known}
 
 
@@ -332,14 +346,14 @@ def faces(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
     """
 
     def raw_env(**kwargs: Any) -> AECGame:
-        shown, kwargs = _split(kwargs)
+        shown, kwargs = _split(game, kwargs)
         return AECGame(game(**kwargs), **shown)
 
     def env(**kwargs: Any) -> OrderEnforcingWrapper[str, Observation, Any]:
         return OrderEnforcingWrapper(raw_env(**kwargs))
 
     def parallel_env(**kwargs: Any) -> ParallelGame:
-        shown, kwargs = _split(kwargs)
+        shown, kwargs = _split(game, kwargs)
         return ParallelGame(game(**kwargs), **shown)
 
     return env, raw_env, parallel_env

@@ -6,8 +6,10 @@ makes a difference between what was said and an action that is listed.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
+from typing import Any
 
 LONGEST = 10_000
 """Characters of what an agent says that are read; what comes after them is not."""
@@ -69,3 +71,18 @@ def meant(said: str, actions: Sequence[str], *, cased: bool = False) -> str | No
     words = plain(said, cased=cased)
     found = [action for action in actions if plain(action, cased=cased) == words]
     return found[0] if len(found) == 1 else None
+
+
+def numbered(action: Any) -> int:
+    """Returns the number of a numbered action: any integer of Python, NumPy or PyTorch.
+
+    Raises:
+        TypeError: if it is none.
+    """
+    try:
+        return operator.index(action)
+    except TypeError:
+        raise TypeError(
+            f"Actions are numbers here: expected one integer, got {type(action).__name__}: "
+            f"{action!r:.80}."
+        ) from None

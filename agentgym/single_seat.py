@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from agentgym.core import TextEnv, TimeStep, UnreadableAction
-from agentgym.errors import ConfigError, SnapshotError, did_you_mean
+from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError, did_you_mean
 from agentgym.games import TextGame
 from agentgym.registration import make_parallel
 
@@ -65,7 +65,7 @@ class SingleSeat(TextEnv):
         **kwargs: Any,
     ):
         super().__init__(split=split, invalid_penalty=invalid_penalty, render_mode=render_mode)
-        self.game: TextGame = make_parallel(game, split=split, **kwargs).game
+        self.game = self._make(game, split=split, **kwargs)
         self.instructions, self.tasks = self.game.instructions, self.game.tasks
         self.reward_names = self.game.reward_names  # type: ignore[misc]  # fixed by the game
         self.__doc__ = self.game.__doc__
@@ -84,6 +84,22 @@ class SingleSeat(TextEnv):
         self.seat = seat
         self.opponents = dict.fromkeys(agents, "random") | named
         self.game.opponents = {} if UNKNOWN in self.opponents.values() else self.opponents
+
+    @staticmethod
+    def _make(id: str, **kwargs: Any) -> TextGame:
+        for name in ("action_mode", "observation_size"):
+            if name in kwargs:
+                raise UnknownArgumentError(
+                    f"A seat has no {name!r}, which is of make_aec and make_parallel: put "
+                    "AdmissibleAction or EncodeObservation of agentgym.wrappers around it."
+                )
+        try:
+            return make_parallel(id, **kwargs).game
+        except UnknownArgumentError as error:
+            hints = [did_you_mean(name, ("seat", "opponents")) for name in kwargs]
+            raise UnknownArgumentError(
+                f"{error} A seat takes 'seat' and 'opponents', too.{''.join(hints)}"
+            ) from None
 
     def _start(self, task: str) -> TimeStep:
         agents = self.game.possible_agents

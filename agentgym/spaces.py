@@ -17,6 +17,7 @@ from gymnasium import Space
 from gymnasium.spaces import Text, Tuple
 from gymnasium.spaces.utils import flatdim, flatten, flatten_space, unflatten
 from gymnasium.vector.utils import (
+    batch_differing_spaces,
     batch_space,
     create_shared_memory,
     read_from_shared_memory,
@@ -191,6 +192,11 @@ def _batch_texts(space: UnicodeText, n: int = 1) -> _TextTuple:
     stock = batch_space.dispatch(Space)(space, n)
     assert isinstance(stock, Tuple)
     return _TextTuple(stock.spaces, seed=stock.np_random)
+
+
+@batch_differing_spaces.register(UnicodeText)
+def _batch_differing_texts(spaces: Sequence[UnicodeText]) -> _TextTuple:
+    return _TextTuple(spaces)
 
 
 # Gymnasium declares that shared memory is an array; a registered space may choose its own kind.

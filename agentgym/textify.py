@@ -79,7 +79,8 @@ def textify(
         **kwargs: `split`, `invalid_penalty`, `render_mode`: see `TextEnv`.
 
     Raises:
-        TypeError: if the environment is of another kind or its actions are not numbered.
+        TypeError: if the environment is of another kind, its actions are not numbered or their
+            names no texts.
         ValueError: if the names of the actions are not distinct or not as many as actions; if
             there is no such seat.
     """
@@ -172,6 +173,9 @@ class _Textified(TextEnv):
         if not isinstance(space, Discrete):
             raise TypeError(f"textify needs Discrete actions, got {space}.")
         self.actions = tuple(actions)
+        for name in self.actions:
+            if not isinstance(name, str):
+                raise TypeError(f"actions must be texts, got {type(name).__name__}: {name!r:.80}.")
         self._number = {plain(name): i for i, name in enumerate(self.actions)}
         if len(self.actions) != space.n or len(self._number) != space.n:
             raise ValueError(

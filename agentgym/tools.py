@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium
 
+from agentgym.core import UnreadableAction
+from agentgym.errors import ConfigError
 from agentgym.registration import find
 
 
@@ -23,12 +26,13 @@ class ToolEnvironment:
         )
 
     Args:
-        id: of a single-agent environment, or of a game, of which one seat is played.
-        **kwargs: arguments of the environment.
+        env: id of an environment, or of a game, of which one seat is played; or an environment, for
+            one with wrappers or of your own.
+        **kwargs: arguments of the environment that has the id.
     """
 
-    def __init__(self, id: str, **kwargs: Any):
-        self._env = gymnasium.make(find(id).id, **kwargs)
+    def __init__(self, env: str | gymnasium.Env[str, str], **kwargs: Any):
+        self._env = _made(env, kwargs)
         self._return = 0.0
         self._over = True
 
@@ -48,6 +52,11 @@ class ToolEnvironment:
         self._return, self._over = 0.0, False
         return text
 
+    @property
+    def instructions(self) -> str:
+        """The rules, for the system prompt."""
+        return self._env.get_wrapper_attr("instructions")
+
     def act(self, action: str) -> str:
         """Play one turn: say an action, and read what comes of it.
 
@@ -59,7 +68,7 @@ class ToolEnvironment:
         """
         if self._over:
             return "The episode is over: no action has an effect any more."
-        text, reward, terminated, truncated, _info = self._env.step(action)
+        text, reward, terminated, truncated, _info = self._env.step(_said(action))
         self._return += float(reward)
         self._over = terminated or truncated
         return f"{text}\n\nThe episode is over." if self._over else text
@@ -69,17 +78,49 @@ class ToolEnvironment:
         return self._return
 
 
-def tool_rows(id: str, count: int, *, split: str = "train", **kwargs: Any) -> list[dict[str, Any]]:
+def _said(action: Any) -> str:
+    """Returns an action as text: models write JSON, in which it may be anything."""
+    if isinstance(action, str):
+        return action
+    if isinstance(action, int | float) and not isinstance(action, bool):
+        return str(action)
+    text = json.dumps(action, default=str)
+    return UnreadableAction(text, f"An action is a text, not {text:.80}.")
+
+
+def _made(env: str | gymnasium.Env[str, str], kwargs: dict[str, Any]) -> gymnasium.Env[str, str]:
+    if isinstance(env, str):
+        return gymnasium.make(find(env).id, **kwargs)
+    if kwargs:
+        raise ConfigError(f"An environment that is made already takes no arguments, got {kwargs}.")
+    if not isinstance(env.action_space, gymnasium.spaces.Text):
+        raise ConfigError(f"A tool needs an environment of text actions, got {env.action_space}.")
+    return env
+
+
+def tool_rows(
+    env: str | gymnasium.Env[str, str], count: int, *, split: str = "train", **kwargs: Any
+) -> list[dict[str, Any]]:
     """Returns rows of a dataset for `ToolEnvironment`: prompt with the instructions, task, seed.
 
     Args:
-        id: of the environment.
+        env: the environment, as in `ToolEnvironment`.
         count: how many rows; they go through the tasks of the split in order, again and again.
         split: "train" or "test".
-        **kwargs: arguments of the environment.
+        **kwargs: arguments of the environment that has the id.
     """
-    env: Any = gymnasium.make(find(id).id, split=split, **kwargs).unwrapped
-    tasks, rules = env.tasks.split(split), env.instructions
-    env.close()
-    prompt = [{"role": "system", "content": rules}, {"role": "user", "content": ""}]
-    return [{"prompt": prompt, "task": tasks[i % len(tasks)], "seed": i} for i in range(count)]
+    made = _made(env, kwargs)
+    tasks, rules = (
+        made.get_wrapper_attr("tasks").split(split),
+        made.get_wrapper_attr("instructions"),
+    )
+    if isinstance(env, str):
+        made.close()
+    return [
+        {
+            "prompt": [{"role": "system", "content": rules}, {"role": "user", "content": ""}],
+            "task": tasks[i % len(tasks)],
+            "seed": i,
+        }
+        for i in range(count)
+    ]

@@ -321,7 +321,9 @@ def test_tasks_are_disjoint_and_decide_the_start(id):
 
 @by_id
 def test_render(id, capsys):
-    env = agentgym.make_aec(id, render_mode="ansi")
+    env = raw_aec(id, render_mode="ansi")
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.render()
     env.reset(seed=0)
     assert isinstance(env.render(), str) and env.render()
     env = agentgym.make_aec(id, render_mode="human")

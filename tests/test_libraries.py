@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 import agentgym
 from agentgym.errors import ConfigError
+from agentgym.wrappers import ExtractAction
 
 PAGE = (Path(__file__).parents[1] / "docs" / "libraries.md").read_text(encoding="utf-8")
 PACKAGES = {
@@ -92,6 +94,20 @@ def test_a_tool_environment_plays_an_episode():
     assert env.reset(task="train/3", seed=0) and env.get_reward() == 0
 
 
+@pytest.mark.parametrize("action", [None, True, ["5"], {"cell": 5}, b"5", float("nan")])
+def test_an_action_that_is_no_text_is_an_invalid_one(action: Any):
+    env = agentgym.ToolEnvironment("TicTacToe-v0", seat="player_0", invalid_penalty=0.25)
+    env.reset(seed=0)
+    assert env.act(action) and env.get_reward() == -0.25
+
+
+def test_a_number_is_an_action_where_its_text_is_one():
+    env = agentgym.ToolEnvironment("TicTacToe-v0", seat="player_0", invalid_penalty=0.25)
+    env.reset(seed=0)
+    env.act(5)  # pyright: ignore[reportArgumentType]  # as models do
+    assert env.get_reward() == 0
+
+
 def test_one_seat_of_a_game_is_a_tool_environment_too():
     env = agentgym.ToolEnvironment("AgentGym/TicTacToe-v0", seat="player_0", opponents="optimal")
     env.reset(seed=0)
@@ -99,11 +115,28 @@ def test_one_seat_of_a_game_is_a_tool_environment_too():
     assert said[-1].startswith("The episode is over") and env.get_reward() <= 0
 
 
+def test_an_environment_with_wrappers_is_a_tool_too():
+    env = ExtractAction(gymnasium.make("AgentGym/NumberLine-v0", size=5), "tags")
+    rows = agentgym.tool_rows(env, 2)
+    assert "<action>" in rows[0]["prompt"][0]["content"]
+    tool = agentgym.ToolEnvironment(env)
+    assert tool.instructions == rows[0]["prompt"][0]["content"]
+    tool.reset(**rows[1])
+    assert tool.act("I think. <action>+</action>").startswith("You are at")
+    with pytest.raises(ConfigError, match="made already takes no arguments"):
+        agentgym.ToolEnvironment(env, size=4)
+    with pytest.raises(ConfigError, match="text actions"):
+        agentgym.ToolEnvironment(gymnasium.make("CartPole-v1"))
+
+
 def test_rows_name_instructions_and_tasks():
     rows = agentgym.tool_rows("NumberLine-v0", 5, split="test")
     assert [row["task"] for row in rows] == [f"test/{i}" for i in range(5)]
     assert [row["seed"] for row in rows] == list(range(5))
     system, user = rows[0]["prompt"]
+    assert system["content"] == agentgym.ToolEnvironment("NumberLine-v0").instructions
     assert system["content"].startswith("You stand on a number line.") and user["content"] == ""
+    system["content"] = "Play."
+    assert rows[1]["prompt"][0]["content"] != "Play.", "rows share nothing"
     with pytest.raises(ConfigError, match="Unknown environment"):
         agentgym.ToolEnvironment("NumbrLine-v0")

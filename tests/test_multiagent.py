@@ -12,14 +12,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
-from agentgym.errors import SnapshotError
-from agentgym.games import InvalidMove, Rewards, TextGame
-from agentgym.multiagent import AECGame, SingleSeat, faces
+from agentgym.errors import SnapshotError, UnknownArgumentError
+from agentgym.games import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
+from agentgym.multiagent import NUMBERS, AECGame, SingleSeat, faces
 
 
 @dataclass
@@ -331,6 +332,41 @@ def test_action_numbers():
         parallel(Council, action_mode="numbers")
 
 
+@pytest.mark.parametrize("number", [np.int8(1), np.array(1), np.array([[1]])[0, 0], True])
+def test_an_action_number_may_be_any_integer(number: Any):
+    env = parallel(Kitchen, action_mode="discrete")
+    env.reset(seed=0)
+    assert env.step({"player_0": number, "player_1": 0})[4]["player_0"]["valid"]
+
+
+@pytest.mark.parametrize("other", [1.0, "1", None, np.array([1, 2])])
+def test_what_is_no_action_number_is_named(other: Any):
+    env = parallel(Kitchen, action_mode="discrete")
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="expected one integer, got"):
+        env.step({"player_0": other, "player_1": 0})
+
+
+def test_spaces_are_attributes_too():
+    for make in faces(Kitchen):
+        env = make(action_mode="discrete")
+        assert env.action_spaces["player_1"] is env.action_space("player_1")
+        assert env.observation_spaces["player_1"] is env.observation_space("player_1")
+
+
+def test_infos_keep_what_an_agent_that_says_texts_needs():
+    _, infos = parallel(Kitchen, observation_size=8).reset(seed=0)
+    assert infos["player_0"]["admissible"] and set(infos["player_0"]) == set(GAME_INFO_KEYS)
+    _, infos = parallel(Kitchen, observation_size=8, action_mode="discrete").reset(seed=0)
+    assert set(infos["player_0"]) == set(NUMBERS)
+
+
+def test_an_admissible_action_that_has_no_number_is_named(monkeypatch):
+    monkeypatch.setattr(Duel, "actions", ("give",))
+    with pytest.raises(ValueError, match=r"Duel\._look calls 'shoot' admissible"):
+        parallel(Duel, action_mode="discrete").reset(seed=0)
+
+
 @pytest.mark.parametrize("game", [Council, Kitchen])
 def test_a_seat_of_any_game_passes_the_checker(game):
     check_env(seat(game), skip_render_check=True)
@@ -460,6 +496,22 @@ def test_a_damaged_snapshot_of_a_seat_changes_nothing():
 def test_wrong_arguments_are_named(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Council(**wrong)
+
+
+def test_an_unknown_argument_has_suggestions_from_wherever_it_may_be_known():
+    for make in faces(Council):
+        with pytest.raises(UnknownArgumentError, match=r"Council got .*mean: action_mode\?"):
+            make(actionmode="text")
+        with pytest.raises(UnknownArgumentError, match=r"Council got .*'game'"):
+            make(game="Council")
+    with pytest.raises(UnknownArgumentError, match=r"'oponents': .*Did you mean: opponents\?"):
+        seat(Council, oponents="random")
+
+
+@pytest.mark.parametrize("name", ["action_mode", "observation_size"])
+def test_a_seat_says_which_wrappers_make_numbers_of_it(name: str):
+    with pytest.raises(UnknownArgumentError, match="AdmissibleAction or EncodeObservation"):
+        seat(Kitchen, **{name: None})
 
 
 class Mistaken(Kitchen):

@@ -16,7 +16,7 @@ import pytest
 from gymnasium.spaces import Dict, Space, Text, Tuple, flatdim, flatten, flatten_space, unflatten
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.vector.utils import batch_space, create_shared_memory
+from gymnasium.vector.utils import batch_differing_spaces, batch_space, create_shared_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,6 +138,17 @@ def test_texts_inside_dictionaries(vector: Any, copy: bool):
         assert list(observations["length"]) == [len(text), 1]
         assert observations in envs.observation_space
     envs.close()
+
+
+@pytest.mark.parametrize("vector", [AsyncVectorEnv, SyncVectorEnv])
+@pytest.mark.parametrize("env", [Echo, DictEcho])
+def test_spaces_of_one_vector_may_be_called_different(vector: Any, env: Any):
+    envs = vector([env, env], observation_mode="different")
+    envs.reset(seed=0)
+    assert envs.step(("naïve 东西", "x"))[0] in envs.observation_space
+    envs.close()
+    spaces = batch_differing_spaces([UnicodeText(1), UnicodeText()])
+    assert ("a", "long") in spaces and ("long", "a") not in spaces
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])

@@ -273,6 +273,8 @@ def test_what_cannot_be_textified_is_said():
         lake(actions=["left", "LEFT", "up", "down"])
     with pytest.raises(ValueError, match="4 different texts"):
         lake(actions=["left"])
+    with pytest.raises(TypeError, match="texts, got int: 0"):
+        lake(actions=range(4))
     with pytest.raises(ValueError, match="seat"):
         lake(seat="a")
     with pytest.raises(ValueError, match=r"\['a', 'b'\]"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import gymnasium
@@ -11,6 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
+from agentgym.reading import numbered
 from agentgym.wrappers.base import TextWrapper
 
 
@@ -23,8 +23,9 @@ class AdmissibleAction(TextWrapper):
     **Rewards**: unchanged. **Observations**: unchanged, or, if they are to hold the mask, too,
     `{"observation", "action_mask"}`, as in PettingZoo's classic games.
 
-    **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action.
-    If only the first `max_actions` are kept, `admissible` lists these.
+    **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action,
+    none once the episode has ended. If only the first `max_actions` are kept, `admissible` lists
+    these.
 
     Args:
         env: an environment that lists its admissible actions.
@@ -81,7 +82,7 @@ class AdmissibleAction(TextWrapper):
 
     def action_text(self, action: Any) -> str:
         """Returns what a number says; an `UnreadableAction` if it has no action."""
-        number = operator.index(action)
+        number = numbered(action)
         if 0 <= number < len(self._admissible):
             return self._admissible[number]
         return UnreadableAction(

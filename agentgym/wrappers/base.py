@@ -14,8 +14,10 @@ from agentgym.spaces import UnicodeText
 class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Base class of the wrappers: `reset`, `step` and `restore` show what `_view` makes of it.
 
-    `snapshot` and `restore` cover the environment and what the wrappers remember. An environment
-    made by `gymnasium.make` must have been reset before `restore`: a wrapper of Gymnasium insists.
+    `snapshot` and `restore` cover the environment and what these wrappers remember; what wrappers
+    of Gymnasium remember is left out, so limit turns by `max_turns`, not by `TimeLimit`. An
+    environment made by `gymnasium.make` must have been reset before `restore`: a wrapper of
+    Gymnasium insists.
 
     Args:
         env: the environment.

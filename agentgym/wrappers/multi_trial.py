@@ -9,6 +9,8 @@ import gymnasium
 from agentgym.errors import ConfigError
 from agentgym.wrappers.base import TextWrapper
 
+_NEEDED = ("task", "turn", "success", "valid", "reward_terms")
+
 
 class MultiTrial(TextWrapper):
     """Gives several attempts at the same start of the same task, and shows how earlier ones went.
@@ -34,7 +36,7 @@ class MultiTrial(TextWrapper):
     Put `HistoryObservation` inside, so that the history is that of the attempt.
 
     Args:
-        env: an environment of texts.
+        env: an environment of texts with AgentGym's infos.
         n: greatest number of attempts.
         transcripts: whether observations and actions of the earlier attempts are shown as well.
         stop_on_success: whether a successful attempt is the last one.
@@ -100,6 +102,12 @@ class MultiTrial(TextWrapper):
         return "\n\n".join([line, *self._current]) if self.transcripts else line
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        missing = [key for key in _NEEDED if key not in info]
+        if missing:
+            raise ConfigError(
+                f"MultiTrial needs an environment whose info holds {missing}, as AgentGym's do; "
+                f"{self.env.unwrapped} lacks them."
+            )
         if not self._current:
             self._current = [observation]
         observation, info = self._show(observation, info)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import gymnasium
@@ -12,6 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
+from agentgym.reading import numbered
 from agentgym.trie import TokenTrie
 from agentgym.wrappers.base import TextWrapper
 from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
@@ -125,7 +125,7 @@ class TokenAction(TextWrapper):
             ValueError: if the token is not in [0, V).
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
-        token = operator.index(action)
+        token = numbered(action)
         if not 0 <= token < self._size:
             raise ValueError(f"A token is an integer in [0, {self._size}), got {token}.")
         if not self._ready:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,14 @@ def test_a_number_without_an_action_is_invalid_and_never_raises(number: int):
     observation, reward, _, _, info = env.step(number)
     assert observation.startswith(f"There is no action number {number}: there are 3, from 0.")
     assert (reward, info["valid"]) == (-1.0, False)
+
+
+@pytest.mark.parametrize("other", ["left", 1.0, None, np.array([0, 1])])
+def test_what_is_no_number_is_the_callers_error(other: Any):
+    env = AdmissibleAction(Echo(admissible=("left", "right", "stop")), 5)
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="expected one integer, got"):
+        env.step(other)
 
 
 def test_the_mask_may_be_observed():

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from gymnasium.wrappers import TransformObservation
 
+from agentgym import UnicodeText
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import HistoryObservation, MultiTrial
 
-from ..echo import Echo
+from ..echo import DictEcho, Echo
 
 
 def test_attempts_start_alike_and_show_what_came_before():
@@ -79,3 +81,10 @@ def test_the_given_task_is_attempted_again():
 def test_wrong_arguments_are_refused():
     with pytest.raises(ConfigError, match="n must be at least 1, got 0"):
         MultiTrial(Echo(), 0)
+
+
+def test_an_environment_of_others_is_told_what_it_lacks():
+    texts = TransformObservation(DictEcho(), lambda shown: shown["text"], UnicodeText())
+    env = MultiTrial(texts, 2)
+    with pytest.raises(ConfigError, match=r"info holds \['task', .*'reward_terms'\]"):
+        env.reset(seed=0)

@@ -40,6 +40,10 @@ def numbers() -> AdmissibleAction:
     return AdmissibleAction(EncodeObservation(NumberLine(max_turns=10), size=128), 2)
 
 
+def wrapped(env: gymnasium.Env[Any, Any]) -> AdmissibleAction:
+    return AdmissibleAction(EncodeObservation(env, size=16), 2)
+
+
 def tokens() -> TokenAction:
     line = NumberLine(size=5, max_turns=6)
     tokenizer = Characters("0123456789 Youareatgnd,'.!+-")
@@ -86,6 +90,12 @@ class Embedding(BaseFeaturesExtractor):
 @pytest.mark.parametrize("make", [numbers, tokens])
 def test_stable_baselines3_accepts_them(make: Make):
     check_env(make())
+
+
+@pytest.mark.filterwarnings("ignore:.*render_mode='rgb_array'")
+def test_vectors_of_an_id_are_made_though_there_are_no_images():
+    envs = make_vec_env("AgentGym/NumberLine-v0", 2, wrapper_class=wrapped, env_kwargs={"size": 5})
+    assert np.shape(envs.reset()) == (2, 16)
 
 
 def test_maskable_ppo_solves_the_number_line():
