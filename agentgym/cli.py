@@ -306,6 +306,7 @@ def docs(
     if not check:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
+        _console().print(f"Wrote {out}.", soft_wrap=True)
         return 0
     if out.is_file() and out.read_text(encoding="utf-8") == page:
         return 0

@@ -283,6 +283,20 @@ sys.exit(main(sys.argv[1:]))
     assert "Traceback" not in trained.stderr
 
 
+def test_a_recipe_as_a_module_without_torch_says_what_to_install(tmp_path: Path):
+    site = "import importlib.util as u\nf = u.find_spec\n"
+    site += "u.find_spec = lambda name, *a: None if name == 'torch' else f(name, *a)\n"
+    (tmp_path / "sitecustomize.py").write_text(site)
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "agentgym.trainers.poad", "--help"]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert ran.returncode == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):
     class Absent:
         def find_spec(self, name, path=None, target=None):
@@ -358,6 +372,7 @@ def test_the_page_of_environments(tmp_path: Path, capsys):
     page = tmp_path / "docs" / "environments.md"
     assert run("docs", "--out", str(page), "--check") == 1
     assert run("docs", "--out", str(page)) == 0
+    assert f"Wrote {page}." in capsys.readouterr().out.replace("\n", "")
     assert run("docs", "--out", str(page), "--check") == 0
     text = page.read_text()
     assert "| `NumberLine-v0` | single-agent | Walk to a target number" in text
