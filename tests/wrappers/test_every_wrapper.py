@@ -212,6 +212,22 @@ def test_all_are_exported_and_documented():
                 assert heading in str(wrapper.__doc__).lower(), (name, heading)
 
 
+@pytest.mark.parametrize(
+    "make_wrong",
+    [
+        lambda: wrappers.AdmissibleAction(NumberLine(), "two"),
+        lambda: wrappers.EncodeObservation(NumberLine(), size=2.0),
+        lambda: wrappers.ExtractAction(NumberLine(), 5),
+        lambda: wrappers.HistoryObservation(NumberLine(), 1.5),
+        lambda: wrappers.MultiTrial(NumberLine(), 2.5),
+        lambda: wrappers.TokenAction(NumberLine(), LATIN, max_tokens=None),
+    ],
+)
+def test_an_argument_of_another_type_is_named(make_wrong: Any):
+    with pytest.raises(ConfigError, match=r"Argument '\w+' of \w+ is (int|str)"):
+        make_wrong()
+
+
 def test_the_wrong_order_is_named():
     numbers = wrappers.EncodeObservation(NumberLine())
     for make_outer in (
