@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 
+from agentgym.errors import ConfigError
 from agentgym.registration import find
 
 
@@ -77,7 +78,12 @@ def tool_rows(id: str, count: int, *, split: str = "train", **kwargs: Any) -> li
         count: how many rows; they go through the tasks of the split in order, again and again.
         split: "train" or "test".
         **kwargs: arguments of the environment.
+
+    Raises:
+        ConfigError: for an unknown id, or a count below 1.
     """
+    if count < 1:
+        raise ConfigError(f"count must be at least 1, got {count}.")
     env: Any = gymnasium.make(find(id).id, split=split, **kwargs).unwrapped
     tasks, rules = env.tasks.split(split), env.instructions
     env.close()
