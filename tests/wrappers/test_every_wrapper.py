@@ -213,19 +213,19 @@ def test_all_are_exported_and_documented():
 
 
 @pytest.mark.parametrize(
-    "make_wrong",
+    ("name", "arguments"),
     [
-        lambda: wrappers.AdmissibleAction(NumberLine(), "two"),
-        lambda: wrappers.EncodeObservation(NumberLine(), size=2.0),
-        lambda: wrappers.ExtractAction(NumberLine(), 5),
-        lambda: wrappers.HistoryObservation(NumberLine(), 1.5),
-        lambda: wrappers.MultiTrial(NumberLine(), 2.5),
-        lambda: wrappers.TokenAction(NumberLine(), LATIN, max_tokens=None),
+        ("AdmissibleAction", {"max_actions": "two"}),
+        ("EncodeObservation", {"size": 2.0}),
+        ("ExtractAction", {"format": 5}),
+        ("HistoryObservation", {"k": 1.5}),
+        ("MultiTrial", {"n": 2.5}),
+        ("TokenAction", {"tokenizer": LATIN, "max_tokens": None}),
     ],
 )
-def test_an_argument_of_another_type_is_named(make_wrong: Any):
-    with pytest.raises(ConfigError, match=r"Argument '\w+' of \w+ is (int|str)"):
-        make_wrong()
+def test_an_argument_of_another_type_is_named(name: str, arguments: dict[str, Any]):
+    with pytest.raises(ConfigError, match=rf"Argument '\w+' of {name} is (int|str)"):
+        getattr(wrappers, name)(NumberLine(), **arguments)
 
 
 def test_the_wrong_order_is_named():
