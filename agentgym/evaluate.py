@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import numbers
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 from agentgym.agents import Agent, View, make_agent
@@ -270,7 +270,7 @@ def _plan(
 ) -> list[tuple[str, int]]:
     """Returns the tasks to play, each with the seed of its episode."""
     pool = known.split(split)
-    if isinstance(wanted, numbers.Integral):
+    if isinstance(wanted, int | np.integer):
         if wanted < 1:
             raise ConfigError(f"The number of tasks must be at least 1, got {wanted}.")
         rounds, rest = divmod(int(wanted), len(pool))
