@@ -272,18 +272,21 @@ def main(settings: Settings) -> None:
     searches = [measure_search(n) for n in (1000, 1_000_000)] if settings.large else []
     if searches:
         console.print(search_table(searches))
-    # A run without --large keeps what the last one with it measured.
-    before = json.loads(settings.out.read_text())["search"] if settings.out.exists() else []
-    settings.out.parent.mkdir(exist_ok=True)
     kwargs = json.loads(settings.env_kwargs)
+    if "data_dir" in kwargs:
+        kwargs["data_dir"] = "given"  # a folder's name says nothing to others
+    # What a run with the same arguments measured, and this one has not, is kept.
+    before = json.loads(settings.out.read_text()) if settings.out.exists() else {}
+    kept = before.get("environments", []) if before.get("env_kwargs") == kwargs else []
+    found = {row["id"]: row for row in kept} | {speed.id: asdict(speed) for speed in speeds}
     report = {
         "python": platform.python_version(),
         "machine": platform.machine(),
-        # A folder's name says nothing to others.
-        "env_kwargs": {**kwargs, "data_dir": "given"} if "data_dir" in kwargs else kwargs,
-        "environments": [asdict(speed) for speed in speeds],
-        "search": [asdict(speed) for speed in searches] or before,
+        "env_kwargs": kwargs,
+        "environments": [found[id] for id in REGISTRY if id in found],
+        "search": [asdict(speed) for speed in searches] or before.get("search", []),
     }
+    settings.out.parent.mkdir(exist_ok=True)
     settings.out.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"Written to {settings.out}")
 
