@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import json as json_module
@@ -175,6 +176,8 @@ def run_evaluation(
         ids += [entry.id for entry in TABLE if entry.extra is None and entry.id not in ids]
     if not ids:
         raise ConfigError("Name at least one environment (see `agentgym list`), or --suite core.")
+    if not agent:
+        raise ConfigError("Name at least one agent, such as --agent random expert.")
     options = parse_arguments(agent_kwargs)
     agents = [make_agent(spec, **options) for spec in agent]
     settings = {
@@ -254,6 +257,10 @@ def _check_files(json: Path | None, save: Path | None) -> None:
             raise ConfigError(f"There is no folder {str(path.parent)!r} to write {path.name} to.")
         if path is not None and path.is_dir():
             raise ConfigError(f"{str(path)!r} is a folder; expected the name of a file.")
+        if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ConfigError(f"There is no permission to write {str(path)!r}.")
+    if json is not None and save is not None and json.resolve() == save.resolve():
+        raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
     if save is not None and save.exists():
         raise ConfigError(f"{str(save)!r} exists: give a new name, or delete it first.")
 
@@ -306,6 +313,7 @@ def docs(
     if not check:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
+        _console().print(f"Wrote {out}.", soft_wrap=True)
         return 0
     if out.is_file() and out.read_text(encoding="utf-8") == page:
         return 0
@@ -381,7 +389,8 @@ def _users_fault(error: Exception) -> bool:
     """Whether the message is for the user; anything else is a bug and keeps its traceback."""
     if isinstance(error, (AgentGymError, gymnasium.error.UnregisteredEnv)):
         return True
-    return isinstance(error, OSError) and error.filename is not None
+    full = (errno.ENOSPC, errno.EDQUOT)  # a write names no file
+    return isinstance(error, OSError) and (error.filename is not None or error.errno in full)
 
 
 def _complain(message: str) -> None:

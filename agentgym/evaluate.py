@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 from agentgym.agents import Agent, View, make_agent
-from agentgym.arguments import check_arguments, keyword_parameters
+from agentgym.arguments import check_arguments, check_types, keyword_parameters
 from agentgym.catalogue import author_class
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.registration import NAMESPACE, REGISTRY, find
@@ -184,6 +185,9 @@ def evaluate(
         ConfigError: if the environment is no text environment or the arguments cannot work.
         UnknownTaskError: if it has no such task.
     """
+    given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
+    given |= {"env_kwargs": env_kwargs, "save": save}
+    check_types("evaluate", keyword_parameters(evaluate), given)
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
     if env_kwargs and not isinstance(env, str):
@@ -191,6 +195,11 @@ def evaluate(
     kwargs = dict(env_kwargs or {})
     make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else env
     player = make_agent(agent) if isinstance(agent, str) else agent
+    if not (hasattr(player, "name") and hasattr(player, "act")):
+        raise ConfigError(
+            "An agent is a word for make_agent, or an object with a `name` and "
+            f"`act(views) -> actions`; got {agent!r:.80} ({type(agent).__name__})."
+        )
     envs = [make()]
     records: dict[int, Record] = {}
     try:
@@ -261,10 +270,10 @@ def _plan(
 ) -> list[tuple[str, int]]:
     """Returns the tasks to play, each with the seed of its episode."""
     pool = known.split(split)
-    if isinstance(wanted, int):
+    if isinstance(wanted, int | np.integer):
         if wanted < 1:
             raise ConfigError(f"The number of tasks must be at least 1, got {wanted}.")
-        rounds, rest = divmod(wanted, len(pool))
+        rounds, rest = divmod(int(wanted), len(pool))
         drawn = task_rng(split, f"tasks/{seed}").choice(len(pool), size=rest, replace=False)
         names = list(pool) * rounds if rounds else []
         names += [pool[int(i)] for i in drawn]

@@ -23,7 +23,10 @@ _fallbacks: dict[Path, Path] = {}
 def cache_root() -> Path:
     """Returns the folder of all that is built: `$AGENTGYM_CACHE` or `~/.cache/agentgym`."""
     chosen = os.environ.get("AGENTGYM_CACHE")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "agentgym"
+    try:
+        return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "agentgym"
+    except RuntimeError:  # a user without a home, as in some containers
+        return Path(tempfile.gettempdir()) / "agentgym"
 
 
 def temporary_folder() -> Path:

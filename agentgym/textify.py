@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -182,6 +183,12 @@ class _Textified(TextEnv):
                 f"actions must be {space.n} different texts, one for each of {space}, got "
                 f"{len(self.actions)}, of which {len(self._number)} differ."
             )
+        try:
+            inspect.signature(describe).bind(None, None)
+        except TypeError as error:
+            raise TypeError(f"describe takes (observation, environment): {error}.") from error
+        except ValueError:  # a builtin that does not say what it takes
+            pass
         self.env = env
         self.tasks = Tasks.generated()
         how = f"Each turn, say one action: {_listed(self.actions)}."

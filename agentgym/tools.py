@@ -108,19 +108,16 @@ def tool_rows(
         count: how many rows; they go through the tasks of the split in order, again and again.
         split: "train" or "test".
         **kwargs: arguments of the environment that has the id.
+
+    Raises:
+        ConfigError: for an unknown id, or a count below 1.
     """
+    if count < 1:
+        raise ConfigError(f"count must be at least 1, got {count}.")
     made = _made(env, kwargs)
-    tasks, rules = (
-        made.get_wrapper_attr("tasks").split(split),
-        made.get_wrapper_attr("instructions"),
-    )
+    tasks = made.get_wrapper_attr("tasks").split(split)
+    rules = made.get_wrapper_attr("instructions")
     if isinstance(env, str):
         made.close()
-    return [
-        {
-            "prompt": [{"role": "system", "content": rules}, {"role": "user", "content": ""}],
-            "task": tasks[i % len(tasks)],
-            "seed": i,
-        }
-        for i in range(count)
-    ]
+    prompt = [{"role": "system", "content": rules}, {"role": "user", "content": ""}]
+    return [{"prompt": prompt, "task": tasks[i % len(tasks)], "seed": i} for i in range(count)]

@@ -439,7 +439,9 @@ def test_the_docstring_has_the_standard_headings(id: str):
     env = bare(id)
     lines = (env.__doc__ or "").splitlines()
     found = [line.strip()[3:] for line in lines if line.strip().startswith("## ")]
-    assert [heading for heading in found if heading in HEADINGS] == list(HEADINGS)
+    wrong = f"{type(env).__name__}'s docstring needs these headings, in this order: {HEADINGS}"
+    assert [heading for heading in found if heading in HEADINGS] == list(HEADINGS), wrong
+    assert lines and lines[0].strip(), "the docstring's first line says what it is"
     bodies = [i for i, line in enumerate(lines) if line.strip().startswith("## ")] + [len(lines)]
     for start, end in pairwise(bodies):
         assert any(line.strip() for line in lines[start + 1 : end]), f"{lines[start]} is empty"
@@ -491,9 +493,14 @@ def test_no_golden_transcript_is_left_over():
 
 if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
-    for entry in ENTRIES:
-        wanted = len(sys.argv) == 1 or entry.name in sys.argv[1:]
-        if wanted and not entry.multi_agent and available(entry):
+    possible = {e.name: e for e in ENTRIES if not e.multi_agent and available(e)}
+    if unknown := set(sys.argv[1:]) - possible.keys():
+        sys.exit(
+            f"No transcript can be written of {', '.join(sorted(unknown))}: no such id, an extra "
+            "that is not installed, or a game (see tests/test_all_games.py)."
+        )
+    for entry in possible.values():
+        if len(sys.argv) == 1 or entry.name in sys.argv[1:]:
             data = transcript(entry.id).encode("utf-8", "surrogatepass")
             golden_file(entry.id).write_bytes(data)
             print(golden_file(entry.id).name)

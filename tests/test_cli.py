@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -216,6 +217,8 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("eval NumberLine-v0 --episodes many", "many"),
         ("eval NumberLine-v0 --json no/such/folder/x.json", "no folder"),
         ("eval NumberLine-v0 --save .", "is a folder"),
+        ("eval NumberLine-v0 --save no.json --json ./no.json", "give two names"),
+        ("eval NumberLine-v0 --agent", "Name at least one agent"),
         ("eval NumberLine-v0 --episods 3", "--episodes"),
         ("eval NumberLine-v0 --split dev", "dev"),
         ("play NumberLin-v0", "Did you mean"),
@@ -283,6 +286,20 @@ sys.exit(main(sys.argv[1:]))
     assert "Traceback" not in trained.stderr
 
 
+def test_a_recipe_as_a_module_without_torch_says_what_to_install(tmp_path: Path):
+    site = "import importlib.util as u\nf = u.find_spec\n"
+    site += "u.find_spec = lambda name, *a: None if name == 'torch' else f(name, *a)\n"
+    (tmp_path / "sitecustomize.py").write_text(site)
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "agentgym.trainers.poad", "--help"]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert ran.returncode == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):
     class Absent:
         def find_spec(self, name, path=None, target=None):
@@ -293,6 +310,22 @@ def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
     assert run("eval", "NumberLine-v0", "--agent", "policy:runs/x") == cli.WRONG_USE
     assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
+
+
+def test_a_file_that_may_not_be_written_is_said_before_the_episodes(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(cli, "evaluate", None)
+    assert run("eval", "NumberLine-v0", "--json", str(tmp_path / "x.json")) == cli.WRONG_USE
+    assert "no permission to write" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_without_a_traceback(monkeypatch, capsys):
+    def fail(reports):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "compare", fail)
+    assert run("eval", "NumberLine-v0", "--episodes", "1") == cli.WRONG_USE
+    assert "No space left on device" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("error", [TypeError("a bug"), ZeroDivisionError(), RuntimeError("a bug")])
@@ -358,6 +391,7 @@ def test_the_page_of_environments(tmp_path: Path, capsys):
     page = tmp_path / "docs" / "environments.md"
     assert run("docs", "--out", str(page), "--check") == 1
     assert run("docs", "--out", str(page)) == 0
+    assert f"Wrote {page}." in capsys.readouterr().out.replace("\n", "")
     assert run("docs", "--out", str(page), "--check") == 0
     text = page.read_text()
     assert "| `NumberLine-v0` | single-agent | Walk to a target number" in text

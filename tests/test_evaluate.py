@@ -255,11 +255,19 @@ def test_environments_are_closed(monkeypatch):
         ({"tasks": "tset/3"}, "Unknown task 'tset/3'"),
         ({"split": "validation"}, "split must be"),
         ({"num_envs": 0}, "num_envs must be"),
+        ({"num_envs": "many"}, "'num_envs' of evaluate is int; got 'many'"),
+        ({"tasks": 2.5}, "'tasks' of evaluate is int or Sequence or None; got 2.5"),
+        ({"env": NumberLine()}, "'env' of evaluate is str or Callable; got"),
+        ({"agent": lambda view: "+"}, "An agent is a word for make_agent"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments, message):
     with pytest.raises(ValueError, match=message):
         evaluate(**({"env": "NumberLine-v0", "agent": "random"} | arguments))
+
+
+def test_a_number_of_tasks_may_be_one_of_numpy():
+    assert len(evaluate("NumberLine-v0", "random", tasks=np.int64(3)).episodes) == 3  # type: ignore[arg-type]
 
 
 def test_an_environment_without_an_expert_is_named():

@@ -130,6 +130,8 @@ def test_an_environment_with_wrappers_is_a_tool_too():
 
 
 def test_rows_name_instructions_and_tasks():
+    with pytest.raises(ConfigError, match="count must be at least 1"):
+        agentgym.tool_rows("NumberLine-v0", 0)
     rows = agentgym.tool_rows("NumberLine-v0", 5, split="test")
     assert [row["task"] for row in rows] == [f"test/{i}" for i in range(5)]
     assert [row["seed"] for row in rows] == list(range(5))

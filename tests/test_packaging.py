@@ -39,8 +39,9 @@ def folders_of_packages() -> dict[str, str]:
 
 
 def test_setup_cfg_lists_every_package_folder():
-    assert folders_of_packages() == FOLDERS
-    assert sorted(PACKAGES) == sorted(FOLDERS)
+    missing = folders_of_packages().items() - FOLDERS.items()
+    assert folders_of_packages() == FOLDERS, f"setup.cfg, package_dir: add {sorted(missing)}"
+    assert sorted(PACKAGES) == sorted(FOLDERS), "setup.cfg: packages and package_dir differ"
     assert len(PACKAGES) == len(set(PACKAGES))
 
 

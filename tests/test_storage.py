@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,16 @@ def test_a_damaged_cache_is_built_again(tmp_path: Path):
     storage.built(target, lambda to: storage.save(to, "x", [3], "int64"))
     assert storage.load(target, "x").tolist() == [3]
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["made"]
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("AGENTGYM_CACHE", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert storage.cache_root() == tmp_path / "agentgym"
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path):

@@ -281,5 +281,7 @@ def test_what_cannot_be_textified_is_said():
         nim(seat="c")
     with pytest.raises(TypeError, match="Discrete"):
         agentgym.textify(gymnasium.make("Pendulum-v1"), describe=lambda a, e: "", actions=["go"])
+    with pytest.raises(TypeError, match=r"describe takes \(observation, environment\)"):
+        lake(describe=lambda observation: "")
     with pytest.raises(TypeError, match="parallel_to_aec"):
         agentgym.textify("Taxi-v4", describe=lambda a, e: "", actions=["go"])

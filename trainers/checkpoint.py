@@ -129,12 +129,17 @@ class RunFolder:
             free: settings that may differ.
 
         Raises:
-            CheckpointError: if others differ; the message lists them.
+            CheckpointError: if others differ - the message lists them - or cannot be read.
         """
         file = self.path / "config.json"
         new = {"recipe": recipe, **json.loads(json.dumps(config))}
         if self.latest() is not None and file.exists():
-            old = json.loads(file.read_text(encoding="utf-8"))["config"]
+            try:
+                old = dict(json.loads(file.read_text(encoding="utf-8"))["config"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise CheckpointError(
+                    f"{file} is damaged ({error!r}): the run cannot be continued."
+                ) from error
             different = [
                 f"  {key}: {old.get(key)!r} -> {new.get(key)!r}"
                 for key in sorted({*old, *new} - set(free))

@@ -61,8 +61,9 @@ def _load_base(name: str, dtype: str) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"Cannot open the model {name!r}: expected 'tiny', a folder written by "
-            f"save_pretrained, or the id of a causal language model on the hub. ({error})"
+            f"Cannot open the model {name!r}: expected 'nano', 'tiny' or 'small', a folder "
+            "written by save_pretrained, or the id of a causal language model on the hub. "
+            f"({error})"
         ) from error
     # With dropout, log-probs in training would differ from those the actions were sampled with.
     for key, value in config.to_dict().items():

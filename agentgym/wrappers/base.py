@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
+from agentgym.arguments import check_types, parameters_of
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.spaces import UnicodeText
 
@@ -22,9 +23,13 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Args:
         env: the environment.
         **arguments: the wrapper's own arguments, recorded for `env.spec`.
+
+    Raises:
+        ConfigError: if an argument is of another type than it is annotated with.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], **arguments: Any):
+        check_types(type(self).__name__, parameters_of(type(self)), arguments)
         # Not copied: a tokenizer is large and is not changed.
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)
         super().__init__(env)

@@ -31,7 +31,7 @@ class HistoryObservation(TextWrapper):
         super().__init__(env, k=k, keep_first=keep_first)
         self._need_text("observations")
         self._need_text("actions")
-        if k != "full" and (not isinstance(k, int) or k < 0):
+        if k != "full" and (isinstance(k, str) or k < 0):
             raise ConfigError(f"k must be 'full' or a number of turns, at least 0, got {k!r}.")
         self.k = k
         self.keep_first = keep_first

@@ -25,6 +25,11 @@ class Tokenizer(Protocol):
 
 def vocabulary_size(tokenizer: Any) -> int:
     """Returns how many token ids a tokenizer has, added ones included."""
+    if not callable(getattr(tokenizer, "encode", None)) or isinstance(tokenizer, str | bytes):
+        raise ConfigError(
+            f"Expected a tokenizer, such as transformers.AutoTokenizer.from_pretrained(...); "
+            f"got {tokenizer!r:.80} ({type(tokenizer).__name__})."
+        )
     size = len(tokenizer) if hasattr(tokenizer, "__len__") else getattr(tokenizer, "vocab_size", 0)
     if not isinstance(size, int) or size < 1:
         raise ConfigError(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -240,11 +243,9 @@ class WebShop(TextEnv):
         )
 
     def _picture(self) -> str:
-        from agentgym.envs.webshop.picture import picture  # rich is slow to import
-
         assert self._last is not None
         note = "" if self._last.valid else self._last.feedback or "This page does not offer that."
-        return picture(self.state.session, self.shop, note)
+        return _painter()(self.state.session, self.shop, note)
 
     def snapshot(self) -> dict[str, Any]:
         """Returns the episode's state; the shop is only named, by a fingerprint."""
@@ -263,6 +264,17 @@ class WebShop(TextEnv):
                 "environment with the same data_dir, num_products, goals and seeds."
             )
         return super().restore(snapshot)
+
+
+@functools.cache
+def _painter() -> Callable[..., str]:
+    """Returns `picture`: rich is slow to import, and draws from the user's `random` meanwhile."""
+    state = random.getstate()
+    try:
+        from agentgym.envs.webshop.picture import picture
+    finally:
+        random.setstate(state)
+    return picture
 
 
 def split_goals(count: int) -> Tasks:

@@ -138,6 +138,16 @@ def test_a_finished_run_is_not_overwritten(uninterrupted: Path):
     assert "--resume" in again.stderr
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"config": 5}'])
+def test_damaged_settings_are_named(text: str, tmp_path: Path):
+    folder = RunFolder(tmp_path)
+    (folder.checkpoints / "000001").mkdir(parents=True)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"config\.json is damaged"):
+        folder.record_config("poad", {})
+    folder.close()
+
+
 def test_two_runs_in_one_folder(tmp_path: Path):
     first = RunFolder(tmp_path / "run")
     with pytest.raises(CheckpointError, match=f"pid {os.getpid()}"):

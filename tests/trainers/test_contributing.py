@@ -39,6 +39,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_the_smallest_recipe_solves_the_smallest_environment(recipe: str, tmp_path: Path, capsys):
     test_recipes.test_recipe_solves_number_line(recipe, tmp_path)
+    test_recipes.test_every_recipe_names_its_source(recipe)
     test_recipes.test_the_first_step_starts_at_ratio_one(recipe, tmp_path / "ratio")
     with pytest.raises(SystemExit):
         cli.main(["train", recipe, "--help"])

@@ -212,6 +212,22 @@ def test_all_are_exported_and_documented():
                 assert heading in str(wrapper.__doc__).lower(), (name, heading)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("AdmissibleAction", {"max_actions": "two"}),
+        ("EncodeObservation", {"size": 2.0}),
+        ("ExtractAction", {"format": 5}),
+        ("HistoryObservation", {"k": 1.5}),
+        ("MultiTrial", {"n": 2.5}),
+        ("TokenAction", {"tokenizer": LATIN, "max_tokens": None}),
+    ],
+)
+def test_an_argument_of_another_type_is_named(name: str, arguments: dict[str, Any]):
+    with pytest.raises(ConfigError, match=rf"Argument '\w+' of {name} is (int|str)"):
+        getattr(wrappers, name)(NumberLine(), **arguments)
+
+
 def test_the_wrong_order_is_named():
     numbers = wrappers.EncodeObservation(NumberLine())
     for make_outer in (

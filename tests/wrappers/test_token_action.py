@@ -142,6 +142,12 @@ def test_wrong_arguments_are_refused(kwargs: dict[str, Any]):
         TokenAction(Echo(), LATIN, **kwargs)
 
 
+@pytest.mark.parametrize("name", ["gpt2", None, 5])
+def test_what_is_no_tokenizer_is_refused_as_such(name: Any):
+    with pytest.raises(ConfigError, match=r"Expected a tokenizer.*from_pretrained"):
+        TokenAction(Echo(), name)
+
+
 def test_a_tokenizer_without_an_end_needs_one():
     class Endless(Characters):
         eos_token_id = None  # type: ignore[assignment]

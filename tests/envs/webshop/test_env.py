@@ -243,6 +243,18 @@ def test_a_pickled_environment_finds_its_shop_again(env: WebShop):
 # Pictures.
 
 
+def test_the_first_picture_leaves_the_users_random_alone():
+    code = (
+        "import random, gymnasium, agentgym\n"
+        "env = gymnasium.make('AgentGym/WebShop-v0', render_mode='ansi')\n"
+        "env.reset(seed=0)\n"
+        "before = random.getstate()\n"
+        "env.render()\n"
+        "assert random.getstate() == before"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_pages_as_a_person_sees_them(capsys: pytest.CaptureFixture[str]):
     env = WebShop(render_mode="human")
     info = open_product(env)
