@@ -119,5 +119,11 @@ def tool_rows(
     rules = made.get_wrapper_attr("instructions")
     if isinstance(env, str):
         made.close()
-    prompt = [{"role": "system", "content": rules}, {"role": "user", "content": ""}]
-    return [{"prompt": prompt, "task": tasks[i % len(tasks)], "seed": i} for i in range(count)]
+    return [
+        {
+            "prompt": [{"role": "system", "content": rules}, {"role": "user", "content": ""}],
+            "task": tasks[i % len(tasks)],
+            "seed": i,
+        }
+        for i in range(count)
+    ]

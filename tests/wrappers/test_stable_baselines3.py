@@ -95,7 +95,7 @@ def test_stable_baselines3_accepts_them(make: Make):
 @pytest.mark.filterwarnings("ignore:.*render_mode='rgb_array'")
 def test_vectors_of_an_id_are_made_though_there_are_no_images():
     envs = make_vec_env("AgentGym/NumberLine-v0", 2, wrapper_class=wrapped, env_kwargs={"size": 5})
-    assert np.shape(envs.reset()) == (2, 16)
+    assert np.asarray(envs.reset()).shape == (2, 16)
 
 
 def test_maskable_ppo_solves_the_number_line():
