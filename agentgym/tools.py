@@ -93,8 +93,8 @@ def _made(env: str | gymnasium.Env[str, str], kwargs: dict[str, Any]) -> gymnasi
         return gymnasium.make(find(env).id, **kwargs)
     if kwargs:
         raise ConfigError(f"An environment that is made already takes no arguments, got {kwargs}.")
-    if not isinstance(env.action_space, gymnasium.spaces.Text):
-        raise ConfigError(f"A tool needs an environment of text actions, got {env.action_space}.")
+    if not isinstance(getattr(env, "action_space", None), gymnasium.spaces.Text):
+        raise ConfigError(f"A tool needs an id or an environment of text actions, got {env!r:.80}.")
     return env
 
 
