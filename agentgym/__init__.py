@@ -3,6 +3,9 @@
 `import agentgym` registers every environment; `gymnasium.make("AgentGym/WebShop-v0")` makes one.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from agentgym.core import TextEnv, TimeStep, UnreadableAction
 from agentgym.registration import REGISTRY, make_aec, make_parallel, register_all
 from agentgym.spaces import UnicodeText
@@ -28,3 +31,14 @@ __all__ = [
 ]
 
 register_all()
+
+
+if TYPE_CHECKING:
+    from agentgym import wrappers as wrappers
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Imports `agentgym.wrappers` when it is first used."""
+        if name == "wrappers":
+            return importlib.import_module("agentgym.wrappers")
+        raise AttributeError(f"module 'agentgym' has no attribute {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gymnasium
@@ -27,7 +26,7 @@ class ToolEnvironment:
 
     Args:
         env: id of an environment, or of a game, of which one seat is played; or an environment, for
-            one with wrappers or of your own.
+            one with wrappers or of your own: a new one for each `ToolEnvironment`.
         **kwargs: arguments of the environment that has the id.
     """
 
@@ -84,8 +83,7 @@ def _said(action: Any) -> str:
         return action
     if isinstance(action, int | float) and not isinstance(action, bool):
         return str(action)
-    text = json.dumps(action, default=str)
-    return UnreadableAction(text, f"An action is a text, not {text:.80}.")
+    return UnreadableAction(repr(action), f"An action is a text, not {action!r:.80}.")
 
 
 def _made(env: str | gymnasium.Env[str, str], kwargs: dict[str, Any]) -> gymnasium.Env[str, str]:
@@ -93,8 +91,8 @@ def _made(env: str | gymnasium.Env[str, str], kwargs: dict[str, Any]) -> gymnasi
         return gymnasium.make(find(env).id, **kwargs)
     if kwargs:
         raise ConfigError(f"An environment that is made already takes no arguments, got {kwargs}.")
-    if not isinstance(env.action_space, gymnasium.spaces.Text):
-        raise ConfigError(f"A tool needs an environment of text actions, got {env.action_space}.")
+    if not isinstance(getattr(env, "action_space", None), gymnasium.spaces.Text):
+        raise ConfigError(f"A tool needs an id or an environment of text actions, got {env!r:.80}.")
     return env
 
 

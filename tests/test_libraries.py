@@ -125,8 +125,9 @@ def test_an_environment_with_wrappers_is_a_tool_too():
     assert tool.act("I think. <action>+</action>").startswith("You are at")
     with pytest.raises(ConfigError, match="made already takes no arguments"):
         agentgym.ToolEnvironment(env, size=4)
-    with pytest.raises(ConfigError, match="text actions"):
-        agentgym.ToolEnvironment(gymnasium.make("CartPole-v1"))
+    for other in (gymnasium.make("CartPole-v1"), 5):
+        with pytest.raises(ConfigError, match="an environment of text actions, got"):
+            agentgym.ToolEnvironment(other)  # pyright: ignore[reportArgumentType]
 
 
 def test_rows_name_instructions_and_tasks():

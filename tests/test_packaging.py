@@ -110,6 +110,12 @@ def test_import_loads_nothing_heavy_and_no_environment(tmp_path: Path):
     assert "agentgym.wrappers" not in modules
 
 
+def test_wrappers_are_there_when_asked_for(tmp_path: Path):
+    modules = loaded_by("import agentgym; agentgym.wrappers.TokenAction", tmp_path)
+    assert "agentgym.wrappers" in modules
+    assert not hasattr(agentgym, "wraps")
+
+
 def test_wrappers_and_environments_need_no_torch(tmp_path: Path):
     statement = (
         "import agentgym, agentgym.wrappers, agentgym.trie, gymnasium\n"

@@ -53,9 +53,10 @@ def read_tagged(answer: str, call_format: str = "") -> str:
 def read_json(answer: str, call_format: str) -> str:
     """Returns the action of the first JSON object that is one or calls a tool, "" if none is.
 
-    Understood are `{"action": "text"}` and calls with a name and arguments, bare, in a list or as
-    chat servers nest them (`tool_calls`, `function`). A call becomes text by `call_format`; one
-    named "act", "action", "say" or "step" with one argument becomes that argument.
+    Understood are `{"action": "text"}`, a number being read as its text, and calls with a name and
+    arguments, bare, in a list or as chat servers nest them (`tool_calls`, `function`). A call
+    becomes text by `call_format`; one named "act", "action", "say" or "step" with one argument
+    becomes that argument.
     """
     decoder = json.JSONDecoder()
     start = -1
@@ -83,8 +84,10 @@ def _read_call(value: Any, call_format: str) -> str:
     arguments = next(
         (value[key] for key in ("arguments", "parameters", "args", "input") if key in value), None
     )
-    if isinstance(value.get("action"), str) and arguments is None:
-        return value["action"].strip()
+    action = value.get("action")
+    plain = isinstance(action, str | int | float) and not isinstance(action, bool)
+    if plain and arguments is None:
+        return str(action).strip()
     name = next((value[key] for key in ("name", "tool", "action") if key in value), None)
     if not isinstance(name, str) or not name.strip():
         return ""

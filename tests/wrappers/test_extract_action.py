@@ -36,6 +36,8 @@ GOOD = {
     ],
     "json": [
         ('{"action": "go"}', "go"),
+        ('{"action": 3}', "3"),
+        ('{"action": -0.5}', "-0.5"),
         ('I will. ```json\n{"action": "go"}\n```', "go"),
         ('{"name": "search", "arguments": {"words": "red shoes"}}', "search[red shoes]"),
         ('{"name": "search", "arguments": "{\\"words\\": \\"red\\"}"}', "search[red]"),
@@ -68,7 +70,8 @@ BAD = {
         "go",
         "{}",
         "[]",
-        '{"action": 3}',
+        '{"action": true}',
+        '{"action": null}',
         '{"action": ""}',
         '{"name": ""}',
         '{"name": 3, "arguments": {}}',
