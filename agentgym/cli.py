@@ -19,6 +19,7 @@ import gymnasium
 import tyro
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -37,6 +38,8 @@ from agentgym.view import render as render_run
 INTERRUPTED = 130
 WRONG_USE = 2
 BROKEN_PIPE = 141
+WIDE = 110
+"""Columns that the table of environments needs."""
 TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "yaml")
 
 KeyValues = Annotated[
@@ -58,6 +61,14 @@ def list_environments(*, json: bool = False) -> int:
     if json:
         print(json_module.dumps([asdict(d) for d in descriptions], indent=1))
         return 0
+    console = _console()
+    if console.width < WIDE:
+        for d in descriptions:
+            limit = "no limit" if d.max_turns is None else f"{d.max_turns} turns"
+            facts = ", ".join(filter(None, [d.kind, limit, d.extra and f"extra {d.extra}"]))
+            console.print(Text.assemble((d.id.partition("/")[2], "bold"), f"  {facts}"))
+            console.print(Padding(Text(d.summary), (0, 0, 0, 4)))
+        return 0
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("environment", no_wrap=True)
     table.add_column("kind")
@@ -68,7 +79,7 @@ def list_environments(*, json: bool = False) -> int:
         limit = "-" if d.max_turns is None else str(d.max_turns)
         name, kind = d.id.partition("/")[2], d.kind.removesuffix("-agent")
         table.add_row(name, kind, limit, Text(d.summary), d.extra or "")
-    _console().print(table)
+    console.print(table)
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import load_env_creator, parse_env_id
 
 from agentgym.agents import Agent, View, make_agent
 from agentgym.arguments import check_arguments, check_types, keyword_parameters
@@ -57,9 +57,8 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
     id = full_id(id)
-    module, colon, _ = id.partition(":")
-    if colon and importlib.util.find_spec(module.partition(".")[0]) is None:
-        raise ConfigError(f"There is no module {module!r}, which is to register {id!r}.")
+    if ":" in id:
+        _check_module(id)
     if id in REGISTRY:
         known = keyword_parameters(_entry_point(id), author_class(REGISTRY[id]))
         known.pop("game", None)  # fixed by the id
@@ -70,6 +69,23 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
         raise
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
+
+
+def _check_module(id: str) -> None:
+    """Raises a ConfigError for "module:id" if there is no such module or the id is no id."""
+    module, _, name = id.partition(":")
+    try:
+        found = bool(module) and importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
+            raise
+        found = False
+    if not found:
+        raise ConfigError(f"There is no module {module!r}, which is to register {id!r}.")
+    try:
+        parse_env_id(name)
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from error
 
 
 def _entry_point(id: str) -> Callable[..., Any]:

@@ -61,6 +61,15 @@ def test_list_shows_every_id(capsys):
     assert "Walk to a target number" in shown
 
 
+def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run("list") == 0
+    shown = capsys.readouterr().out
+    assert "NumberLine-v0  single-agent, 15 turns\n    Walk to a target number, one" in shown
+    assert "Chess-v0  single-agent, 400 turns, extra chess" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
 def test_list_as_json(capsys):
     assert run("list", "--json") == 0
     listed = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
