@@ -213,7 +213,6 @@ class TextGame:
         """Returns what the agent got at the last turn, put into words when first asked for."""
         episode = self._episode
         if agent in self._unseen:
-            self._unseen.remove(agent)
             look, got = self._look(agent), episode.steps[agent]
             news = [*episode.news[agent], look.feedback]
             episode.steps[agent] = replace(
@@ -224,6 +223,7 @@ class TextGame:
                 admissible=look.admissible if agent in episode.acting else (),
                 feedback="\n".join(line for line in news if line),
             )
+            self._unseen.remove(agent)
         return episode.steps[agent]
 
     def outcome(self, agent: str) -> TimeStep:

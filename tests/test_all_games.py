@@ -23,6 +23,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, seed_test
 
 import agentgym
+from agentgym.core import UnreadableAction
 from agentgym.errors import SnapshotError, UnknownTaskError
 from agentgym.games import GAME_INFO_KEYS
 from agentgym.multiagent import AECGame, ParallelGame
@@ -36,6 +37,12 @@ IDS = [entry.id for entry in ENTRIES]
 NUMBERED = [id for id in IDS if agentgym.make_parallel(id).game.actions]
 FACES = [(id, "text") for id in IDS] + [(id, "discrete") for id in NUMBERED]
 GARBAGE = ["", " ", "x" * 10_000, "naïve 东西 🙂", "\0\x1b[2J\n\n", "\ud800", "{}", "9" * 400, "-1"]
+TALKS = [
+    id
+    for id in IDS
+    if any(name in id for name in ("Talk", "Commons", "PublicGoods", "TrustAndSplit"))
+]
+"""Where what is said before a move can bind whoever says it."""
 INFO_TYPES = (str, int, bool, bool, float, tuple, str, dict, bool)
 
 by_id = pytest.mark.parametrize("id", IDS)
@@ -231,6 +238,44 @@ def test_garbage_never_raises(id, mode):
             assert env.observation_space(agent).contains(env.observe(agent))
             dead = env.terminations[agent] or env.truncations[agent]
             env.step(None if dead else garbage[i % len(garbage)])
+
+
+@by_id
+def test_who_is_never_understood_promises_nothing(id):
+    game = agentgym.make_parallel(id, max_invalid=2, max_turns=100).game
+    game.reset(seed=0)
+    while game.acting:
+        talk = {agent: not game.seen(agent).admissible for agent in game.acting}
+        agents = game.acting
+        game.play({agent: UnreadableAction("{", "Say it in other words.") for agent in agents})
+        for agent in agents:
+            line = game.seen(agent).feedback
+            assert "Say it in other words." in line and not game.seen(agent).valid
+            if id in TALKS and talk[agent] and "last chance" in line:
+                assert "your move is now: \n" in f"{line}\n"
+
+
+@by_id
+def test_what_is_seen_late_or_never_is_the_same(id):
+    """An agent's view is put into words when somebody looks: when that is must not matter."""
+    for seed in range(3):
+        early, late = (agentgym.make_parallel(id, max_turns=60).game for _ in range(2))
+        rng = random.Random(seed)
+        for game in (early, late):
+            game.reset(seed=seed)
+        while early.acting:
+            seen = early.steps
+            for agent in rng.sample(early.possible_agents, 1):
+                assert late.seen(agent) == seen[agent]
+                assert late.info(agent) == early.info(agent)
+            said = {}
+            for agent in early.acting:
+                admissible = seen[agent].admissible
+                some = rng.sample(admissible, min(len(admissible), len(GARBAGE)))
+                said[agent] = rng.choice([*GARBAGE, *some])
+            for game in (early, late):
+                game.play(said)
+        assert late.steps == early.steps and late.snapshot() == early.snapshot()
 
 
 @by_id

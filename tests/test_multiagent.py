@@ -534,6 +534,18 @@ def test_an_authors_mistakes_are_named(mistake, message):
         game.play({"player_0": "1", "player_1": "1"})
 
 
+def test_a_view_that_fails_fails_whenever_it_is_asked_for():
+    class Blind(Kitchen):
+        def _look(self, agent: str) -> TimeStep:
+            raise RuntimeError("too dark")
+
+    game = Blind()
+    game.reset(seed=0)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="too dark"):
+            game.seen("player_0")
+
+
 def test_a_raw_environment_without_agents_left_asks_for_a_reset():
     env = faces(Kitchen)[1](max_turns=1)
     env.reset(seed=0)

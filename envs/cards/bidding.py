@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
 
@@ -68,6 +68,19 @@ def policy(level: str, hand: Hand, total: int, last: int) -> np.ndarray:
     if level == "random":
         return np.full(len(wins), 1 / len(wins))
     return np.eye(len(wins))[wins.argmax()]
+
+
+@lru_cache(maxsize=1 << 18)
+def doubt_chance(level: str, hand: Hand, total: int, last: int) -> float:
+    """Returns how likely a scripted player calls the last bid a lie: `policy`'s first chance.
+
+    Of higher bids only the least of each face matter: so this takes no longer with many dice.
+    """
+    higher = range(last + 1, min(last + 1 + FACES, total * FACES))
+    if level == "random":
+        return 1 / (total * FACES - last)
+    hopes = [0.5 if level == "timid" else truth(bid, hand, total) for bid in higher]
+    return float(1 - truth(last, hand, total) >= max(hopes, default=0.0))
 
 
 SIMPLE = ("random", "timid", "honest")
@@ -182,7 +195,8 @@ def look_ahead(state: State, levels: list[str]) -> int:
     wins = [] if state.last == NO_BID else [_lies(state.last, counts, hands[rival])]
     for bid in range(state.last + 1, total * FACES):
         doubting = {
-            hand: w * policy(levels[rival], hand, total, bid)[0] for hand, w in hands[rival].items()
+            hand: w * doubt_chance(levels[rival], hand, total, bid)
+            for hand, w in hands[rival].items()
         }
         doubt = sum(doubting.values())
         wins.append((1 - doubt) * spared + doubt - _lies(bid, counts, doubting))

@@ -142,8 +142,7 @@ class Debate(TextGame):
 
     So with debaters at their best the judge sees half of the cards and is nearly always right.
 
-    `Debate-Judge-v0`: some 400 steps/s, as minimax thinks for the others; 2,900 against greedy
-    ones.
+    `Debate-Judge-v0`: some 1,500 steps/s, as minimax thinks for the others.
 
     ## Registered Configurations
     `Debate-v0`: two debaters, judge by rules. `Debate-Judge-v0`: the judge is an agent, too.
@@ -264,7 +263,7 @@ class Debate(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_2":
             return super()._read(agent, said)
-        options = self.steps[agent].admissible
+        options = self.seen(agent).admissible
         match = MOVE.fullmatch(meant(said, options) or said[: 10 * MAX_MESSAGE].strip())
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(

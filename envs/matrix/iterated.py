@@ -265,6 +265,9 @@ class IteratedGame(TextGame):
         state.payoffs = (state.payoffs[0] + gains[0], state.payoffs[1] + gains[1])
         return self._pay(gain / state.rounds for gain in gains)
 
+    def _fallback(self, agent: str) -> str:
+        return "" if self._talking() else super()._fallback(agent)
+
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         return self.promise if self._talking() else super()._random(agent, rng)
 

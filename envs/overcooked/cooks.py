@@ -134,7 +134,9 @@ class Cooks(TextGame):
 
     The expert is a "planner". In `Overcooked-Cooks-Three-v0`, among planners: random 0.74 (0.46),
     expert 1.55 (1.00). Planners among themselves finish every salad in every kitchen
-    that is seen whole, with two cooks in 20 to 72 steps.
+    that is seen whole, with two cooks in 20 to 72 steps. Greedy cooks are as fast with two of them
+    (mean steps of planners and greedy ones, 60 games: kitchen A 35, 34; B 39, 39; C 44, 43), but
+    get in each other's way where three share the open kitchen (23, 27).
 
     ## Registered Configurations
     `Overcooked-Cooks-v0`: two cooks, a wall. `Overcooked-Cooks-Three-v0`: three cooks, a wall,

@@ -216,7 +216,7 @@ class CommonsHarvest(TextGame):
         return amount(said, self.state.stock)
 
     def _fallback(self, agent: str) -> str:
-        return "0"
+        return "" if self.state.talking else "0"
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

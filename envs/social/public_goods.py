@@ -275,7 +275,7 @@ class PublicGoods(TextGame):
         return amount(said, self.endowment)
 
     def _fallback(self, agent: str) -> str:
-        return "0"
+        return "" if self._talking() else "0"
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

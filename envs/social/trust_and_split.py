@@ -229,7 +229,7 @@ class TrustAndSplit(TextGame):
         return amount(said, int(choices[-1]))
 
     def _fallback(self, agent: str) -> str:
-        return self._choices(agent)[0]
+        return next(iter(self._choices(agent)), "")
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state, one = self.state, self._under_way()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from agentgym.envs.social_deduction.deduction import (
 
 Statement = tuple[str, int]
 NOTHING: Statement = ("", -1)
+JOINING = 0.2
+"""How much more likely a wolf somebody would have to be to be voted for against all accusations."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class View:
     innocent: frozenset[int] = frozenset()
 
 
-def pick(values: dict[int, float], rng: np.random.Generator) -> int:
+def pick(values: Mapping[int, float], rng: np.random.Generator) -> int:
     """Returns a key of the greatest value, at random among equals."""
     most = max(values.values())
     best = [key for key, value in values.items() if value == most]
@@ -60,6 +62,12 @@ def prey(view: View) -> tuple[int, ...]:
     """Returns whom the player may want out of the game."""
     fellows = view.wolves if view.role == WOLF else ()
     return tuple(i for i in view.options if i not in fellows)
+
+
+def accused(view: View) -> dict[int, int]:
+    """Returns how often those whom the player may want out were accused, if ever."""
+    count = Counter(about for kind, _, about in view.events if kind in ("finds", "suspect"))
+    return {i: count[i] for i in prey(view) if count[i]}
 
 
 class Reasoning:
@@ -88,8 +96,7 @@ class Reasoning:
             yield from (("clears", i) for i in sorted(view.innocent) if i in view.options)
         think = beliefs(view)[:, 0]
         suspect = max(view.options, key=lambda i: think[i])
-        if think[suspect] > 0.5:
-            yield "suspect", suspect
+        yield "suspect", suspect
         yield from (("trust", i) for i in sorted(claims) if i in view.options and think[i] < 0.2)
 
     def _lie(self, view: View) -> Iterable[Statement]:
@@ -105,10 +112,13 @@ class Reasoning:
         yield "suspect", max(prey(view), key=lambda i: seen[i])
 
     def vote(self, view: View, rng: np.random.Generator) -> int:
-        """Returns whom to vote for; -1: nobody."""
+        """Returns whom to vote for: votes that are scattered send nobody away."""
         odds = public_odds(view.events)
         think = chances(odds, {}) if view.role == WOLF else beliefs(view)
-        return pick({i: float(think[i, 0]) for i in prey(view)}, rng)
+        count = accused(view)
+        total = sum(count.values()) or 1
+        worth = {i: float(think[i, 0] + JOINING * count.get(i, 0) / total) for i in prey(view)}
+        return pick(worth, rng)
 
 
 class Follower:
@@ -123,17 +133,12 @@ class Follower:
         found = [i for i in sorted(view.wolves) if i in view.options]
         if view.role == SEER and found:
             return "finds", found[0]
-        accused = self._accused(view)
-        return ("suspect", pick(accused, rng)) if accused else NOTHING
+        count = accused(view)
+        return ("suspect", pick(count, rng)) if count else NOTHING
 
     def vote(self, view: View, rng: np.random.Generator) -> int:
         """Returns whom to vote for."""
-        return pick(self._accused(view) or dict.fromkeys(prey(view), 0.0), rng)
-
-    def _accused(self, view: View) -> dict[int, float]:
-        """Returns how often those whom the player may want out were accused."""
-        count = Counter(about for kind, _, about in view.events if kind in ("finds", "suspect"))
-        return {i: float(count[i]) for i in prey(view) if count[i]}
+        return pick(accused(view) or dict.fromkeys(prey(view), 0), rng)
 
 
 MINDS = {"follower": Follower(), "reasoning": Reasoning()}

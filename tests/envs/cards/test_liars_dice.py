@@ -206,3 +206,14 @@ def test_the_expert_beats_every_simple_level(level, least):
 def test_wrong_arguments(wrong):
     with pytest.raises(ValueError):
         LiarsDice(**wrong)
+
+
+@pytest.mark.parametrize("level", dice.SIMPLE)
+@pytest.mark.parametrize(("own", "total"), [(1, 2), (2, 4), (3, 7)])
+def test_a_doubt_is_the_first_choice_of_the_policy(level, own, total):
+    for hand in dice.all_hands(own):
+        for last in range(6 * total):
+            assert (
+                dice.doubt_chance(level, hand, total, last)
+                == dice.policy(level, hand, total, last)[0]
+            )

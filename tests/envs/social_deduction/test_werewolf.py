@@ -265,6 +265,7 @@ def test_players_are_graded():
 
     for wolves in ("random", "follower", "reasoning"):
         assert village("reasoning", wolves) > village("follower", wolves) + 5
+    assert village("reasoning", "reasoning") > 26  # of 47: it votes as one
     for mine in ("follower", "reasoning"):
         assert village(mine, "reasoning") < village(mine, "random") - 5
 
