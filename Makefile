@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests"
-	@echo "make lint    ruff and pyright"
+	@echo "make lint    ruff, pyright, and whether docs/environments.md is up to date"
 	@echo "make check   lint, tests, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
 	@echo "make docs    regenerate docs/environments.md from the docstrings"
@@ -35,6 +35,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/agentgym docs --check
 
 check: lint test wheel
 
