@@ -177,6 +177,9 @@ class PublicGoods(TextGame):
 
     The expert is "best_response".
 
+    Imitation alone (300 demonstrations) nearly plays as the expert does (1.96 of 1.98): to compare
+    learning methods take `CommonsHarvest-v0` (0.48 of 0.86).
+
     ## Registered Configurations
     `PublicGoods-v0`.
 
