@@ -142,7 +142,7 @@ class Debate(TextGame):
 
     So with debaters at their best the judge sees half of the cards and is nearly always right.
 
-    `Debate-Judge-v0`: some 1,500 steps/s, as minimax thinks for the others.
+    `Debate-Judge-v0`: some 2,300 steps/s, as minimax thinks for the others.
 
     ## Registered Configurations
     `Debate-v0`: two debaters, judge by rules. `Debate-Judge-v0`: the judge is an agent, too.

@@ -109,7 +109,7 @@ class EinsteinPuzzle(TextGame):
     | sharer | 0.46 | 0.61 | 0.90 |
     | expert | 0.60 | 0.72 | 0.92 |
 
-    Some 2,300 steps/s: a game of four turns needs a puzzle, and a turn goes through 13,824 worlds
+    1,900 to 2,600 steps/s: a game of four turns needs a puzzle, and a turn goes through 13,824 worlds
     for each player.
 
     ## Registered Configurations

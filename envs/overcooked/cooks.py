@@ -138,6 +138,8 @@ class Cooks(TextGame):
     (mean steps of planners and greedy ones, 60 games: kitchen A 35, 34; B 39, 39; C 44, 43), but
     get in each other's way where three share the open kitchen (23, 27).
 
+    With three cooks some 5,000 steps/s: in a step of a seat the two others plan several errands.
+
     ## Registered Configurations
     `Overcooked-Cooks-v0`: two cooks, a wall. `Overcooked-Cooks-Three-v0`: three cooks, a wall,
     three foods, 100 steps.
