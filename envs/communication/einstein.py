@@ -109,8 +109,8 @@ class EinsteinPuzzle(TextGame):
     | sharer | 0.46 | 0.61 | 0.90 |
     | expert | 0.60 | 0.72 | 0.92 |
 
-    1,900 to 2,600 steps/s: a game of four turns needs a puzzle, and a turn goes through 13,824 worlds
-    for each player.
+    1,900 to 2,600 steps/s: a game of four turns needs a puzzle, and a turn goes through 13,824
+    worlds for each player.
 
     ## Registered Configurations
     `EinsteinPuzzle-v0`: two players, free speech. `EinsteinPuzzle-Menu-v0`: clues from a menu.
