@@ -120,8 +120,8 @@ def _baselines(results: Path) -> list[str]:
     lines = [
         "Mean reward with its 95 % confidence interval, and share of successes, by",
         "`benchmarks/baselines.py`. A multi-agent id is one seat against its default opponents.",
-        "Imitation: a decoder of 0.2 million parameters that has imitated the expert on 300 training",
-        "tasks at most, five times over, on 100 test tasks, by `benchmarks/imitation.py`.",
+        "Imitation: a decoder of 0.2 million parameters that has imitated the expert on at most",
+        "300 training tasks, five times over, on 100 test tasks, by `benchmarks/imitation.py`.",
         "",
         "| id | random, test | imitation, test | expert, test | random, train | expert, train "
         "| expert's turns | n |",
