@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 Square = tuple[int, int]
 
@@ -203,20 +204,21 @@ def _deliver(layout: Layout, state: State, task: str, rewards: Rewards) -> float
     return rewards.wrong
 
 
-def way(layout: Layout, state: State, target: Square, avoid: frozenset[Square]) -> int:
+@lru_cache(maxsize=1 << 14)
+def way(floor: frozenset[Square], start: Square, target: Square) -> int:
     """Returns the first move of a shortest way into a square; STAY if there is none.
 
     A* with the Manhattan distance; of equally good squares the last one found is looked at first.
     """
-    if state.cook == target:
+    if start == target:
         return STAY
 
     def guess(square: Square) -> int:
         return abs(square[0] - target[0]) + abs(square[1] - target[1])
 
     count = 0
-    queue: list[tuple[int, int, Square, int]] = [(guess(state.cook), 0, state.cook, STAY)]
-    cost, first = {state.cook: 0}, {state.cook: STAY}
+    queue: list[tuple[int, int, Square, int]] = [(guess(start), 0, start, STAY)]
+    cost, first = {start: 0}, {start: STAY}
     while queue:
         _, _, square, _ = heapq.heappop(queue)
         if square == target:
@@ -224,12 +226,12 @@ def way(layout: Layout, state: State, target: Square, avoid: frozenset[Square]) 
         for move in SEARCH:
             step = STEPS[move]
             to = square[0] + step[0], square[1] + step[1]
-            if to != target and (to not in layout.floor or to in avoid):
+            if to != target and to not in floor:
                 continue
             new = cost[square] + 1
             if new < cost.get(to, 1 << 30):
                 count += 1
                 cost[to] = new
-                first[to] = first[square] if square != state.cook else move
+                first[to] = first[square] if square != start else move
                 heapq.heappush(queue, (new + guess(to), -count, to, move))
     return STAY

@@ -17,8 +17,6 @@ from agentgym.envs.overcooked.kitchen import (
     way,
 )
 
-NOWHERE: frozenset[Square] = frozenset()
-
 
 def look(layout: Layout, state: State, radius: int) -> None:
     """Brings what the cook believes up to date with what it sees."""
@@ -60,7 +58,7 @@ def choose(layout: Layout, state: State, macro: str, chops: int, radius: int) ->
     if macro == "counter":
         return _counter(layout, state)
     target = layout.delivery if macro == "deliver" else layout.boards[int(macro[-1]) - 1]
-    move = way(layout, state, target, NOWHERE)
+    move = way(layout.floor, state.cook, target)
     beside = _beside(state, target)
     if not beside:
         # Empty-handed, the last step would do nothing or take something: stop beside it.
@@ -75,7 +73,7 @@ def _get(layout: Layout, state: State, name: str, radius: int) -> tuple[int, boo
     if state.holding == name or (name in state.bowl and seen):
         return STAY, True
     target = state.believed[name]
-    move = way(layout, state, target, NOWHERE)
+    move = way(layout.floor, state.cook, target)
     if not _beside(state, target):
         after = state.cook[0] + STEPS[move][0], state.cook[1] + STEPS[move][1]
         arrives = abs(after[0] - target[0]) + abs(after[1] - target[1]) == 1
@@ -94,7 +92,7 @@ def _counter(layout: Layout, state: State) -> tuple[int, bool]:
     target = next((square for square in layout.wall if square not in taken), None)
     if target is None:
         return STAY, True
-    return way(layout, state, target, NOWHERE), _beside(state, target)
+    return way(layout.floor, state.cook, target), _beside(state, target)
 
 
 def _beside(state: State, target: Square) -> bool:
