@@ -31,7 +31,7 @@ _KINDS: dict[Any, Any] = {
     Sequence: Sequence,
     os.PathLike: os.PathLike,
 }
-"""Annotation -> what a value must be an instance of; what has another one is not checked."""
+"""Annotation -> what a value must be an instance of; other annotations are not checked."""
 
 
 def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _resolved(function: Callable[..., Any], parameter: inspect.Parameter) -> ins
 def check_arguments(
     what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> None:
-    """Checks names and simple types (bool, int, float, str, None) of given arguments.
+    """Checks names, and types as far as `_KINDS` goes, of given arguments.
 
     Raises:
         UnknownArgumentError: for an unknown name; the message names the closest known ones.
@@ -125,7 +125,7 @@ def check_arguments(
 def check_types(
     what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> None:
-    """Checks simple types of those of the given arguments that are known (see above).
+    """Checks types, as far as `_KINDS` goes, of those of the given arguments that are known.
 
     Raises:
         ConfigError: for a value of another type.
