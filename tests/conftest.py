@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the golden files instead of comparing with them; review the diff",
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares a text with a golden file, or writes the file under `--update-golden`."""
+
+    def check(file: Path, text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        if request.config.getoption("--update-golden"):
+            file.write_bytes(data)
+        expected = file.read_bytes() if file.exists() else b""
+        assert text == expected.decode("utf-8", "surrogatepass"), (
+            f"{file.name} differs: if the new text is right, run pytest with --update-golden"
+        )
+
+    return check
 
 
 @pytest.fixture

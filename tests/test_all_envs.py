@@ -1,6 +1,6 @@
 """Every id of the table keeps the contract of Gymnasium and of AgentGym.
 
-`python tests/test_all_envs.py [Name-v0 ...]` writes golden transcripts anew; review the diff.
+`pytest -k golden --update-golden` writes the golden transcripts; review the diff.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ GARBAGE = [
 ]
 HEADINGS = (
     *("Description", "Action Space", "Observation Space", "Rewards", "Starting State"),
-    *("Episode End", "Information", "Arguments", "Example Transcript", "Baselines"),
-    *("Registered Configurations", "References", "Version History"),
+    *("Episode End", "Information", "Arguments", "References", "Version History"),
 )
 
 
@@ -478,29 +477,11 @@ def golden_file(id: str) -> Path:
 
 
 @single
-def test_the_transcript_is_the_golden_one(id: str):
-    file = golden_file(id)
-    text = file.read_bytes().decode("utf-8", "surrogatepass") if file.exists() else ""
-    command = f"python tests/test_all_envs.py {file.stem}"
-    assert transcript(id) == text, f"if the new transcript is right, write it with: {command}"
+def test_the_transcript_is_the_golden_one(id: str, golden):
+    golden(golden_file(id), transcript(id))
 
 
 def test_no_golden_transcript_is_left_over():
     names = {golden_file(entry.id).name for entry in ENTRIES if not entry.multi_agent}
     found = {path.name for path in GOLDEN.glob("*.txt") if path.suffixes[-2:] != [".aec", ".txt"]}
     assert found <= names
-
-
-if __name__ == "__main__":
-    GOLDEN.mkdir(exist_ok=True)
-    possible = {e.name: e for e in ENTRIES if not e.multi_agent and available(e)}
-    if unknown := set(sys.argv[1:]) - possible.keys():
-        sys.exit(
-            f"No transcript can be written of {', '.join(sorted(unknown))}: no such id, an extra "
-            "that is not installed, or a game (see tests/test_all_games.py)."
-        )
-    for entry in possible.values():
-        if len(sys.argv) == 1 or entry.name in sys.argv[1:]:
-            data = transcript(entry.id).encode("utf-8", "surrogatepass")
-            golden_file(entry.id).write_bytes(data)
-            print(golden_file(entry.id).name)

@@ -1,6 +1,6 @@
 """Every multi-agent id of the table keeps the contract of PettingZoo and of AgentGym.
 
-`python tests/test_all_games.py [Name-v0 ...]` writes golden transcripts anew; review the diff.
+`pytest -k golden --update-golden` writes the golden transcripts; review the diff.
 """
 
 from __future__ import annotations
@@ -448,18 +448,5 @@ def test_a_single_seat_does_not_play_against_chance_by_default(id):
 
 
 @by_id
-def test_golden_transcript(id):
-    file = golden_path(id)
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    command = f"python tests/test_all_games.py {agentgym.REGISTRY[id].name}"
-    assert transcript(id) == text, f"if the new transcript is right, write it with: {command}"
-
-
-if __name__ == "__main__":
-    GOLDEN.mkdir(exist_ok=True)
-    names = {agentgym.REGISTRY[id].name: id for id in IDS}
-    if unknown := set(sys.argv[1:]) - names.keys():
-        sys.exit(f"These are no games: {', '.join(sorted(unknown))} (see tests/test_all_envs.py).")
-    for name in sys.argv[1:] or names:
-        golden_path(names[name]).write_text(transcript(names[name]), encoding="utf-8")
-        print(golden_path(names[name]).name)
+def test_golden_transcript(id, golden):
+    golden(golden_path(id), transcript(id))
