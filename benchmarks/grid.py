@@ -27,9 +27,9 @@ import tyro
 import yaml
 from learning import launch
 
-from agentgym.evaluate import evaluate
-from agentgym.report import Estimate, mean_interval
-from agentgym.trainers.log import read_metrics
+from agentgym.evaluation.report import Estimate, mean_interval
+from agentgym.evaluation.runner import evaluate
+from agentgym.trainers.run.logger import read_metrics
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"

@@ -26,11 +26,11 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 import agentgym
-from agentgym.arguments import parameters_of
-from agentgym.catalogue import author_class
+from agentgym.cli.catalogue import author_class
 from agentgym.core import INFO_KEYS, TextEnv
 from agentgym.errors import ConfigError, UnknownArgumentError
 from agentgym.registration import Entry, find
+from agentgym.utils.arguments import parameters_of
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"

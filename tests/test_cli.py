@@ -11,11 +11,12 @@ import gymnasium
 import pytest
 
 import agentgym
-from agentgym import cli, evaluate
 from agentgym.agents import ChatError, RandomAgent
-from agentgym.arguments import parse_arguments
+from agentgym.cli import main as cli
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
+from agentgym.evaluation import runner as evaluate
+from agentgym.utils.arguments import parse_arguments
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ def test_list_as_json(capsys):
 
 def test_listing_loads_no_torch():
     code = (
-        "import sys; from agentgym.cli import main; main(['list']); "
+        "import sys; from agentgym.cli.main import main; main(['list']); "
         "assert not {'torch', 'transformers'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
@@ -244,10 +245,10 @@ def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monke
 
 
 class Trainers(types.ModuleType):
-    """Stands in for `agentgym.trainers.cli`."""
+    """Stands in for `agentgym.trainers.run.cli`."""
 
     def __init__(self, error: Exception | None = None):
-        super().__init__("agentgym.trainers.cli")
+        super().__init__("agentgym.trainers.run.cli")
         self.error = error
         self.calls = []
 
@@ -260,7 +261,7 @@ class Trainers(types.ModuleType):
 
 def test_train_hands_the_rest_of_the_line_on(monkeypatch):
     trainers = Trainers()
-    monkeypatch.setitem(sys.modules, "agentgym.trainers.cli", trainers)
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.run.cli", trainers)
     assert run("train", "poad", "--env", "X", "--help") == 0
     assert run("train") == run("train", "--help") == 0
     assert trainers.calls == [("poad", ["--env", "X", "--help"]), (None, []), (None, ["--help"])]
@@ -268,7 +269,7 @@ def test_train_hands_the_rest_of_the_line_on(monkeypatch):
 
 def test_train_without_torch_says_what_to_install(monkeypatch, capsys):
     trainers = Trainers(ModuleNotFoundError("No module named 'torch'", name="torch"))
-    monkeypatch.setitem(sys.modules, "agentgym.trainers.cli", trainers)
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.run.cli", trainers)
     assert run("train", "poad") == cli.WRONG_USE
     assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
 
@@ -281,7 +282,7 @@ class Absent:
         if name.partition(".")[0] in {"torch", "transformers", "accelerate", "peft", "yaml"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from agentgym.cli import main
+from agentgym.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
     command = [sys.executable, "-c", code, "train"]
@@ -300,7 +301,7 @@ def test_a_recipe_as_a_module_without_torch_says_what_to_install(tmp_path: Path)
     site += "u.find_spec = lambda name, *a: None if name == 'torch' else f(name, *a)\n"
     (tmp_path / "sitecustomize.py").write_text(site)
     paths = os.pathsep.join([str(tmp_path), *sys.path])
-    command = [sys.executable, "-m", "agentgym.trainers.poad", "--help"]
+    command = [sys.executable, "-m", "agentgym.trainers.recipes.poad", "--help"]
     ran = subprocess.run(
         command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": paths}
     )
@@ -312,10 +313,10 @@ def test_a_recipe_as_a_module_without_torch_says_what_to_install(tmp_path: Path)
 def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):
     class Absent:
         def find_spec(self, name, path=None, target=None):
-            if name == "agentgym.trainers.agent":
+            if name == "agentgym.trainers.policy_agent.agent":
                 raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
-    monkeypatch.delitem(sys.modules, "agentgym.trainers.agent", raising=False)
+    monkeypatch.delitem(sys.modules, "agentgym.trainers.policy_agent.agent", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
     assert run("eval", "NumberLine-v0", "--agent", "policy:runs/x") == cli.WRONG_USE
     assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err

@@ -19,8 +19,8 @@ from gymnasium.utils.env_checker import check_env
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import SnapshotError, UnknownArgumentError
-from agentgym.games import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
-from agentgym.multiagent import NUMBERS, AECGame, SingleSeat, faces
+from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
+from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, faces
 
 
 @dataclass
@@ -196,7 +196,7 @@ def say(game: TextGame, agent: str, seed: int) -> str:
 
 def test_import_agentgym_loads_neither_pettingzoo_nor_a_game():
     code = (
-        "import sys, agentgym, agentgym.games\n"
+        "import sys, agentgym, agentgym.multiagent.game\n"
         "assert not {m for m in sys.modules if m.startswith(('pettingzoo', 'agentgym.envs.'))}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

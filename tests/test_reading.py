@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the ids
-from agentgym.reading import meant, plain
+from agentgym.utils.action_parsing import meant, plain
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
 MARKED = ("{}", " {}\n", "{}.", "{}!", '"{}".', "“{}.”", "`{}`", "**{}**", "```\n{}\n```")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.serialization import from_json, to_json
+from agentgym.utils.serialization import from_json, to_json
 
 
 class Colour(enum.Enum):

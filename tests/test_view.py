@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.cli import main
+from agentgym.cli.main import main
+from agentgym.cli.viewer import render
 from agentgym.errors import ConfigError
-from agentgym.view import render
 
 NASTY = "</script><b>&amp; $data ${x} \u2028 \U0001f600"
 

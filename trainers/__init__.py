@@ -9,7 +9,7 @@ if __name__ != "agentgym.trainers":
         "Install the project (pip install -e .) and write `import agentgym.trainers`."
     )
 
-# Python still looks for the module that `python -m agentgym.trainers.poad` is to run.
+# Python still looks for the module that `python -m agentgym.trainers.recipes.poad` is to run.
 if sys.argv[:1] == ["-m"] and importlib.util.find_spec("torch") is None:
     from agentgym.errors import MissingExtraError
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
-from agentgym.arguments import parse_arguments
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.trainers.context import ContextSettings, Mode
-from agentgym.trainers.generation import Normalization, Sampling
-from agentgym.trainers.policy import LoraSettings
+from agentgym.trainers.policy.policy import LoraSettings
+from agentgym.trainers.policy.sampling import Normalization, Sampling
+from agentgym.trainers.rollout.context import ContextSettings, Mode
+from agentgym.utils.arguments import parse_arguments
 
 KeyValues = Annotated[
     dict[str, Any],

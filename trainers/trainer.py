@@ -16,11 +16,19 @@ import torch
 from accelerate.utils import gather_object
 from torch import nn
 
-from agentgym.evaluate import make_env, tasks_of
-from agentgym.report import Report
-from agentgym.serialization import from_json
-from agentgym.trainers.agent import PolicyAgent, make_context
-from agentgym.trainers.assembly import (
+from agentgym.evaluation.report import Report
+from agentgym.evaluation.runner import make_env, tasks_of
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.hooks.base import Experience
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.rollout.collector import EnvPool, Episode, collect, rollout_metrics
+from agentgym.trainers.rollout.curriculum import KINDS, horizon
+from agentgym.trainers.run.checkpoint import replace_folder
+from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
+from agentgym.trainers.run.logger import RunLog
+from agentgym.trainers.run.setup import (
     build_updater,
     load_experience,
     load_policy,
@@ -30,21 +38,13 @@ from agentgym.trainers.assembly import (
     write_checkpoint,
     write_policy,
 )
-from agentgym.trainers.checkpoint import replace_folder
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.curriculum import KINDS, horizon
-from agentgym.trainers.evaluation import conclude, evaluate_agent, policy_agent
-from agentgym.trainers.experience import Experience
-from agentgym.trainers.imitation import warm_start
-from agentgym.trainers.learner import Reading
-from agentgym.trainers.log import RunLog
-from agentgym.trainers.policy import Policy
-from agentgym.trainers.rollout import EnvPool, Episode, collect, rollout_metrics
-from agentgym.trainers.shaping import with_penalties, without_equal_groups
-from agentgym.trainers.stopping import Interrupted, StopSignal
+from agentgym.trainers.run.signals import Interrupted, StopSignal
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
-from agentgym.trainers.update import Diverged, explained_variance
+from agentgym.trainers.update.behaviour_cloning import warm_start
+from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
+from agentgym.trainers.update.updater import Diverged, explained_variance
+from agentgym.utils.serialization import from_json
 
 CreditFn = Callable[[Batch, Values | None], Credit]
 

@@ -1,6 +1,6 @@
 """Agents: something that plays.
 
-`make_agent` makes one from a word; `agentgym.evaluate` lets it play.
+`make_agent` makes one from a word; `agentgym.evaluation.runner` lets it play.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from agentgym.agents.expert import ExpertAgent, NoExpertError
 from agentgym.agents.human import HumanAgent, Quit
 from agentgym.agents.random import RandomAgent
 from agentgym.agents.view import Agent, View
-from agentgym.arguments import check_arguments, keyword_parameters
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
+from agentgym.utils.arguments import check_arguments, keyword_parameters
 
 __all__ = [
     "Agent",
@@ -64,7 +64,7 @@ def make_agent(spec: str, **options: Any) -> Agent:
         return _call(spec, ChatAgent, found.groups(), options)
     if kind == "policy" and rest:
         try:
-            from agentgym.trainers.agent import PolicyAgent  # type: ignore[import-not-found]
+            from agentgym.trainers.policy_agent.agent import PolicyAgent  # type: ignore[import-not-found]
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("agentgym"):
                 raise

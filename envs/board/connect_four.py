@@ -9,8 +9,8 @@ import numpy as np
 
 from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks
 
 MARKS = "XO"

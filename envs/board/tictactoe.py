@@ -9,8 +9,8 @@ from itertools import permutations
 import numpy as np
 
 from agentgym.core import TimeStep
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks
 
 CELLS = tuple("123456789")

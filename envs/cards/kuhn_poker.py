@@ -6,7 +6,7 @@ import numpy as np
 
 from agentgym.envs.cards.poker import LimitPoker, Rules
 from agentgym.envs.cards.solver import Strategy
-from agentgym.multiagent import faces
+from agentgym.multiagent.pettingzoo import faces
 
 RULES = Rules(ranks=3, copies=1, bets=(1,), most=1)
 BLUFF = 1 / 3

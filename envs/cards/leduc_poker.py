@@ -7,7 +7,7 @@ from functools import cache
 from agentgym.envs.cards import solver
 from agentgym.envs.cards.poker import LimitPoker, Rules, tree
 from agentgym.envs.cards.solver import Strategy
-from agentgym.multiagent import faces
+from agentgym.multiagent.pettingzoo import faces
 
 RULES = Rules(ranks=3, copies=2, bets=(2, 4), most=2)
 ITERATIONS = 600

@@ -17,8 +17,8 @@ from agentgym.envs.cards.bidding import (
     policy,
 )
 from agentgym.errors import ConfigError
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks, task_rng
 
 LIAR = "liar"

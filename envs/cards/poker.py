@@ -15,7 +15,7 @@ from agentgym.core import TimeStep
 from agentgym.envs.cards import solver
 from agentgym.envs.cards.solver import CHANCE, Node, Strategy
 from agentgym.errors import ConfigError
-from agentgym.games import Rewards, TextGame
+from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.tasks import Tasks, task_rng
 
 RANKS = "A23456789TJQK"

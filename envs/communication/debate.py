@@ -21,12 +21,12 @@ from agentgym.envs.communication.evidence import (
     weights,
 )
 from agentgym.envs.lmrl.oracle import make_oracle
-from agentgym.envs.social.talk import MAX_MESSAGE, clip
 from agentgym.errors import ConfigError
-from agentgym.games import InvalidMove, Rewards, TextGame
-from agentgym.multiagent import faces
-from agentgym.reading import meant
+from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.messages import MAX_MESSAGE, clip
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks
+from agentgym.utils.action_parsing import meant
 
 Judge = Callable[[str], str]
 """transcript -> a text; the last "pro" or "con" in it is the verdict, without one it is a draw."""

@@ -16,10 +16,10 @@ from agentgym.envs.communication.zebra import (
     odds,
     solve,
 )
-from agentgym.envs.social.talk import clip
 from agentgym.errors import ConfigError
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.messages import clip
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks
 
 MAX_MESSAGE = 100

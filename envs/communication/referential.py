@@ -19,10 +19,10 @@ from agentgym.envs.communication.pragmatics import (
     understood,
 )
 from agentgym.errors import ConfigError
-from agentgym.games import InvalidMove, Rewards, TextGame
-from agentgym.multiagent import faces
-from agentgym.reading import meant
+from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks, task_rng
+from agentgym.utils.action_parsing import meant
 
 LONGEST_WORD = 20
 

@@ -18,10 +18,10 @@ from agentgym.envs.lmrl.twenty_questions import (
     well_formed,
 )
 from agentgym.errors import ConfigError
-from agentgym.games import InvalidMove, Rewards, TextGame
-from agentgym.multiagent import faces
-from agentgym.reading import meant
+from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks
+from agentgym.utils.action_parsing import meant
 
 YES, NO, UNKNOWN = "Yes.", "No.", "I do not know."
 ANSWERS = (YES, NO, UNKNOWN)

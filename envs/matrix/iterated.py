@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from agentgym.core import TimeStep
-from agentgym.envs.social.talk import MAX_MESSAGE, clip
 from agentgym.errors import ConfigError
-from agentgym.games import Rewards, TextGame
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 EXPECTED_ROUNDS = 10

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from agentgym.envs.matrix.iterated import IteratedGame, Plan, imitate, switch, symmetric
 from agentgym.errors import ConfigError
-from agentgym.multiagent import faces
+from agentgym.multiagent.pettingzoo import faces
 
 CHOICES = ("cooperate", "defect")
 

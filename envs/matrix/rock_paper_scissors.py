@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from agentgym.envs.matrix.iterated import IteratedGame, Plan, exploit, symmetric
-from agentgym.multiagent import faces
+from agentgym.multiagent.pettingzoo import faces
 
 ROCK, PAPER, SCISSORS = CHOICES = ("rock", "paper", "scissors")
 EDGE = 0.05

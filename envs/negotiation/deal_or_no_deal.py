@@ -25,12 +25,12 @@ from agentgym.envs.negotiation.bargaining import (
     splits,
     worth,
 )
-from agentgym.envs.social.talk import MAX_MESSAGE, clip
 from agentgym.errors import ConfigError
-from agentgym.games import InvalidMove, Rewards, TextGame
-from agentgym.multiagent import faces
-from agentgym.reading import plain
+from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.messages import MAX_MESSAGE, clip
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks, task_rng
+from agentgym.utils.action_parsing import plain
 
 DEAL = "deal"
 

@@ -30,10 +30,10 @@ from agentgym.envs.negotiation.trading import (
     to_offer,
     written,
 )
-from agentgym.envs.social.talk import clip
 from agentgym.errors import ConfigError
-from agentgym.games import InvalidMove, Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.messages import clip
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks, task_rng
 
 MAX_MESSAGE = 400

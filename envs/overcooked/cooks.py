@@ -25,10 +25,10 @@ from agentgym.envs.overcooked.errands import BOARDS, MOVES, errands_of, tick
 from agentgym.envs.overcooked.kitchen import CHOPS, ORDER, Square
 from agentgym.envs.overcooked.partners import View, announce, aside, plan, reach
 from agentgym.envs.overcooked.salad import REWARDS
-from agentgym.envs.social.talk import clip
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.messages import clip
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks
 
 RECIPES = (

@@ -18,10 +18,10 @@ from agentgym.envs.social.commons import (
     share,
     wish,
 )
-from agentgym.envs.social.talk import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 STORIES = {

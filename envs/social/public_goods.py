@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agentgym.core import TimeStep
-from agentgym.envs.social.talk import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.errors import ConfigError
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 MODELS = ("persuadable", "conditional", "altruist", "free_rider")

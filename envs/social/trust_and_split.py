@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from agentgym.core import TimeStep
-from agentgym.envs.social.talk import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.envs.social.trust import (
     ENDOWMENT,
     FACTOR,
@@ -22,8 +21,9 @@ from agentgym.envs.social.trust import (
     reply,
 )
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from agentgym.core import TimeStep
-from agentgym.envs.social.talk import MAX_MESSAGE, clip
 from agentgym.envs.social_deduction.deduction import (
     DOCTOR,
     PLAYERS,
@@ -30,8 +29,9 @@ from agentgym.envs.social_deduction.werewolf_rules import (
     winner,
 )
 from agentgym.errors import ConfigError
-from agentgym.games import Rewards, TextGame
-from agentgym.multiagent import faces
+from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.messages import MAX_MESSAGE, clip
+from agentgym.multiagent.pettingzoo import faces
 from agentgym.tasks import Tasks, task_number
 
 KINDS = ("claim", "finds", "clears", "suspect", "trust")

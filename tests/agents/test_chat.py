@@ -9,7 +9,7 @@ import pytest
 
 from agentgym.agents import ChatAgent, ChatError, ExpertAgent, View
 from agentgym.envs.numbers.number_line import NumberLine
-from agentgym.evaluate import evaluate
+from agentgym.evaluation.runner import evaluate
 
 
 class Server(ThreadingHTTPServer):

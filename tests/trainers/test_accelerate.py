@@ -13,10 +13,10 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from agentgym.trainers import poad
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.heads import TokenValueHead, value_head
-from agentgym.trainers.log import read_metrics
+from agentgym.trainers.recipes import poad
+from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 
 FLAGS = (

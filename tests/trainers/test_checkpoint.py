@@ -14,8 +14,8 @@ import pytest
 from safetensors import SafetensorError
 
 from agentgym.errors import CheckpointError
-from agentgym.trainers.checkpoint import RunFolder, replace_folder, truncate_jsonl
-from agentgym.trainers.log import read_metrics
+from agentgym.trainers.run.checkpoint import RunFolder, replace_folder, truncate_jsonl
+from agentgym.trainers.run.logger import read_metrics
 
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
@@ -28,7 +28,7 @@ def command(folder: Path, *flags: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "agentgym.trainers.poad",
+        "agentgym.trainers.recipes.poad",
         *FLAGS,
         "--run-dir",
         str(folder),
@@ -60,8 +60,8 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # SIGKILL at a point that is the same in every test run.
 KILL = """
 import os, signal, sys
-import agentgym.trainers.checkpoint as checkpoint
-import agentgym.trainers.log as log
+import agentgym.trainers.run.checkpoint as checkpoint
+import agentgym.trainers.run.logger as log
 place, count = sys.argv[1], int(sys.argv[2])
 target = {"row": (log.RunLog, "row"), "save": (checkpoint, "replace_folder")}[place]
 original = getattr(*target)
@@ -83,7 +83,7 @@ setattr(*target, counted)
 if place == "save":
     import agentgym.trainers.trainer as trainer
     trainer.replace_folder = counted
-from agentgym.trainers.cli import main
+from agentgym.trainers.run.cli import main
 main("poad", sys.argv[3:])
 """
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.trainers.collate import collate, segment_rows
+from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.trajectory import Batch, Segment, Support, Trajectory, Turn
 
 

@@ -9,7 +9,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.context import Context, ContextSettings
+from agentgym.trainers.rollout.context import Context, ContextSettings
 
 TEMPLATE = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>\n{% endfor %}"

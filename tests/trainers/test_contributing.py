@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agentgym import cli
-from agentgym.trainers.cli import RECIPES
+from agentgym.cli import main as cli
+from agentgym.trainers.run.cli import RECIPES
 from agentgym.trainers.trajectory import Batch
 
 from . import test_recipes

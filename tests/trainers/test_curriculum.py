@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.curriculum import (
+from agentgym.trainers.rollout.curriculum import (
     KINDS,
     Curriculum,
     Failures,
@@ -18,7 +18,7 @@ from agentgym.trainers.curriculum import (
     SuccessWindow,
     horizon,
 )
-from agentgym.trainers.log import read_metrics
+from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trajectory import Trajectory
 
 from .credit.worlds import trajectory
@@ -129,7 +129,7 @@ def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
 
 
 def test_without_preferences_tasks_are_drawn_as_ever():
-    from agentgym.trainers.rollout import draw_tasks
+    from agentgym.trainers.rollout.collector import draw_tasks
 
     drawn = Curriculum(TASKS, 30).draw(8, np.random.default_rng(5))
     assert drawn == draw_tasks(TASKS, 8, np.random.default_rng(5), 30)

@@ -9,33 +9,33 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
+from agentgym.trainers.critics.turn_model import TurnModel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
-from agentgym.evaluate import make_env
-from agentgym.trainers import archer_iql, etpo
-from agentgym.trainers.agent import make_context
+from agentgym.evaluation.runner import make_env
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.context import ContextSettings
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.turn_rewards import TurnReward
-from agentgym.trainers.dpo import preference_weights
-from agentgym.trainers.experience import Experience, ReplayBuffer, pack, pairs_of, unpack
-from agentgym.trainers.generation import Sampling
-from agentgym.trainers.learner import Reading
-from agentgym.trainers.log import read_metrics
-from agentgym.trainers.rollout import EnvPool, Episode, collect
-from agentgym.trainers.sac_glam import steps_of
-from agentgym.trainers.shaping import with_penalties, without_equal_groups
-from agentgym.trainers.spa import Config
-from agentgym.trainers.spear import Config as SpearConfig
-from agentgym.trainers.spear import SelfImitation
-from agentgym.trainers.tiny import tiny_policy
+from agentgym.trainers.hooks.base import Experience, ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.recipes import archer_iql, etpo
+from agentgym.trainers.recipes.dpo import preference_weights
+from agentgym.trainers.recipes.sac_glam import steps_of
+from agentgym.trainers.recipes.spa import Config
+from agentgym.trainers.recipes.spear import Config as SpearConfig
+from agentgym.trainers.recipes.spear import SelfImitation
+from agentgym.trainers.rollout.collector import EnvPool, Episode, collect
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Values
-from agentgym.trainers.turn_model import TurnModel
-from agentgym.trainers.utterances import Encoder, Features, TransitionBuffer
+from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 
 from .credit.worlds import generators, random_batch, trajectory
 from .test_recipes import train, train_quickly
@@ -73,7 +73,7 @@ def test_pairs_are_of_one_group_and_the_better_comes_first():
     rng=generators,
 )
 def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
-    from agentgym.trainers.offline_losses import preference_loss
+    from agentgym.trainers.update.offline_losses import preference_loss
 
     n = len(scores)
     pairs = [(int(a), int(b)) for a, b in rng.integers(n, size=(4, 2)) if a != b] or [(0, 1)]
@@ -102,7 +102,7 @@ def test_long_actions_are_charged_for():
 
 
 def test_divergence_is_taken_off_the_turn_it_happened_in():
-    from agentgym.trainers.learner import Reading
+    from agentgym.trainers.update.learner import Reading
 
     batch = Batch.of([trajectory([2, 1], [0, 1])])
     zeros = np.zeros(3, np.float32)

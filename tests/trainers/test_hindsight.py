@@ -13,15 +13,15 @@ import pytest
 from agentgym.envs.grid import frozen_lake
 from agentgym.envs.lmrl import maze
 from agentgym.envs.planning.env import PlanningEnv
-from agentgym.evaluate import make_env
+from agentgym.evaluation.runner import make_env
 from agentgym.registration import TABLE
-from agentgym.trainers.agent import make_context
-from agentgym.trainers.context import Context, ContextSettings
-from agentgym.trainers.generation import Sample
-from agentgym.trainers.hindsight import GoalConditioned, in_hindsight
-from agentgym.trainers.policy import Policy
-from agentgym.trainers.rollout import Episode, Play
-from agentgym.trainers.tiny import tiny_policy
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.rollout.collector import Episode, Play
+from agentgym.trainers.rollout.context import Context, ContextSettings
+from agentgym.trainers.rollout.hindsight import GoalConditioned, in_hindsight
 from agentgym.trainers.trajectory import Trajectory
 
 # How the rules themselves would start a task with another goal, said without `pursue`.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from agentgym.trainers.losses import (
+from agentgym.trainers.update.losses import (
     Sum,
     aggregate,
     aggregation_weights,
@@ -21,7 +21,7 @@ from agentgym.trainers.losses import (
     policy_gradient,
     value_loss,
 )
-from agentgym.trainers.offline_losses import (
+from agentgym.trainers.update.offline_losses import (
     advantage_weighted,
     expectile_loss,
     preference_loss,

@@ -8,10 +8,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.candidates import candidate_logprobs
-from agentgym.trainers.collate import collate, segment_rows
-from agentgym.trainers.loading import add_adapter
-from agentgym.trainers.policy import LoraSettings, Policy, Request, Sampling
+from agentgym.trainers.policy.candidates import candidate_logprobs
+from agentgym.trainers.policy.collate import collate, segment_rows
+from agentgym.trainers.policy.loading import add_adapter
+from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sampling
 
 KINDS = ["llama", "gpt2", "qwen2", "gemma2", "mistral", "mamba"]
 CANDIDATES = ["go north", "go south", "go", "take the red key, then wait", "day 17"]

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.cli import RECIPES
-from agentgym.trainers.log import read_metrics
+from agentgym.trainers.run.cli import RECIPES
+from agentgym.trainers.run.logger import read_metrics
 
 # A line for each recipe: what it needs beyond the settings below to solve NumberLine in seconds.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -250,8 +250,8 @@ def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
 
 
 def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
-    from agentgym.trainers.policy import Policy
-    from agentgym.trainers.tiny import tiny_policy
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.policy.tiny import tiny_policy
 
     kwargs = {"size": 6, "max_turns": 8}
     tiny_policy("NumberLine-v0", seed=0, size="nano", folder=tmp_path / "base", env_kwargs=kwargs)

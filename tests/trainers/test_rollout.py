@@ -11,9 +11,9 @@ import pytest
 from agentgym import TextEnv, TimeStep
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.tasks import Tasks
-from agentgym.trainers.context import Context, ContextSettings
-from agentgym.trainers.generation import Sample, Sampling
-from agentgym.trainers.rollout import EnvPool, Episode, collect, rollout_metrics
+from agentgym.trainers.policy.sampling import Sample, Sampling
+from agentgym.trainers.rollout.collector import EnvPool, Episode, collect, rollout_metrics
+from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.trajectory import Batch
 
 END = 0

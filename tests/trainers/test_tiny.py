@@ -5,8 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.policy import Policy
-from agentgym.trainers.tiny import (
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.tiny import (
     SIZES,
     TinySize,
     played_texts,

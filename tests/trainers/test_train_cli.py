@@ -8,10 +8,10 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from agentgym import cli
+from agentgym.cli import main as cli
 from agentgym.errors import ConfigError
-from agentgym.trainers import poad
-from agentgym.trainers.cli import RECIPES, load_recipe, read_config
+from agentgym.trainers.recipes import poad
+from agentgym.trainers.run.cli import RECIPES, load_recipe, read_config
 
 FEW = (
     "--env-id NumberLine-v0 --model nano --iterations 1 --episodes-per-iteration 4 "

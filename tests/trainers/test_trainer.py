@@ -10,21 +10,21 @@ import torch
 from accelerate import Accelerator
 
 from agentgym.envs.numbers.number_line import NumberLine
-from agentgym.evaluate import evaluate
-from agentgym.trainers import poad
-from agentgym.trainers.agent import PolicyAgent, make_context
-from agentgym.trainers.assembly import build_updater
-from agentgym.trainers.context import ContextSettings
+from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
-from agentgym.trainers.generation import Sampling
-from agentgym.trainers.imitation import demonstrate
-from agentgym.trainers.policy import Policy
-from agentgym.trainers.rollout import EnvPool, Episode, collect
-from agentgym.trainers.tiny import tiny_policy
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.recipes import poad
+from agentgym.trainers.rollout.collector import EnvPool, Episode, collect
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update import Updater
+from agentgym.trainers.update.behaviour_cloning import demonstrate
+from agentgym.trainers.update.updater import Updater
 
 MODES = ("full", "window", "actions", "current")
 
@@ -216,8 +216,9 @@ class Longest(torch.nn.Module):
 
 
 def test_the_best_of_several_answers_is_said(policy, tmp_path):
-    from agentgym.trainers.best_of import BestOf
-    from agentgym.trainers.turn_model import TurnModel
+    from agentgym.trainers.critics.turn_model import TurnModel
+
+    from agentgym.trainers.policy_agent.best_of import BestOf
 
     settings, sampling = ContextSettings("current"), Sampling(1.0, max_new_tokens=4)
     agent = PolicyAgent(policy, settings, sampling, constrain=True, name="mine")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from agentgym.trainers.learner import Output, Reading
-from agentgym.trainers.poad import Config
+from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.trajectory import Batch, Credit
-from agentgym.trainers.update import _Data
+from agentgym.trainers.update.learner import Output, Reading
+from agentgym.trainers.update.updater import _Data
 
 from .credit.worlds import trajectory
 

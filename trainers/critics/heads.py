@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
-    from agentgym.trainers.policy import Policy
+    from agentgym.trainers.policy.policy import Policy
 
 
 class ValueHead(nn.Module):

@@ -21,7 +21,7 @@ from agentgym.envs.communication.evidence import (
     verdict,
     weights,
 )
-from agentgym.envs.social.talk import MAX_MESSAGE
+from agentgym.multiagent.messages import MAX_MESSAGE
 
 
 def case_of(attackers: list[set[int]], strengths: tuple[int, ...] = (1, 1, 1, 1)) -> Case:

@@ -6,7 +6,7 @@ import pytest
 
 import agentgym
 from agentgym.envs.matrix.prisoners_dilemma import PrisonersDilemma, scripted
-from agentgym.envs.social.talk import MAX_MESSAGE
+from agentgym.multiagent.messages import MAX_MESSAGE
 
 C, D = "cooperate", "defect"
 ID = "PrisonersDilemma-v0"

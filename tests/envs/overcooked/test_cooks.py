@@ -12,7 +12,7 @@ import agentgym
 from agentgym.envs.overcooked.cooks import MAX_MESSAGE, RECIPES, Cooks, tasks_of
 from agentgym.envs.overcooked.kitchen import STAY
 from agentgym.envs.overcooked.partners import View, plan, reach
-from agentgym.single_seat import SingleSeat
+from agentgym.multiagent.single_seat import SingleSeat
 
 ID = "Overcooked-Cooks-v0"
 FIRST = "start/1,2;1,4"

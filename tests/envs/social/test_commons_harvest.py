@@ -17,7 +17,7 @@ from agentgym.envs.social.commons import (
     wish,
 )
 from agentgym.envs.social.commons_harvest import CommonsHarvest
-from agentgym.envs.social.talk import MAX_MESSAGE, proposal
+from agentgym.multiagent.messages import MAX_MESSAGE, proposal
 
 ID = "CommonsHarvest-v0"
 ALL = [f"player_{i}" for i in range(5)]

@@ -1,0 +1,256 @@
+"""What a run tells: metrics.jsonl, TensorBoard, transcripts, lines on the screen, a learning curve.
+
+metrics.jsonl has a line a round: "iteration", "env_steps", "episodes", then scalars named
+"rollout/return", "losses/kl", "credit/...", "charts/...", "eval/reward", "time/...". Only the
+"time/" ones differ when a run is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from agentgym.trainers.credit.compare import side_by_side
+from agentgym.trainers.run.checkpoint import truncate_jsonl
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.setup import Progress as Counters
+
+COUNTERS = ("iteration", "env_steps", "episodes")
+METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
+
+
+class RunLog:
+    """Writes the logs of a run; on other processes than the first it does nothing.
+
+    Args:
+        folder: the run's folder.
+        start: finished rounds; what the logs say of later ones is dropped.
+        evaluated: the round after which there was an evaluation last; later ones are dropped.
+        total: rounds planned.
+        active: False: write and show nothing.
+        quiet: show nothing while training.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        start: int,
+        evaluated: int,
+        total: int,
+        active: bool = True,
+        quiet: bool = False,
+    ):
+        self.folder = folder
+        self.active = active
+        self.console = Console(quiet=quiet or not active, highlight=False)
+        self._board: Any = None
+        self._progress: Progress | None = None
+        if not active:
+            return
+        for name in (METRICS, TRANSCRIPTS):
+            truncate_jsonl(
+                folder / name,
+                lambda line: line["iteration"] <= (evaluated if "eval/reward" in line else start),
+            )
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+        if self.console.is_terminal and not quiet:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeRemainingColumn(),
+                console=self.console,
+            )
+            self._task = self._progress.add_task("rounds", total=total, completed=start, note="")
+            self._progress.start()
+
+    def say(self, text: str) -> None:
+        """Shows a line."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def row(self, progress: Counters, metrics: Mapping[str, float]) -> None:
+        """Logs the numbers of a round, or of an evaluation after it."""
+        if not self.active:
+            return
+        counters = {name: getattr(progress, name) for name in COUNTERS}
+        line = {**counters, **{name: _number(value) for name, value in metrics.items()}}
+        _append(self.folder / METRICS, [line])
+        for name, value in metrics.items():
+            self._board.add_scalar(name, value, progress.iteration)
+        self._board.flush()
+        note = " ".join(
+            f"{label} {metrics[name]:.{digits}f}"
+            for label, name, digits in _SHOWN
+            if name in metrics
+        )
+        if self._progress is not None and "eval/reward" not in metrics:
+            self._progress.update(self._task, completed=progress.iteration, note=note)
+        else:
+            self.say(f"round {progress.iteration:4d}  {note}")
+
+    def histogram(self, name: str, values: Any, iteration: int) -> None:
+        """Logs a distribution."""
+        if self.active and np.size(values):
+            self._board.add_histogram(name, np.asarray(values), iteration)
+
+    def transcripts(
+        self,
+        batch: Batch,
+        credit: Credit,
+        values: Values | None,
+        iteration: int,
+        count: int,
+        decode: Callable[[Sequence[int]], str],
+    ) -> None:
+        """Writes the first trajectories of a round, with the credit of every token.
+
+        What other estimators make of the whole round goes to TensorBoard, below `credit/`.
+
+        Args:
+            batch: the round's trajectories.
+            credit: what the recipe assigned.
+            values: what the critic said, if there is one.
+            iteration: number of the round.
+            count: how many trajectories.
+            decode: from token ids to text.
+        """
+        if not self.active:
+            return
+        others = side_by_side(batch, values)
+        self.histogram("credit/rewards", batch.rewards, iteration)
+        for name, advantages in others.items():
+            self.histogram(f"credit/estimators/{name}", advantages, iteration)
+        lines = []
+        for n, trajectory in enumerate(batch.trajectories[:count]):
+            numbers = range(*batch.turn_offsets[n : n + 2])
+            lines.append(
+                {
+                    "iteration": iteration,
+                    "env": trajectory.env_id,
+                    "task": trajectory.task,
+                    "seed": trajectory.seed,
+                    "reward": trajectory.episode_return,
+                    "success": trajectory.success,
+                    "terminated": trajectory.terminated,
+                    "truncated": trajectory.truncated,
+                    "turns": [_turn(batch, m, credit, values, others, decode) for m in numbers],
+                    "last_observation": trajectory.final_observation,
+                }
+            )
+        _append(self.folder / TRANSCRIPTS, lines)
+
+    def close(self) -> None:
+        """Ends the progress bar and closes the files."""
+        if self._progress is not None:
+            self._progress.stop()
+        if self._board is not None:
+            self._board.close()
+
+
+_SHOWN = (
+    ("return", "rollout/return", 3),
+    ("success", "rollout/success", 2),
+    ("turns", "rollout/turns", 1),
+    ("kl", "losses/kl", 4),
+    ("entropy", "losses/entropy", 2),
+    ("tokens/s", "time/tokens_per_second", 0),
+    ("held-out tasks: reward", "eval/reward", 3),
+    ("success", "eval/success", 3),
+    ("turns", "eval/turns", 1),
+)
+
+
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
+    """Returns the lines of a run's metrics.jsonl; those of one round are joined."""
+    rows: dict[int, dict[str, Any]] = {}
+    path = Path(folder) / METRICS
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            rows.setdefault(row["iteration"], {}).update(row)
+    return [rows[iteration] for iteration in sorted(rows)]
+
+
+def draw_curve(folder: Path, title: str) -> None:
+    """Draws `curve.png`: the return in training and of evaluations over environment steps."""
+    # The object interface: pyplot would choose a backend for the whole process.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = read_metrics(folder)
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    train = [(r["env_steps"], r["rollout/return"]) for r in rows if "rollout/return" in r]
+    if train:
+        axes.plot(*zip(*train, strict=True), color="0.7", label="training tasks, sampled")
+    held = [
+        (r["env_steps"], r["eval/reward"], r["eval/reward_low"], r["eval/reward_high"])
+        for r in rows
+        if "eval/reward" in r
+    ]
+    if held:
+        steps, means, low, high = (np.array(column) for column in zip(*held, strict=True))
+        axes.errorbar(
+            steps, means, yerr=[means - low, high - means], marker="o", capsize=3, color="C0",
+            label="held-out tasks (95 % confidence)",
+        )  # fmt: skip
+    axes.set(xlabel="environment steps", ylabel="return", title=title)
+    if train or held:
+        axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(folder / "curve.png", dpi=120)
+
+
+def _turn(
+    batch: Batch,
+    m: int,
+    credit: Credit,
+    values: Values | None,
+    others: Mapping[str, FloatArray],
+    decode: Callable[[Sequence[int]], str],
+) -> dict[str, Any]:
+    """Turn m of a batch as JSON values."""
+    turn, span = batch.turns[m], slice(*batch.token_offsets[m : m + 2])
+    segments = batch.trajectories[batch.turn_trajectory[m]].segments
+    tokens = segments[turn.segment].tokens[turn.start : turn.stop]
+    return {
+        "observation": turn.observation,
+        "action": turn.action,
+        "reward": turn.reward,
+        "reward_terms": turn.reward_terms,
+        "valid": turn.valid,
+        "progress": turn.progress,
+        "tokens": [decode([int(token)]) for token in tokens],
+        "free": batch.free[span].tolist(),
+        "logprobs": _rounded(turn.logprobs),
+        "advantages": _rounded(credit.advantages[span]),
+        "estimators": {name: _rounded(a[span]) for name, a in others.items()},
+        "value": None if values is None else _rounded(values.turns[m : m + 1])[0],
+    }
+
+
+def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(x), 5) for x in values]
+
+
+def _number(value: float) -> float | None:
+    value = float(value)
+    return value if np.isfinite(value) else None
