@@ -147,9 +147,9 @@ class TextEnv(gymnasium.Env[str, str]):
 
     An author sets `instructions` and `tasks`, declares `State` (a dataclass that
     `agentgym.utils.serialization` can write) and `reward_names`, and writes `_start` and
-    `_advance`, which read and write `self.state` and draw from `self.np_random`. Everything else is done here:
-    seeding, the choice of the task, counting and limiting turns, `info`, invalid actions,
-    snapshots, rendering.
+    `_advance`, which read and write `self.state` and draw from `self.np_random`. Everything else
+    is done here: seeding, the choice of the task, counting and limiting turns, `info`, invalid
+    actions, snapshots, rendering.
 
     The start of an episode depends only on the task and the seed, however the task was chosen.
 

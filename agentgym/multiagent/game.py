@@ -147,7 +147,7 @@ class TextGame:
         raise NotImplementedError
 
     def _read(self, agent: str, said: str) -> str:
-        """Returns the matched move (see `agentgym.utils.action_parsing`), or raises `InvalidMove`."""
+        """Returns the move that an action matches, or raises `InvalidMove`."""
         admissible = self.seen(agent).admissible
         if not admissible:
             return said
