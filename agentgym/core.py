@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import meant
+from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import check_arguments, check_render_mode, check_types, parameters_of
 from agentgym.utils.serialization import from_json, to_json
 
@@ -221,7 +221,7 @@ class TextEnv(gymnasium.Env[str, str]):
     def _read(self, action: str) -> str:
         """Returns the admissible action that was meant, or what was said where none was."""
         assert self._last is not None
-        return meant(action, self._last.admissible, cased=self.cased) or action
+        return match_action(action, self._last.admissible, cased=self.cased) or action
 
     def _picture(self) -> str:
         """Returns what `render` shows; by default what the agent reads."""

@@ -17,7 +17,7 @@ from agentgym import Tasks, TextEnv, TimeStep
 from agentgym.core import INFO_KEYS, UnreadableAction
 from agentgym.errors import SnapshotError, UnknownTaskError
 
-from .echo import Echo, State
+from .helpers.echo import Echo, State
 
 
 def test_reset_and_step_report_the_same_keys_and_types():
@@ -161,7 +161,7 @@ def test_restore_continues_in_another_process_whatever_its_hash_seed():
     script = (
         "import json, sys\n"
         "sys.path.insert(0, sys.argv[1])\n"
-        "from tests.echo import Echo\n"
+        "from tests.helpers.echo import Echo\n"
         "env = Echo()\n"
         "print(json.dumps([env.restore(json.load(sys.stdin)), env.step('x'), env.reset()]))\n"
     )

@@ -30,7 +30,7 @@ from agentgym.cli.catalogue import describe, render_page
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare
-from agentgym.evaluation.runner import Episode, evaluate, full_id, make_env, tasks_of
+from agentgym.evaluation.runner import EpisodeRunner, evaluate, full_id, make_env, tasks_of
 from agentgym.registration import TABLE
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
@@ -110,7 +110,7 @@ def play(
     if task is None:
         pool = tasks_of(world).train
         task = str(pool[int(task_rng("play", str(seed)).integers(len(pool)))])
-    episode = Episode(world, task, seed)
+    episode = EpisodeRunner(world, task, seed)
     # A picture may show what the player must not know: who plays sees the observations.
     if human := isinstance(player, HumanAgent):
         player.console = console
@@ -137,7 +137,7 @@ def play(
     return 0
 
 
-def _summary(episode: Episode) -> Text:
+def _summary(episode: EpisodeRunner) -> Text:
     record = episode.record()
     end = "the game ended" if record.terminated else "no turns left"
     turns = f"{record.turns} turn{'s' * (record.turns != 1)}"

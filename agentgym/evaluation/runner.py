@@ -98,7 +98,7 @@ def episode_seed(seed: int, task: str, repeat: int) -> int:
     return int(task_rng(task, f"episode/{seed}/{repeat}").integers(2**31))
 
 
-class Episode:
+class EpisodeRunner:
     """An episode under way: what its agent sees, and what has been counted.
 
     Args:
@@ -231,7 +231,7 @@ def evaluate(
             env_kwargs=json.loads(json.dumps(kwargs, default=repr)),
         )
 
-        def finish(index: int, episode: Episode) -> None:
+        def finish(index: int, episode: EpisodeRunner) -> None:
             records[index] = record = episode.record()
             report.episodes.append(record)
             if save is not None:
@@ -255,12 +255,12 @@ def _play(
     envs: Sequence[TextGym],
     agent: Agent,
     plan: Sequence[tuple[str, int]],
-    finish: Callable[[int, Episode], None],
+    finish: Callable[[int, EpisodeRunner], None],
 ) -> None:
     """Plays all episodes of the plan; an environment whose episode ends takes the next one."""
     waiting = iter(enumerate(plan))
     active = [
-        (index, Episode(env, task, seed))
+        (index, EpisodeRunner(env, task, seed))
         for env, (index, (task, seed)) in zip(envs, waiting, strict=False)
     ]
     while active:
@@ -277,7 +277,7 @@ def _play(
             finish(index, episode)
             if (following := next(waiting, None)) is not None:
                 index, (task, seed) = following
-                under_way.append((index, Episode(episode.view.env, task, seed)))
+                under_way.append((index, EpisodeRunner(episode.view.env, task, seed)))
         active = under_way
 
 
@@ -323,7 +323,7 @@ def _name(env: TextGym) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def _append(path: Path, report: Report, record: Record, episode: Episode) -> None:
+def _append(path: Path, report: Report, record: Record, episode: EpisodeRunner) -> None:
     line = {
         "env": report.env,
         "env_kwargs": report.env_kwargs,

@@ -8,7 +8,7 @@ from agentgym.core import TimeStep
 
 
 @dataclass
-class Episode:
+class GameEpisode:
     """What `TextGame` keeps of an episode; the rules keep the rest in their `State`.
 
     Attributes:

@@ -22,9 +22,9 @@ from agentgym.core import (
     step_info,
 )
 from agentgym.errors import ConfigError, SnapshotError
-from agentgym.multiagent.episode import Episode
+from agentgym.multiagent.episode import GameEpisode
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import meant
+from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import check_arguments, check_types, parameters_of
 from agentgym.utils.serialization import from_json, to_json
 
@@ -54,7 +54,7 @@ class TextGame:
     6. `_advance(moves)` applies the moves of all who act, calls `_tell` for what somebody hears,
        and returns the rewards.
     7. `_present()` drops who is out of the game for good; `_script(level, ...)` plays a seat.
-    8. The file ends with `env, raw_env, parallel_env = faces(MyGame)`.
+    8. The file ends with `env, raw_env, parallel_env = make_pettingzoo(MyGame)`.
 
     The rest is done here. A turn asks everybody in `acting` once. Who says nothing valid loses
     `invalid_penalty` and is asked again in the next turn, while the valid moves of others are held;
@@ -92,7 +92,7 @@ class TextGame:
     opponents: Mapping[str, str]
     """Which scripted player has a seat, where that is known: `expert` may play against it."""
     state: Any
-    episode: Episode | None = None
+    episode: GameEpisode | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of the arguments, also of those that a subclass adds."""
@@ -151,7 +151,7 @@ class TextGame:
         admissible = self.seen(agent).admissible
         if not admissible:
             return said
-        action = meant(said, admissible)
+        action = match_action(said, admissible)
         if action is not None:
             return action
         known = ", ".join(admissible[:20]) + " and others" * (len(admissible) > 20)
@@ -194,7 +194,7 @@ class TextGame:
     # What the environments call.
 
     @property
-    def _episode(self) -> Episode:
+    def _episode(self) -> GameEpisode:
         if self.episode is None:
             raise ResetNeeded("Call reset() first: no episode is under way.")
         return self.episode
@@ -262,7 +262,7 @@ class TextGame:
     def begin(self, task: str) -> None:
         """Starts an episode of a task with `self.np_random` as it is."""
         agents = self.possible_agents
-        episode = Episode(task, failures=dict.fromkeys(agents, 0), news={a: [] for a in agents})
+        episode = GameEpisode(task, failures=dict.fromkeys(agents, 0), news={a: [] for a in agents})
         self.episode = episode
         self._start(task)
         episode.acting = self._acting()
@@ -402,7 +402,7 @@ class TextGame:
         try:
             generator = np.random.PCG64()
             generator.state = snapshot["rng"]
-            episode = from_json(Episode, snapshot["episode"])
+            episode = from_json(GameEpisode, snapshot["episode"])
             state = from_json(self.State, snapshot["state"])
             self.tasks.check(episode.task)
             if episode.steps.keys() != set(self.possible_agents):

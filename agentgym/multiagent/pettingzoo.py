@@ -24,7 +24,7 @@ from agentgym.utils.action_parsing import numbered
 from agentgym.utils.arguments import check_arguments, check_render_mode, parameters_of
 from agentgym.wrappers.encode_observation import WordHash
 
-__all__ = ["AECGame", "Face", "ParallelGame", "SingleSeat", "faces"]
+__all__ = ["AECGame", "ParallelGame", "PettingZooMixin", "SingleSeat", "make_pettingzoo"]
 
 Observation = dict[str, Any]
 
@@ -34,7 +34,7 @@ SHOWN = ("action_mode", "observation_size", "render_mode")
 """The arguments that say how a game is shown; the others are its rules'."""
 
 
-class Face:
+class PettingZooMixin:
     """What both kinds of PettingZoo environment share: spaces, observations, rendering.
 
     Args:
@@ -175,11 +175,11 @@ def _unpack(packed: list[str]) -> str:
     return UnreadableAction(*packed) if len(packed) > 1 else packed[0]
 
 
-class AECGame(Face, AECEnv[str, Observation, Any]):
+class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
     """A game as an agent-environment-cycle environment: the acting agents speak one by one.
 
     Agents that do not act now are passed over. Agents that act at the same time do not see each
-    other's choices. See `Face` for the arguments.
+    other's choices. See `PettingZooMixin` for the arguments.
     """
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
@@ -260,11 +260,11 @@ class AECGame(Face, AECEnv[str, Observation, Any]):
         self.rewards = dict(rewards)
 
 
-class ParallelGame(Face, ParallelEnv[str, Observation, Any]):
+class ParallelGame(PettingZooMixin, ParallelEnv[str, Observation, Any]):
     """A game as a parallel environment: every step is one turn of the game.
 
     Only the agents with `info["acting"]` are heard; actions of others are ignored and may be left
-    out. See `Face` for the arguments.
+    out. See `PettingZooMixin` for the arguments.
     """
 
     def reset(
@@ -332,17 +332,17 @@ Maker = Callable[..., Any]
 def _split(
     game: type[TextGame], arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the arguments of `Face`, and the game's."""
-    known = {name: parameters_of(Face)[name] for name in SHOWN}
+    """Returns the arguments of `PettingZooMixin`, and the game's."""
+    known = {name: parameters_of(PettingZooMixin)[name] for name in SHOWN}
     check_arguments(game.__name__, {**parameters_of(game), **known}, arguments)
     shown = {name: value for name, value in arguments.items() if name in known}
     return shown, {name: value for name, value in arguments.items() if name not in known}
 
 
-def faces(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
+def make_pettingzoo(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
     """Returns PettingZoo's three makers of a game: `env`, `raw_env`, `parallel_env`.
 
-    All take the game's arguments and those of `Face`, by name.
+    All take the game's arguments and those of `PettingZooMixin`, by name.
     """
 
     def raw_env(**kwargs: Any) -> AECGame:

@@ -58,7 +58,7 @@ def plain(text: str, *, cased: bool = False) -> str:
     return " ".join((text if cased else text.casefold()).split())
 
 
-def meant(said: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
+def match_action(said: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
     """Returns which of the actions was meant, None if none was or it is not clear which.
 
     Args:

@@ -161,14 +161,26 @@ def _fits(hint: Any, value: Any) -> bool:
             if value in typing.get_args(kind):
                 return True
             continue
+        inner = typing.get_args(kind)
         kind = typing.get_origin(kind) or kind
         if kind not in _KINDS:
             return True  # left to whoever takes it
+        if kind is tuple and inner[1:] == (...,) and isinstance(value, list | tuple):
+            if all(_fits(inner[0], item) for item in value):
+                return True
+            continue
         if isinstance(value, bool) and kind is not bool:
             continue
         if isinstance(value, _KINDS[kind]):
             return True
     return False
+
+
+def _name(kind: Any) -> str:
+    inner = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple and inner[1:] == (...,):
+        return f"a sequence of {_name(inner[0])}"
+    return kind.__name__
 
 
 def _written(hint: Any) -> str:
@@ -177,5 +189,5 @@ def _written(hint: Any) -> str:
         if typing.get_origin(kind) is typing.Literal:
             names += map(repr, typing.get_args(kind))
         else:
-            names.append("None" if kind is types.NoneType else kind.__name__)
+            names.append("None" if kind is types.NoneType else _name(kind))
     return " or ".join(names)

@@ -10,7 +10,7 @@ import numpy as np
 from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
 
 MARKS = "XO"
@@ -391,4 +391,4 @@ class ConnectFour(TextGame):
         return "\n".join(lines)
 
 
-env, raw_env, parallel_env = faces(ConnectFour)
+env, raw_env, parallel_env = make_pettingzoo(ConnectFour)

@@ -10,7 +10,7 @@ import numpy as np
 
 from agentgym.core import TimeStep
 from agentgym.multiagent.game import Rewards, TextGame
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
 
 CELLS = tuple("123456789")
@@ -255,4 +255,4 @@ class TicTacToe(TextGame):
         return "\n---+---+---\n".join(rows)
 
 
-env, raw_env, parallel_env = faces(TicTacToe)
+env, raw_env, parallel_env = make_pettingzoo(TicTacToe)

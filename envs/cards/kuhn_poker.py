@@ -6,7 +6,7 @@ import numpy as np
 
 from agentgym.envs.cards.poker import LimitPoker, Rules
 from agentgym.envs.cards.solver import Strategy
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 
 RULES = Rules(ranks=3, copies=1, bets=(1,), most=1)
 BLUFF = 1 / 3
@@ -119,4 +119,4 @@ class KuhnPoker(LimitPoker):
         return kuhn_equilibrium()
 
 
-env, raw_env, parallel_env = faces(KuhnPoker)
+env, raw_env, parallel_env = make_pettingzoo(KuhnPoker)

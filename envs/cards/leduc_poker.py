@@ -7,7 +7,7 @@ from functools import cache
 from agentgym.envs.cards import solver
 from agentgym.envs.cards.poker import LimitPoker, Rules, tree
 from agentgym.envs.cards.solver import Strategy
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 
 RULES = Rules(ranks=3, copies=2, bets=(2, 4), most=2)
 ITERATIONS = 600
@@ -116,4 +116,4 @@ class LeducPoker(LimitPoker):
         return leduc_equilibrium()
 
 
-env, raw_env, parallel_env = faces(LeducPoker)
+env, raw_env, parallel_env = make_pettingzoo(LeducPoker)

@@ -18,7 +18,7 @@ from agentgym.envs.cards.bidding import (
 )
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
 
 LIAR = "liar"
@@ -279,4 +279,4 @@ class LiarsDice(TextGame):
         )
 
 
-env, raw_env, parallel_env = faces(LiarsDice)
+env, raw_env, parallel_env = make_pettingzoo(LiarsDice)

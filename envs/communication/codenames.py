@@ -20,7 +20,7 @@ from agentgym.envs.communication.codenames_players import (
 )
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
 from agentgym.utils.action_parsing import plain
 
@@ -347,4 +347,4 @@ class Codenames(TextGame):
         return f"[{choice}]" if choice else PASS
 
 
-env, raw_env, parallel_env = faces(Codenames)
+env, raw_env, parallel_env = make_pettingzoo(Codenames)

@@ -24,9 +24,9 @@ from agentgym.envs.lmrl.oracle import make_oracle
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import meant
+from agentgym.utils.action_parsing import match_action
 
 Judge = Callable[[str], str]
 """transcript -> a text; the last "pro" or "con" in it is the verdict, without one it is a draw."""
@@ -264,7 +264,7 @@ class Debate(TextGame):
         if agent == "player_2":
             return super()._read(agent, said)
         options = self.seen(agent).admissible
-        match = MOVE.fullmatch(meant(said, options) or said[: 10 * MAX_MESSAGE].strip())
+        match = MOVE.fullmatch(match_action(said, options) or said[: 10 * MAX_MESSAGE].strip())
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
                 f"{said[:40]!r} is no move. Say the number of a card of yours that is not played "
@@ -316,4 +316,4 @@ class Debate(TextGame):
         return str(best[int(rng.integers(len(best)))] + 1)
 
 
-env, raw_env, parallel_env = faces(Debate)
+env, raw_env, parallel_env = make_pettingzoo(Debate)

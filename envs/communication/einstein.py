@@ -19,7 +19,7 @@ from agentgym.envs.communication.zebra import (
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import clip
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
 
 MAX_MESSAGE = 100
@@ -272,4 +272,4 @@ class EinsteinPuzzle(TextGame):
         return max(chances, default=0.0), -solve(self.size, known)
 
 
-env, raw_env, parallel_env = faces(EinsteinPuzzle)
+env, raw_env, parallel_env = make_pettingzoo(EinsteinPuzzle)

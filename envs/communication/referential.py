@@ -20,9 +20,9 @@ from agentgym.envs.communication.pragmatics import (
 )
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
-from agentgym.utils.action_parsing import meant
+from agentgym.utils.action_parsing import match_action
 
 LONGEST_WORD = 20
 
@@ -251,7 +251,7 @@ class ReferentialGame(TextGame):
             now = self._round()
             scene = self.state.scenes[now]
             named = [" ".join(scene[i]) for i in self.state.orders[now]]
-            picked = meant(said, named)
+            picked = match_action(said, named)
             return str(named.index(picked) + 1) if picked else super()._read(agent, said)
         if self.menu:
             return super()._read(agent, said)
@@ -299,4 +299,4 @@ class ReferentialGame(TextGame):
         return str(state.orders[now].index(fits[int(rng.integers(len(fits)))]) + 1)
 
 
-env, raw_env, parallel_env = faces(ReferentialGame)
+env, raw_env, parallel_env = make_pettingzoo(ReferentialGame)

@@ -19,9 +19,9 @@ from agentgym.envs.lmrl.twenty_questions import (
 )
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import meant
+from agentgym.utils.action_parsing import match_action
 
 YES, NO, UNKNOWN = "Yes.", "No.", "I do not know."
 ANSWERS = (YES, NO, UNKNOWN)
@@ -181,7 +181,7 @@ class TwentyQuestionsTwoPlayer(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_0":
             return super()._read(agent, said)
-        listed = meant(said, self.menu)
+        listed = match_action(said, self.menu)
         if listed:
             return listed
         if not well_formed(said.strip()):
@@ -233,4 +233,4 @@ class TwentyQuestionsTwoPlayer(TextGame):
         return untried[int(rng.integers(len(untried)))]
 
 
-env, raw_env, parallel_env = faces(TwentyQuestionsTwoPlayer)
+env, raw_env, parallel_env = make_pettingzoo(TwentyQuestionsTwoPlayer)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from agentgym.envs.matrix.iterated import IteratedGame, symmetric
 from agentgym.errors import ConfigError
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 
 SWERVE, STRAIGHT = CHOICES = ("swerve", "straight")
 
@@ -146,4 +146,4 @@ class Chicken(IteratedGame):
         return gain >= self.payoff[SWERVE, SWERVE][0] * self.state.rounds - 1e-9
 
 
-env, raw_env, parallel_env = faces(Chicken)
+env, raw_env, parallel_env = make_pettingzoo(Chicken)

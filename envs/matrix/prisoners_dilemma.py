@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from agentgym.envs.matrix.iterated import IteratedGame, Plan, imitate, switch, symmetric
 from agentgym.errors import ConfigError
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 
 CHOICES = ("cooperate", "defect")
 
@@ -145,4 +145,4 @@ class PrisonersDilemma(IteratedGame):
         return [*switches, imitate(scripted, "tit_for_tat")]
 
 
-env, raw_env, parallel_env = faces(PrisonersDilemma)
+env, raw_env, parallel_env = make_pettingzoo(PrisonersDilemma)

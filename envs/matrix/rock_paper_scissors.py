@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from agentgym.envs.matrix.iterated import IteratedGame, Plan, exploit, symmetric
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 
 ROCK, PAPER, SCISSORS = CHOICES = ("rock", "paper", "scissors")
 EDGE = 0.05
@@ -144,4 +144,4 @@ class RockPaperScissors(IteratedGame):
         return choice if gain > EDGE else CHOICES[int(rng.integers(3))]
 
 
-env, raw_env, parallel_env = faces(RockPaperScissors)
+env, raw_env, parallel_env = make_pettingzoo(RockPaperScissors)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from agentgym.envs.matrix.iterated import IteratedGame, symmetric
 from agentgym.errors import ConfigError
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 
 STAG, HARE = CHOICES = ("stag", "hare")
 
@@ -141,4 +141,4 @@ class StagHunt(IteratedGame):
         return gain >= self.payoff[HARE, STAG][0] * self.state.rounds - 1e-9
 
 
-env, raw_env, parallel_env = faces(StagHunt)
+env, raw_env, parallel_env = make_pettingzoo(StagHunt)

@@ -28,7 +28,7 @@ from agentgym.envs.negotiation.bargaining import (
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
 from agentgym.utils.action_parsing import plain
 
@@ -325,4 +325,4 @@ class DealOrNoDeal(TextGame):
         return self._bargain(agent, level)
 
 
-env, raw_env, parallel_env = faces(DealOrNoDeal)
+env, raw_env, parallel_env = make_pettingzoo(DealOrNoDeal)

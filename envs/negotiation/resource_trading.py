@@ -33,7 +33,7 @@ from agentgym.envs.negotiation.trading import (
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
 from agentgym.multiagent.messages import clip
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
 
 MAX_MESSAGE = 400
@@ -331,4 +331,4 @@ class ResourceTrading(TextGame):
         return self._trade(level)
 
 
-env, raw_env, parallel_env = faces(ResourceTrading)
+env, raw_env, parallel_env = make_pettingzoo(ResourceTrading)

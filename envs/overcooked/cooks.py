@@ -28,7 +28,7 @@ from agentgym.envs.overcooked.salad import REWARDS
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import clip
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
 
 RECIPES = (
@@ -384,4 +384,4 @@ def instructions(game: Cooks) -> str:
     )
 
 
-env, raw_env, parallel_env = faces(Cooks)
+env, raw_env, parallel_env = make_pettingzoo(Cooks)

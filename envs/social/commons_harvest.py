@@ -21,7 +21,7 @@ from agentgym.envs.social.commons import (
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 STORIES = {
@@ -280,4 +280,4 @@ class CommonsHarvest(TextGame):
         return best if named < 0 or agreement == -2 or left == 1 else min(best, named)
 
 
-env, raw_env, parallel_env = faces(CommonsHarvest)
+env, raw_env, parallel_env = make_pettingzoo(CommonsHarvest)

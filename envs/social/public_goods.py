@@ -10,7 +10,7 @@ from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 MODELS = ("persuadable", "conditional", "altruist", "free_rider")
@@ -320,4 +320,4 @@ class PublicGoods(TextGame):
         return best[0]
 
 
-env, raw_env, parallel_env = faces(PublicGoods)
+env, raw_env, parallel_env = make_pettingzoo(PublicGoods)

@@ -23,7 +23,7 @@ from agentgym.envs.social.trust import (
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
 
 
@@ -293,4 +293,4 @@ def tell(game: str, one: Round, names: list[str]) -> str:
     return f"{leader} offered {one.sent} of {ENDOWMENT}{answer}"
 
 
-env, raw_env, parallel_env = faces(TrustAndSplit)
+env, raw_env, parallel_env = make_pettingzoo(TrustAndSplit)

@@ -31,7 +31,7 @@ from agentgym.envs.social_deduction.werewolf_rules import (
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
-from agentgym.multiagent.pettingzoo import faces
+from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_number
 
 KINDS = ("claim", "finds", "clears", "suspect", "trust")
@@ -332,4 +332,4 @@ class Werewolf(TextGame):
         return label((mind.vote if self.state.phase == "vote" else mind.night)(view, rng))
 
 
-env, raw_env, parallel_env = faces(Werewolf)
+env, raw_env, parallel_env = make_pettingzoo(Werewolf)

@@ -17,7 +17,7 @@ import agentgym
 from agentgym.errors import ConfigError
 from agentgym.wrappers import ExtractAction
 
-PAGE = (Path(__file__).parents[1] / "docs" / "libraries.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "libraries.md").read_text(encoding="utf-8")
 PACKAGES = {
     "Stable-Baselines3": "sb3_contrib",
     "TorchRL": "torchrl",

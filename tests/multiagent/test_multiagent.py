@@ -20,7 +20,7 @@ from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import SnapshotError, UnknownArgumentError
 from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
-from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, faces
+from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, make_pettingzoo
 
 
 @dataclass
@@ -170,7 +170,7 @@ def registered(monkeypatch):
     """The games as AgentGym/Council-v0 ..., for `SingleSeat`."""
     for game in GAMES:
         name = f"toy_{game.__name__}"
-        env, raw_env, parallel_env = faces(game)
+        env, raw_env, parallel_env = make_pettingzoo(game)
         module: Any = SimpleNamespace(env=env, raw_env=raw_env, parallel_env=parallel_env)
         monkeypatch.setitem(sys.modules, name, module)
         entry = registration.Entry(f"{game.__name__}-v0", name)
@@ -182,7 +182,7 @@ def seat(game: type[TextGame], **kwargs: Any) -> SingleSeat:
 
 
 def parallel(game: type[TextGame], **kwargs: Any) -> Any:
-    return faces(game)[2](**kwargs)
+    return make_pettingzoo(game)[2](**kwargs)
 
 
 def say(game: TextGame, agent: str, seed: int) -> str:
@@ -207,7 +207,7 @@ def test_import_agentgym_loads_neither_pettingzoo_nor_a_game():
 def test_aec_and_parallel_agree_in_every_turn_with_snapshots_in_between(game, seed):
     count = game.players[-1]
     kwargs = {"num_players": count, "max_turns": 60, "invalid_penalty": 0.5}
-    aec, together = faces(game)[1](**kwargs), parallel(game, **kwargs)
+    aec, together = make_pettingzoo(game)[1](**kwargs), parallel(game, **kwargs)
     aec.reset(seed=seed)
     together.reset(seed=seed)
     left: set[str] = set()
@@ -217,7 +217,7 @@ def test_aec_and_parallel_agree_in_every_turn_with_snapshots_in_between(game, se
         observations, rewards, terminations, truncations, infos = together.step(said)
         for agent, words in said.items():
             assert aec.agent_selection == agent
-            copy = faces(game)[1](**kwargs)
+            copy = make_pettingzoo(game)[1](**kwargs)
             copy.restore(json.loads(json.dumps(aec.snapshot())))
             aec = copy
             aec.step(words)
@@ -249,7 +249,7 @@ def test_private_information_stays_private_and_words_reach_who_listens():
 
 
 def test_agents_leave_for_good_one_by_one():
-    env = faces(Council)[0](num_players=5)
+    env = make_pettingzoo(Council)[0](num_players=5)
     env.reset(seed=0)
     spy, total = env.unwrapped.game.state.spy, dict.fromkeys(env.possible_agents, 0.0)
     victims = [agent for agent in env.possible_agents if agent != spy]
@@ -271,7 +271,7 @@ def test_agents_leave_for_good_one_by_one():
 
 
 def test_busy_agents_are_not_asked():
-    env = faces(Kitchen)[1](num_players=2)
+    env = make_pettingzoo(Kitchen)[1](num_players=2)
     env.reset(seed=0)
     asked = []
     for agent in env.agent_iter(100):
@@ -306,7 +306,7 @@ def test_invalid_actions_are_asked_again_alone_then_replaced():
 
 
 def test_a_pending_unreadable_action_survives_a_snapshot():
-    envs = [faces(Kitchen)[1]() for _ in range(2)]
+    envs = [make_pettingzoo(Kitchen)[1]() for _ in range(2)]
     envs[0].reset(seed=0)
     envs[0].step(UnreadableAction("1", "Say it plainly."))
     envs[1].restore(json.loads(json.dumps(envs[0].snapshot())))
@@ -348,7 +348,7 @@ def test_what_is_no_action_number_is_named(other: Any):
 
 
 def test_spaces_are_attributes_too():
-    for make in faces(Kitchen):
+    for make in make_pettingzoo(Kitchen):
         env = make(action_mode="discrete")
         assert env.action_spaces["player_1"] is env.action_space("player_1")
         assert env.observation_spaces["player_1"] is env.observation_space("player_1")
@@ -499,7 +499,7 @@ def test_wrong_arguments_are_named(wrong):
 
 
 def test_an_unknown_argument_has_suggestions_from_wherever_it_may_be_known():
-    for make in faces(Council):
+    for make in make_pettingzoo(Council):
         with pytest.raises(UnknownArgumentError, match=r"Council got .*mean: action_mode\?"):
             make(actionmode="text")
         with pytest.raises(UnknownArgumentError, match=r"Council got .*'game'"):
@@ -547,7 +547,7 @@ def test_a_view_that_fails_fails_whenever_it_is_asked_for():
 
 
 def test_a_raw_environment_without_agents_left_asks_for_a_reset():
-    env = faces(Kitchen)[1](max_turns=1)
+    env = make_pettingzoo(Kitchen)[1](max_turns=1)
     env.reset(seed=0)
     assert isinstance(env, AECGame)
     for action in ("1", "1", None, None):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the ids
-from agentgym.utils.action_parsing import meant, plain
+from agentgym.utils.action_parsing import match_action, plain
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
 MARKED = ("{}", " {}\n", "{}.", "{}!", '"{}".', "“{}.”", "`{}`", "**{}**", "```\n{}\n```")
@@ -34,13 +34,13 @@ def dresses(draw: st.DrawFn) -> str:
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("dress", MARKED + LABELLED)
 def test_what_agents_add_changes_nothing(action: str, dress: str):
-    assert meant(dress.format(action), ACTIONS) == action
-    assert meant(dress.format(action.upper()), ACTIONS) == action
+    assert match_action(dress.format(action), ACTIONS) == action
+    assert match_action(dress.format(action.upper()), ACTIONS) == action
 
 
 @given(st.sampled_from(ACTIONS), dresses())
 def test_nor_does_it_where_they_add_much(action: str, dress: str):
-    assert meant(dress.format(action), ACTIONS) == action
+    assert match_action(dress.format(action), ACTIONS) == action
 
 
 @given(st.text(max_size=60), dresses())
@@ -51,27 +51,27 @@ def test_plain_forms_are_plain(text: str, dress: str):
 
 @given(st.text(), st.lists(st.text(), max_size=5))
 def test_only_a_listed_action_is_ever_meant_and_a_listed_one_always(said: str, actions: list[str]):
-    assert meant(said, actions) in (None, *actions)
+    assert match_action(said, actions) in (None, *actions)
     for action in actions:
-        assert meant(action, actions) == action
+        assert match_action(action, actions) == action
 
 
 @pytest.mark.parametrize(
     "said", ["", ".", "check or bet 2", "I check", "checks", "bet", "bet 20", "3 + 1", "²", "-1"]
 )
 def test_nothing_else_is_taken_for_an_action(said: str):
-    assert meant(said, ACTIONS) is None
+    assert match_action(said, ACTIONS) is None
 
 
 def test_what_may_be_two_actions_is_none():
-    assert meant("go.", ("Go", "go")) is None
-    assert meant("go", ("Go", "go")) == "go"
-    assert meant("*", ("*", "_")) == "*"
+    assert match_action("go.", ("Go", "go")) is None
+    assert match_action("go", ("Go", "go")) == "go"
+    assert match_action("*", ("*", "_")) == "*"
 
 
 def test_endless_texts_are_read_at_once():
     for text in ("x" * 10**7, "Action: " * 10**6, "`" * 10**7, "```\n" * 10**6, ">" * 10**7):
-        assert meant(text, ACTIONS) is None
+        assert match_action(text, ACTIONS) is None
 
 
 @pytest.mark.parametrize("id", ["AgentGym/Maze-v0", "AgentGym/KuhnPoker-v0", "AgentGym/Bandit-v0"])

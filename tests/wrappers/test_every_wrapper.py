@@ -21,7 +21,7 @@ from agentgym.core import INFO_KEYS
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
 
-from .tokenizers import LATIN
+from ..helpers.tokenizers import LATIN
 
 Make = Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
 

@@ -9,7 +9,7 @@ from agentgym.errors import ConfigError
 from agentgym.wrappers import AdmissibleAction, ExtractAction
 from agentgym.wrappers.extract_action import FORMATS
 
-from ..echo import Echo
+from ..helpers.echo import Echo
 
 GOOD = {
     "thought_action": [

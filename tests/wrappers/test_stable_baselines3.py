@@ -23,7 +23,7 @@ import agentgym  # noqa: F401
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.wrappers import AdmissibleAction, EncodeObservation, TokenAction
 
-from .tokenizers import Characters
+from ..helpers.tokenizers import Characters
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
 

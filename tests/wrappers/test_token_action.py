@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from agentgym.errors import ConfigError
 from agentgym.wrappers import TokenAction
 
-from ..echo import Echo
-from .tokenizers import LATIN, Characters
+from ..helpers.echo import Echo
+from ..helpers.tokenizers import LATIN, Characters
 
 END = LATIN.eos_token_id
 said = st.text(LATIN.alphabet, max_size=8)

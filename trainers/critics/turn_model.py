@@ -1,14 +1,14 @@
-"""`TurnModel`: a second language model, which says a number about every turn.
+"""`TurnModel`: a language model with a scalar head that scores turns.
 
-It starts as a copy of the policy and reads what the policy read, up to the end of an action.
-Learned turn rewards are such numbers, trained on what a trajectory brought in the end.
+It starts as a copy of the policy and reads the same prompts, up to the end of an action. Learned
+turn rewards are such scores, fitted to the outcomes of trajectories.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,29 +16,25 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from agentgym.trainers.critics.heads import ValueHead
-from agentgym.trainers.hooks.base import Experience
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
 
-if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
-
 Loss = Callable[[Tensor, Tensor], Sum]
-"""From predictions [m] and the numbers of their turns in the batch [m] to a loss."""
+"""From predictions [m] and the indices of their turns in the batch [m] to a loss."""
 
 
 class TurnModel(nn.Module):
-    """Numbers about turns, and how to fit them.
+    """Predicts one number per turn.
 
     Args:
-        policy: what it starts from; nothing is shared afterwards.
+        policy: the policy whose copy it starts from. No weights are shared.
         lr: learning rate.
-        epochs: passes over a round.
-        tokens: tokens, padding included, in a step.
-        seed: of the head's weights.
+        epochs: epochs per call of `fit`.
+        tokens: tokens per step, padding included.
+        seed: seed of the head's weights.
     """
 
     def __init__(
@@ -54,7 +50,7 @@ class TurnModel(nn.Module):
         self.optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
 
     def forward(self, batch: Batch, rows: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-        """Returns the numbers [m] of the turns in some segments, and which turns these are [m]."""
+        """Returns the predictions [m] for the turns of some segments, and the turns' indices [m]."""
         collated = collate(batch, rows, self.reader.pad_token).to(self.reader.device)
         turn = torch.from_numpy(batch.token_turn).to(self.reader.device)[collated.index]
         last = torch.ones_like(turn, dtype=torch.bool)
@@ -64,7 +60,7 @@ class TurnModel(nn.Module):
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> NDArray[np.float32]:
-        """[M] the number of every turn."""
+        """Returns [M] the prediction for every turn."""
         found = np.zeros(batch.num_turns, np.float32)
         rows = Rows.of(batch)
         for part in rows.microbatches(np.arange(len(rows.rows)), self._tokens):
@@ -73,15 +69,15 @@ class TurnModel(nn.Module):
         return found
 
     def fit(self, batch: Batch, loss: Loss, rng: np.random.Generator) -> float:
-        """Fits the numbers to a batch; the turns of a trajectory share a step.
+        """Fits the predictions to a batch; the turns of a trajectory share a step.
 
         Args:
             batch: the trajectories.
-            loss: what is minimised.
-            rng: shuffles.
+            loss: the loss to minimise.
+            rng: shuffles the steps.
 
         Returns:
-            The mean loss of the last pass.
+            The mean loss of the last epoch.
         """
         rows = Rows.of(batch)
         mean = 0.0
@@ -104,30 +100,17 @@ class TurnModel(nn.Module):
         return {"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def restore(self, states: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
         self.load_state_dict(states["weights"])
         self.optimizer.load_state_dict(states["optimizer"])
 
 
-class TurnJudge(Experience):
-    """What recipes share whose rewards come from a turn model.
+def turn_loss(targets: np.ndarray) -> Loss:
+    """Returns half the squared error against targets [M], as a loss for `TurnModel.fit`."""
+    wanted = torch.from_numpy(np.asarray(targets, np.float32))
 
-    Args:
-        trainer: whose policy the model starts from.
-        config: says `model_lr` and `model_epochs`.
-    """
+    def loss(numbers: Tensor, turn: Tensor) -> Sum:
+        error = numbers - wanted.to(numbers.device)[turn]
+        return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
 
-    def __init__(self, trainer: Trainer, config: Any):
-        super().__init__()
-        self.config = config
-        self.model = TurnModel(
-            trainer.policy, lr=config.model_lr, epochs=config.model_epochs, seed=config.seed
-        )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the model."""
-        return self.model.states()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the model."""
-        self.model.restore(state)
+    return loss

@@ -1,8 +1,8 @@
-"""`Experience`: what a recipe does with a round besides assigning credit.
+"""`RecipeHooks`: the hooks of a recipe into an iteration, beside credit assignment.
 
-Replay, learned rewards and preferences all hook into the same three places of a round: which
-trajectories it learns from, which rewards credit is assigned from, and which advantages enter the
-loss. The trainer calls them and keeps their state in the checkpoint; it knows none of them.
+Replay, learned rewards and preferences change the same four places of an iteration: the
+trajectories to learn from, the rewards that credit is assigned from, the credit itself, and the
+advantages that enter the loss. The trainer calls the hooks and keeps their state in checkpoints.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.trainers.trajectory import Batch, Credit, Segment, Support, Trajectory, Turn
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.update.learner import ForwardPass
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy_agent.agent import PolicyAgent
 
 
-class Experience:
-    """Does nothing; a recipe overrides what it needs.
+class RecipeHooks:
+    """Hooks that do nothing. A recipe overrides the ones it needs.
 
     Attributes:
-        needs_reference: whether `relabel` wants the reference policy's log-probabilities.
-        plays: whether the policy plays episodes every round; False: `gather` is handed none.
-        metrics: numbers of the last round worth logging, under `credit/`.
-        env_steps: turns that `gather` played itself in the last round.
+        needs_reference: whether the hooks use the reference policy's log-probabilities.
+        plays: whether the policy plays episodes in every iteration. If False, `on_rollout_end`
+            receives none.
+        metrics: numbers of the last iteration to log under `credit/`.
+        env_steps: turns played by `on_rollout_end` itself in the last iteration.
     """
 
     needs_reference = False
@@ -38,42 +39,54 @@ class Experience:
         self.metrics: dict[str, float] = {}
         self.env_steps = 0
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns the trajectories that the round learns from; at least one."""
+        """Returns the trajectories to learn from, at least one.
+
+        Args:
+            fresh: the trajectories of this iteration.
+            iteration: the number of finished iterations.
+            rng: randomness of the hooks in this iteration.
+        """
         return fresh
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
         """Returns the batch with the rewards that credit is assigned from."""
         return batch
 
-    def adjust(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
-        """Returns the credit as it enters the loss, after normalisation."""
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the credit, for recipes without a credit function of their own."""
+        raise NotImplementedError(f"{type(self).__name__} assigns no credit.")
+
+    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
+        """Returns the credit that enters the loss, after normalisation."""
         return credit
 
     def agent(self, policy: PolicyAgent) -> PolicyAgent:
-        """Returns who plays evaluations: the policy, or it with something learnt beside it.
+        """Returns the agent that plays evaluations: the policy, or a variant with learned parts.
 
-        Policy folders hold whatever the agent's `save` writes.
+        Policy folders hold everything that the agent's `save` writes.
         """
         return policy
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns tensors and plain Python values from which `load_state_dict` goes on."""
+        """Returns the state as tensors and plain Python values."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
 
 
 class ReplayBuffer:
-    """The latest trajectories, as many as fit.
+    """The latest trajectories, up to a maximum number.
 
     Args:
-        size: how many.
+        size: the maximum number.
     """
 
     def __init__(self, size: int):
@@ -85,11 +98,11 @@ class ReplayBuffer:
         return len(self._kept)
 
     def add(self, trajectories: Iterable[Trajectory], iteration: int) -> None:
-        """Keeps trajectories of a round; the oldest make room."""
+        """Adds trajectories of an iteration; the oldest are dropped."""
         self._kept.extend((iteration, trajectory) for trajectory in trajectories)
 
     def since(self, iteration: int) -> list[Trajectory]:
-        """Returns what was kept in this round or later, the oldest first."""
+        """Returns the trajectories of this iteration or later, oldest first."""
         return [trajectory for born, trajectory in self._kept if born >= iteration]
 
     def state_dict(self) -> dict[str, Any]:
@@ -97,7 +110,7 @@ class ReplayBuffer:
         return {"kept": [(born, pack(trajectory)) for born, trajectory in self._kept]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
         self._kept.clear()
         self._kept.extend((born, unpack(packed)) for born, packed in state["kept"])
 
@@ -116,7 +129,7 @@ def pack(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def unpack(packed: dict[str, Any]) -> Trajectory:
-    """Returns the trajectory that `pack` took apart."""
+    """Returns the trajectory of a `pack`."""
     turns = []
     for turn in packed["turns"]:
         support = turn["support"]

@@ -1,4 +1,4 @@
-"""What offline recipes share: a data set of the expert's and the starting policy's episodes."""
+"""A fixed data set for offline recipes: episodes of the expert and of the starting policy."""
 
 from __future__ import annotations
 
@@ -8,61 +8,57 @@ from typing import Any
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.config import Normalize, TrainConfig
-from agentgym.trainers.hooks.base import Experience, ReplayBuffer
-from agentgym.trainers.rollout.collector import Episode, action_room, collect, draw_tasks
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
+from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, collect, draw_tasks
+from agentgym.trainers.settings import Count
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.behaviour_cloning import demonstrate
+from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
-class Config(TrainConfig):
-    """Settings of learning from a fixed data set."""
+class DatasetConfig:
+    """The data set of an offline recipe."""
 
-    dataset_episodes: int = 256
+    dataset_episodes: Count = 256
     """Episodes of the starting policy in the data set."""
-    dataset_demonstrations: int = 64
+    dataset_demonstrations: Count = 64
     """Episodes of the scripted expert in the data set."""
-    normalize_advantages: Normalize = "none"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
-    epochs: int = 1
-    """Passes over what was collected."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        for name in ("dataset_episodes", "dataset_demonstrations"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}.")
-        if not self.dataset_episodes + self.dataset_demonstrations:
-            raise ConfigError("The data set is empty: set dataset_episodes above 0.")
-        self.fixed("nothing is played", filter_groups=False)
-        self.fixed("advantages are weights of imitation", normalize_advantages="none")
-        self.fixed("the data are not the policy's own", kl_in="loss")
-
-    @property
-    def recompute_logprobs(self) -> bool:
-        """Always: what is learnt from need not be the policy's own."""
-        return True
 
 
-class DataSet(Experience):
-    """Hands on a part of a fixed data set every round; the policy plays no more."""
+def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
+    """Raises ConfigError for settings that a fixed data set does not support."""
+    if not dataset.dataset_episodes + dataset.dataset_demonstrations:
+        raise ConfigError("The data set is empty: set dataset_episodes above 0.")
+    config.fixed("no episodes are played", filter_groups=False)
+    config.fixed("advantages are weights of imitation", normalize_advantages="none")
+    config.fixed("the data are not the policy's own", kl_in="loss")
+
+
+class DataSet(RecipeHooks):
+    """Returns a sample of a fixed data set in every iteration; the policy plays no more.
+
+    Args:
+        trainer: the trainer of the policy.
+        dataset: the size of the data set.
+    """
 
     plays = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Trainer, dataset: DatasetConfig):
         super().__init__()
         self.trainer = trainer
-        self.sizes = config.dataset_demonstrations, config.dataset_episodes
-        self.count = config.episodes_per_iteration
+        self.sizes = dataset.dataset_demonstrations, dataset.dataset_episodes
+        self.count = trainer.config.rollout.episodes_per_iteration
         self.kept = ReplayBuffer(max(1, sum(self.sizes)))
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns episodes of the data set, drawn at random."""
+        """Returns a random sample of the data set."""
         self.env_steps = 0
         if not len(self.kept):
             self.kept.add(self._make(rng), 0)
@@ -74,11 +70,12 @@ class DataSet(Experience):
     def _make(self, rng: np.random.Generator) -> list[Trajectory]:
         trainer, (shown, played) = self.trainer, self.sizes
         config = trainer.config
-        starts = draw_tasks(trainer.tasks, shown + played, rng, config.train_tasks)
+        starts = draw_tasks(trainer.tasks, shown + played, rng, config.environment.train_tasks)
         episodes = [
-            Episode(task, seed, (config.seed, 1 << 30, i)) for i, (task, seed) in enumerate(starts)
+            EpisodeSpec(task, seed, (config.run.seed, 1 << 30, i))
+            for i, (task, seed) in enumerate(starts)
         ]
-        policy, sampling, constrain = trainer.policy, config.sampling(), config.constrain
+        policy, sampling, constrain = trainer.policy, config.sampling(), config.rollout.constrain
         room = action_room(policy, sampling, constrain)
         found = demonstrate(
             policy, trainer.pool, episodes[:shown], trainer.context, room, constrain
@@ -97,5 +94,15 @@ class DataSet(Experience):
         return {"kept": self.kept.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
         self.kept.load_state_dict(state["kept"])
+
+
+class Demonstrations(DataSet):
+    """A data set of which every turn is imitated with the weight 1."""
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the weight 1 for every token."""
+        return turn_credit(np.ones(batch.num_turns), batch)

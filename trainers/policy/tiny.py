@@ -7,11 +7,12 @@ ordinary Hugging Face folder.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 
@@ -56,7 +57,7 @@ SIZES: dict[str, TinySize] = {
 
 
 def tiny_policy(
-    env_id: str,
+    env: str | Callable[[], gymnasium.Env[Any, Any]],
     *,
     seed: int = 0,
     size: str | TinySize = "tiny",
@@ -70,18 +71,18 @@ def tiny_policy(
     The same arguments give the same tokenizer and weights.
 
     Args:
-        env_id: id of an environment.
+        env: the id of an environment, or a function that makes one.
         seed: of the weights, and of the episodes read.
         size: a name of `SIZES`, or a size.
         folder: where to save it, if anywhere.
         episodes: how many episodes of expert and of random play are read.
         batch_size: how many requests `Policy.act` runs at once; None: as suits the device.
-        env_kwargs: arguments of the environment.
+        env_kwargs: arguments of the environment, with an id.
 
     Raises:
         ConfigError: for an unknown size.
     """
-    texts = played_texts(env_id, seed=seed, episodes=episodes, env_kwargs=env_kwargs)
+    texts = played_texts(env, seed=seed, episodes=episodes, env_kwargs=env_kwargs)
     policy = Policy(*tiny_model(texts, seed=seed, size=size), batch_size=batch_size)
     if folder is not None:
         policy.save(folder)
@@ -201,7 +202,7 @@ def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
 
 
 def played_texts(
-    env_id: str,
+    env: str | Callable[[], gymnasium.Env[Any, Any]],
     *,
     seed: int = 0,
     episodes: int = 64,
@@ -212,19 +213,19 @@ def played_texts(
     Half of the episodes are the expert's; where there is none, all are played at random.
 
     Args:
-        env_id: id of an environment, with or without the namespace.
+        env: the id of an environment, with or without the namespace, or a function that makes one.
         seed: of the episodes and the random agent.
         episodes: how many of each kind.
         env_kwargs: arguments of the environment.
     """
     texts: list[str] = []
-    env = make_env(env_id, **(env_kwargs or {}))
+    played = make_env(env, **(env_kwargs or {})) if isinstance(env, str) else env()
     try:
         for episode in range(2 * episodes):
             seeds = np.random.SeedSequence([seed, episode])
-            texts.extend(_play(env, np.random.default_rng(seeds), expert=episode % 2 == 0))
+            texts.extend(_play(played, np.random.default_rng(seeds), expert=episode % 2 == 0))
     finally:
-        env.close()
+        played.close()
     return texts
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from agentgym.trainers.critics.transitions import one_turn
-from agentgym.trainers.critics.turn_model import TurnModel
 
 from agentgym.agents.view import View
+from agentgym.trainers.critics.transitions import one_turn
+from agentgym.trainers.critics.turn_model import TurnModel
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.trajectory import Batch
 

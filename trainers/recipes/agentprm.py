@@ -1,108 +1,79 @@
-"""AgentPRM: a process reward model of Monte-Carlo turn values (Choudhury, arXiv 2502.10325).
+"""AgentPRM: turn advantages from a process reward model of Monte-Carlo values.
 
-"Process Reward Models for LLM Agents: Practical Framework and Directions". A model Q(s, a) is
-regressed on the mean discounted outcome of all rollouts of a group that took the same action in the
-same state. An action's credit is how much its Q improves on that of the action before, which is
-what the state it was taken in promised.
+"Process Reward Models for LLM Agents: Practical Framework and Directions" (Choudhury, arXiv
+2502.10325). A model Q(s, a) is regressed on the mean discounted outcome of all rollouts of a group
+that took the same action in the same state. The advantage of an action is the increase of Q over
+the previous action, whose Q is the value of the state.
 
 Kept: the targets, gamma = 0.95, groups of 16, iterating. Changed: outcomes are discounted by the
-distance to the *end* (the authors' code counts from the start); the policy is updated by the
-clipped surrogate instead of online DPO.
+distance to the *end* (the authors' code counts from the start). The policy is updated by the
+clipped surrogate (the paper's method: online DPO).
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
-import torch
-from agentgym.trainers.critics.turn_model import Loss, TurnJudge
-from torch import Tensor
+from annotated_types import Gt, Le
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
-from agentgym.trainers.config import Normalize
-from agentgym.trainers.credit.turn_rewards import TurnReward, monte_carlo_values, value_gains
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.turn_rewards import monte_carlo_values, turn_credit, value_gains
+from agentgym.trainers.critics.turn_model import turn_loss
+from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
-from agentgym.trainers.recipes import grpo
-from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update.learner import Reading
-from agentgym.trainers.update.losses import Sum
+from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, Positive, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
-class Config(grpo.GroupConfig):
+class Config(TrainConfig):
     """Settings of AgentPRM."""
 
-    group_size: int = 16
-    """Episodes with the same start; at least 2."""
-    normalize_advantages: Normalize = "batch"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
-    gamma: float = 0.95
-    """Discount of the outcome for each turn between an action and the end."""
-    model_lr: float = 1e-3
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig, group_size=16)
+    gamma: Annotated[float, Gt(0.0), Le(1.0)] = 0.95
+    """Discount of the outcome per turn between an action and the end."""
+    model_lr: NonNegative = 1e-3
     """Learning rate of the process reward model."""
-    model_epochs: int = 2
-    """Passes of the process reward model over a round."""
-    best_of: int = 1
-    """Answers drawn a turn in evaluations, of which the model's favourite is said."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.best_of < 1:
-            raise ConfigError(f"best_of must be at least 1, got {self.best_of}.")
-        if not self.gamma:
-            raise ConfigError("gamma must be above 0: gains are divided by it.")
+    model_epochs: Positive = 2
+    """Epochs of the process reward model per iteration."""
+    best_of: Positive = 1
+    """Actions sampled per turn in evaluations; the one with the highest Q is played."""
 
 
 class ProcessReward(TurnJudge):
-    """Rewards of turns as gains of their predicted values."""
+    """Assigns the gains of predicted values as advantages.
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
-    ) -> Batch:
-        """Fits the model to the round; rewards turns by what they gained."""
-        gamma = self.config.gamma
-        values = monte_carlo_values(batch, gamma)
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
+        self.gamma, self.best_of = config.gamma, config.best_of
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Fits the model to the batch; returns the gain of each turn."""
+        values = monte_carlo_values(batch, self.gamma)
         error = self.model.fit(batch, turn_loss(values), rng)
         predicted = self.model.predict(batch)
         spread = float(np.var(values))
         explained = 1 - float(np.var(values - predicted)) / spread if spread > 1e-12 else 0.0
         self.metrics = {"process_loss": error, "process_explained_variance": explained}
-        return value_gains(batch, predicted, gamma)
+        return turn_credit(value_gains(batch, predicted, self.gamma), batch)
 
     def agent(self, policy: PolicyAgent) -> PolicyAgent:
-        """Returns the policy that says the best of several answers."""
-        best_of = self.config.best_of
-        return BestOf(policy, self.model, best_of) if best_of > 1 else policy
+        """Returns the policy with best-of-N sampling."""
+        return BestOf(policy, self.model, self.best_of) if self.best_of > 1 else policy
 
 
-def turn_loss(targets: np.ndarray) -> Loss:
-    """Half the squared error of every turn against targets [M], for `TurnModel.fit`."""
-    wanted = torch.from_numpy(np.asarray(targets, np.float32))
-
-    def loss(numbers: Tensor, turn: Tensor) -> Sum:
-        error = numbers - wanted.to(numbers.device)[turn]
-        return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
-
-    return loss
-
-
-def main(config: Config) -> list[Report]:
-    """Trains a policy with a process reward model; returns its evaluations."""
-    return Trainer(
-        "agentprm",
-        config,
-        credit=TurnReward(),
-        experience=lambda trainer: ProcessReward(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("agentprm", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of AgentPRM."""
+    return Algorithm(hooks=lambda trainer: ProcessReward(trainer, config))

@@ -1,77 +1,84 @@
-"""Offline ArCHer: implicit Q-learning over utterances, an advantage-weighted actor.
+"""Offline ArCHer: implicit Q-learning over utterances with an advantage-weighted actor.
 
-The offline variant of ArCHer (arXiv 2402.19446), with IQL, "Offline Reinforcement Learning with
-Implicit Q-Learning" (arXiv 2110.06169, eq. 5-7): V(o) is an expectile
-of Q(o, a) over the actions of a fixed data set, so the best of them are backed up without asking
-what was never tried; the actor imitates what has an advantage, weighted by exp(beta A).
+The offline variant of ArCHer (arXiv 2402.19446) with IQL, "Offline Reinforcement Learning with
+Implicit Q-Learning" (arXiv 2110.06169, eq. 5-7). V(o) is an expectile of Q(o, a) over the actions
+of a fixed data set, so its best actions are backed up without evaluating actions outside it. The
+actor imitates the data with the weights exp(beta A).
 
 Kept: expectile 0.9, gamma = 0.99. Changed: twin networks as online, and the frozen encoder of
-`archer`; beta is 5, as returns here are of the order of 1.
+`archer`. beta is 5, since returns are of the order of 1 here.
 """
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Gt, Lt
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
-from agentgym.trainers.credit.turn_rewards import AdvantageWeight
-from agentgym.trainers.hooks import dataset as offline
-from agentgym.trainers.recipes import archer
-from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
+from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
+from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
+from agentgym.trainers.settings import (
+    Fraction,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.offline_losses import utterance_advantages
 
 
 @dataclass
-class Config(offline.Config):
+class Config(TrainConfig):
     """Settings of offline ArCHer."""
 
-    gamma: float = 0.99
-    """Discount from one turn to the next."""
-    expectile: float = 0.9
-    """Which expectile of Q is V; towards 1 it becomes the best action of the data."""
-    beta: float = 5.0
-    """How much better actions count more."""
-    critic_steps: int = 200
-    """Steps of the critic in a round."""
-    critic_batch: int = 256
-    """Turns in a step of the critic."""
-    utterance_layers: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of Q and V."""
-    tau: float = 0.1
-    """How far the target networks move towards the others, every tenth step of the critic."""
+    dataset: DatasetConfig = defaults(DatasetConfig)
+    utterance: UtteranceConfig = defaults(UtteranceConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    gamma: Fraction = 0.99
+    """Discount between turns."""
+    expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.9
+    """Expectile of Q that V follows; towards 1 it approaches the best action of the data."""
+    beta: NonNegative = 5.0
+    """Inverse temperature of the weights exp(beta A)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if not 0 < self.expectile < 1:
-            raise ConfigError(f"expectile is between 0 and 1, got {self.expectile}.")
-        self.online()
+        check_offline(self, self.dataset)
 
-    def online(self) -> archer.Config:
-        """Returns the settings of the critic, and checks them."""
-        shared = {f.name for f in fields(archer.Config)} & {f.name for f in fields(self)}
-        return archer.Config(**{name: getattr(self, name) for name in shared})
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the data need not be the policy's own."""
+        return True
 
 
-class OfflineHierarchy(archer.Hierarchy):
-    """The utterance-level critic on a fixed data set."""
+class OfflineUtteranceHooks(UtteranceHooks):
+    """Fits the utterance-level critic to a fixed data set.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
 
     plays = False
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(trainer, config.online(), config.expectile)
-        self.data = offline.DataSet(trainer, config)
+        super().__init__(trainer, config.utterance, config.gamma, expectile=config.expectile)
+        self.data, self.beta = DataSet(trainer, config.dataset), config.beta
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns episodes of the data set; fits the critic to all of it."""
-        chosen = self.data.gather(fresh, iteration, rng)
+        """Returns a sample of the data set; fits the critic to all of it."""
+        chosen = self.data.on_rollout_end(fresh, iteration, rng)
         self.env_steps = self.data.env_steps
         if not len(self.buffer):
             batch = Batch.of(self.data.kept.since(0))
@@ -80,27 +87,25 @@ class OfflineHierarchy(archer.Hierarchy):
         self._fit([], rng)
         return chosen
 
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the imitation weight of every turn, min(exp(beta A), 20)."""
+        q, v = self._values(batch)
+        self.metrics["utterance_value"] = float(v.mean())
+        weights = weights_of(utterance_advantages(q, v).numpy(), self.beta)
+        return turn_credit(weights, batch)
+
     def state_dict(self) -> dict[str, Any]:
         """Returns critic, optimiser, buffer, encoder and data set."""
         return super().state_dict() | {"data": self.data.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
         super().load_state_dict(state)
         self.data.load_state_dict(state["data"])
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy on a fixed data set; returns its evaluations."""
-    return Trainer(
-        "archer_iql",
-        config,
-        credit=AdvantageWeight(config.beta),
-        experience=lambda trainer: OfflineHierarchy(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("archer_iql", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of offline ArCHer."""
+    return Algorithm(hooks=lambda trainer: OfflineUtteranceHooks(trainer, config))

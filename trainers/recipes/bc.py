@@ -1,68 +1,44 @@
-"""Behaviour cloning: imitate the scripted expert's episodes, and nothing else.
+"""Behaviour cloning of the scripted expert.
 
-The oldest way to train an agent: "ALVINN: An Autonomous Land Vehicle in a Neural Network"
-(Pomerleau, NeurIPS 1988). A fixed set of demonstrations, a part of which is imitated every round:
-the curve says how far imitation alone gets, which is where learning from reward has to start from.
-The warm start of the other recipes (`bc_demonstrations`) is the same with a decaying learning rate
-and no rounds.
+"ALVINN: An Autonomous Land Vehicle in a Neural Network" (Pomerleau, NeurIPS 1988). A fixed set of
+demonstrations, a sample of which is imitated in every iteration. Its learning curve is the baseline
+that learning from reward starts from. `bc_demonstrations` of the other recipes does the same before
+RL, with a decaying learning rate.
 
 Kept: the likelihood of the expert's tokens, under the constraint that the policy acts with.
-Changed: a round may not move a token's probability beyond the clip.
+Changed: an iteration may not move a token's probability beyond the clip.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
-import numpy as np
-
-from agentgym.evaluation.report import Report
-from agentgym.trainers.credit.turn_rewards import TurnReward
-from agentgym.trainers.hooks import dataset as offline
-from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
+from agentgym.trainers.settings import LossConfig, OptimisationConfig, defaults
+from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class Config(offline.Config):
+class Config(TrainConfig):
     """Settings of behaviour cloning."""
 
-    dataset_episodes: int = 0
-    """Episodes of the starting policy in the data set."""
-    dataset_demonstrations: int = 512
-    """Episodes of the scripted expert in the data set."""
-    clip: float = 1.0
-    """The ratio is clipped to [1 - clip, 1 + clip_high]."""
+    dataset: DatasetConfig = defaults(DatasetConfig, dataset_episodes=0, dataset_demonstrations=512)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("every token counts alike", overlong_margin=0, covariance_clip=0.0)
+        check_offline(self, self.dataset)
+        self.fixed("every token has the same weight", covariance_clip=0.0)
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the data need not be the policy's own."""
+        return True
 
 
-class Demonstrations(offline.DataSet):
-    """Hands on demonstrations, every turn of which is worth imitating."""
-
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
-    ) -> Batch:
-        """Gives every turn the weight 1."""
-        return batch.with_rewards(np.ones(batch.num_turns))
-
-
-def main(config: Config) -> list[Report]:
-    """Trains a policy on demonstrations; returns its evaluations."""
-    return Trainer(
-        "bc",
-        config,
-        credit=TurnReward(),
-        experience=lambda trainer: Demonstrations(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("bc", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of behaviour cloning."""
+    return Algorithm(hooks=lambda trainer: Demonstrations(trainer, config.dataset))

@@ -1,71 +1,75 @@
-"""Digi-Q: Q by temporal differences on frozen features, the best of N answers imitated.
+"""Digi-Q: best-of-N imitation with a TD-learned Q on frozen features.
 
-arXiv 2502.15760, "Digi-Q: Learning Q-Value Functions for Training Device-Control Agents". The
-critic is that of `archer` - TD learning of Q and V on frozen features - but the actor is not
-updated by policy gradient: for observations from the buffer it draws N answers, the critic picks
-the best, and that one is imitated if it beats the state's value.
+"Digi-Q: Learning Q-Value Functions for Training Device-Control Agents" (arXiv 2502.15760). The
+critic is that of `archer`: TD learning of Q and V on frozen features. The actor is not updated by
+policy gradient. For observations from the buffer it samples N actions. The critic selects the best
+one, which is imitated if it exceeds the state's value.
 
-Kept: frozen features, target networks with tau = 0.1, best-of-N extraction. Changed: the policy's
-own features, without the authors' fine-tuning of the encoder for actions that matter.
+Kept: frozen features, target networks with tau = 0.1, best-of-N extraction. Changed: the buffer is
+filled by the policy's own rollouts (the paper works offline on a static data set). The features are
+the policy's own, without the authors' fine-tuning stage of the encoder.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from agentgym.trainers.critics.transitions import answer
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
-from agentgym.trainers.config import Normalize
-from agentgym.trainers.credit.turn_rewards import TurnReward
-from agentgym.trainers.recipes import archer
-from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.critics.transitions import answer
+from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
+from agentgym.trainers.settings import CriticConfig, Fraction, LossConfig, Positive, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.offline_losses import utterance_advantages
 
 
 @dataclass
-class Config(archer.Config):
+class Config(TrainConfig):
     """Settings of Digi-Q."""
 
-    normalize_advantages: Normalize = "none"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
-    best_of: int = 8
-    """Answers drawn for every observation."""
+    utterance: UtteranceConfig = defaults(UtteranceConfig)
+    critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    gamma: Fraction = 0.95
+    """Discount between turns."""
+    best_of: Positive = 8
+    """Actions sampled for every observation."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if self.best_of < 1:
-            raise ConfigError(f"best_of must be at least 1, got {self.best_of}.")
-        why = "the best answers are imitated, all alike"
-        self.fixed(why, normalize_advantages="none", kl_in="loss", overlong_margin=0)
-        self.fixed(why, token_baseline=False)
+        self.fixed("every imitated action has the same weight", normalize_advantages="none")
 
 
-class BestAnswers(archer.Hierarchy):
-    """The utterance-level critic, and the answers it likes best."""
+class BestActions(UtteranceHooks):
+    """Imitates the sampled actions that the utterance-level critic prefers.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(trainer, config)
+        super().__init__(trainer, config.utterance, config.gamma)
         self.best_of = config.best_of
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Fills the buffer, fits the critic, returns the best answers to old observations."""
-        config, best_of = self.config, self.best_of
+        """Adds turns to the buffer, fits the critic, returns the best actions."""
+        config, best_of = self.trainer.config, self.best_of
         batch = Batch.of(fresh)
         self.buffer.add(batch, self.encoder.encode(batch))
-        number = min(config.replayed, len(self.buffer))
+        number = min(self.settings.replayed, len(self.buffer))
         old = np.repeat(rng.choice(len(self.buffer), number, replace=False), best_of)
         prompts = [self.buffer.prompt(int(i)) for i in old]
-        answers = answer(self.trainer.policy, prompts, config.sampling(), config.constrain, rng)
+        constrain = config.rollout.constrain
+        answers = answer(self.trainer.policy, prompts, config.sampling(), constrain, rng)
         self._fit(answers, rng)
         features = self.encoder.encode(Batch.of(answers))
         with torch.no_grad():
@@ -73,30 +77,16 @@ class BestAnswers(archer.Hierarchy):
         best = q.view(number, best_of).argmax(-1) + torch.arange(number) * best_of
         return [answers[i] for i in best.tolist()]
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
-    ) -> Batch:
-        """Gives the answers that beat their state's value the weight 1, the others 0."""
-        features = self.encoder.encode(batch)
-        with torch.no_grad():
-            q = self.critic.q(features.observation, features.action)
-            v = self.critic.v(features.observation)
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the weight 1 for actions that exceed their state's value, else 0."""
+        q, v = self._values(batch)
         better = (utterance_advantages(q, v) > 0).numpy()
         self.metrics["imitated"] = float(better.sum())
-        return batch.with_rewards(better.astype(np.float64))
+        return turn_credit(better, batch)
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with Digi-Q; returns its evaluations."""
-    return Trainer(
-        "digi_q",
-        config,
-        credit=TurnReward(),
-        experience=lambda trainer: BestAnswers(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("digi_q", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of Digi-Q."""
+    return Algorithm(hooks=lambda trainer: BestActions(trainer, config))

@@ -1,65 +1,68 @@
-"""Filtered behaviour cloning: imitate one's own best episodes, again and again.
+"""Filtered behaviour cloning: rejection sampling of the policy's best episodes.
 
-Online: grow and improve as in "Reinforced Self-Training (ReST) for Language Modeling" (arXiv
-2308.08998) and AgentEvol (arXiv 2406.04151). Each round
-the policy plays, and the best `top_fraction` of the round, by return, are imitated for a few
-passes. The baseline that every claim about credit assignment has to beat.
+Grow and improve as in "Reinforced Self-Training (ReST) for Language Modeling" (arXiv 2308.08998)
+and AgentEvol (arXiv 2406.04151). In every iteration the policy plays, and the best `top_fraction`
+of the episodes by return are imitated for a few epochs. It is the baseline that any claim about
+credit assignment has to beat.
 
-Kept: the filter by return. Changed: the clip of the ratio bounds how far one round may move the
-policy; nothing starts again from the base model.
+Kept: the filter by return. Changed: the clip of the ratio bounds how far one iteration moves the
+policy. Training does not restart from the base model.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Gt, Le
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
-from agentgym.trainers.config import Normalize, TrainConfig
-from agentgym.trainers.credit.turn_rewards import TurnReward
-from agentgym.trainers.hooks.base import Experience
-from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.settings import LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
 class Config(TrainConfig):
     """Settings of filtered behaviour cloning."""
 
-    top_fraction: float = 0.25
-    """Share of a round's episodes that are imitated."""
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    top_fraction: Annotated[float, Gt(0.0), Le(1.0)] = 0.25
+    """Share of an iteration's episodes that are imitated."""
     min_return: float | None = None
-    """Imitate no episode with a return below this."""
-    normalize_advantages: Normalize = "none"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
+    """Imitate no episode with a return below this; None: no limit."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if not 0 < self.top_fraction <= 1:
-            raise ConfigError(f"top_fraction must be in (0, 1], got {self.top_fraction}.")
-        why = "every token that is imitated counts alike"
-        self.fixed(why, normalize_advantages="none", kl_in="loss", overlong_margin=0)
-        self.fixed(why, covariance_clip=0.0)
+        self.fixed(
+            "every imitated token has the same weight",
+            normalize_advantages="none",
+            covariance_clip=0.0,
+        )
 
 
-class Best(Experience):
-    """The best episodes of a round, every token of which is worth imitating."""
+class Best(RecipeHooks):
+    """Keeps the best episodes of an iteration and imitates all of their tokens alike.
+
+    Args:
+        config: the settings.
+    """
 
     def __init__(self, config: Config):
         super().__init__()
         self.fraction, self.low = config.top_fraction, config.min_return
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns the best episodes; the one best where all are below the limit."""
-        # Equal returns are told apart by chance, not by their place in the round.
+        """Returns the best episodes, or the single best if all are below `min_return`."""
+        # Ties between equal returns are broken at random, not by position.
         order = rng.permutation(len(fresh)).tolist()
         ranked = sorted(order, key=lambda i: -fresh[i].episode_return)
         kept = [fresh[i] for i in ranked[: math.ceil(self.fraction * len(fresh))]]
@@ -67,20 +70,13 @@ class Best(Experience):
         self.metrics = {"imitated": float(len(good)), "lowest_return": good[-1].episode_return}
         return good
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
-    ) -> Batch:
-        """Gives every turn the weight 1."""
-        return batch.with_rewards(np.ones(batch.num_turns))
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the weight 1 for every token."""
+        return turn_credit(np.ones(batch.num_turns), batch)
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy on its best episodes; returns its evaluations."""
-    trainer = Trainer("filtered_bc", config, credit=TurnReward(), experience=lambda _: Best(config))
-    return trainer.run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("filtered_bc", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of filtered behaviour cloning."""
+    return Algorithm(hooks=lambda _: Best(config))

@@ -1,37 +1,39 @@
-"""Flow-GRPO: one verified outcome, sent to every turn (AgentFlow, arXiv 2510.05592).
+"""Flow-GRPO: the verified outcome of an episode, broadcast to all of its turns.
 
-"In-the-Flow Agentic System Optimization for Effective Planning and Tool Use". GRPO whose only
-signal is whether the episode succeeded: 1 or 0, compared within the group and broadcast to all
-turns, A = (S - mean) / std. Intermediate rewards are ignored.
+"In-the-Flow Agentic System Optimization for Effective Planning and Tool Use" (AgentFlow, arXiv
+2510.05592). GRPO on success alone: S is 1 or 0, and all turns of an episode share the advantage
+A = (S - mean) / std over the group. Intermediate rewards are ignored.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.evaluation.report import Report
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.recipes import grpo
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(TrainConfig):
     """Settings of Flow-GRPO."""
 
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = True
+    """Divide by the group's standard deviation."""
     outcome: Literal["return", "success"] = "success"
-    """What is compared: the sum of rewards, or 1 for success and 0 without."""
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with Flow-GRPO; returns its evaluations."""
-    credit = group.GroupBaseline(scale=config.scale, outcome=config.outcome)
-    return Trainer("flow_grpo", config, credit=credit).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("flow_grpo", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of Flow-GRPO."""
+    return Algorithm(credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome))

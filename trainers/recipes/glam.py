@@ -1,51 +1,50 @@
-"""GLAM: PPO over listed actions by their plain log-probability (arXiv 2302.02662).
+"""GLAM: turn-level PPO over admissible actions, scored by summed log-probabilities.
 
-Carta et al., "Grounding Large Language Models in Interactive Environments with Online Reinforcement
-Learning", ICML 2023.
+"Grounding Large Language Models in Interactive Environments with Online Reinforcement Learning"
+(Carta et al., ICML 2023, arXiv 2302.02662). The policy is a softmax over the admissible actions,
+whose scores are the sums of their tokens' log-probabilities. The prompt holds the last three turns.
 
-Like TWOSOME with scores that are sums: the probability of an action is proportional to the
-probability of saying it. The prompt holds the last three turns.
-
-Kept: the scores, gamma = lambda = 0.99, the short window, four passes, the entropy bonus. Changed:
-any causal model stands in for the authors' encoder-decoder; scores are sums of log-probabilities
-(their code sums logits, padding included).
+Kept: the scores, gamma = lambda = 0.99, the short window, four epochs, the entropy bonus. Changed:
+any causal model takes the place of the authors' encoder-decoder. Scores are sums of
+log-probabilities (their code sums logits, padding included). Epochs end early at a KL of 0.02, as
+in TWOSOME.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
-from agentgym.evaluation.report import Report
-from agentgym.trainers.policy.sampling import Normalization
-from agentgym.trainers.recipes import twosome
-from agentgym.trainers.rollout.context import Mode
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TurnValueHead, value_head
+from agentgym.trainers.settings import (
+    Fraction,
+    LossConfig,
+    OptimisationConfig,
+    RolloutConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class Config(twosome.Config):
+class Config(TrainConfig):
     """Settings of GLAM."""
 
-    normalization: Normalization | None = "sum"
-    """How they are drawn: token by token (None), or as a whole by a softmax over the sums of their
-    log-probs ("sum"), divided by their tokens ("token") or words ("word")."""
-    context: Mode = "window"
-    """What the model reads: everything, the last `window` turns, the current observation and all
-    earlier actions, or the current observation alone."""
-    lambda_turn: float = 0.99
-    """Trace decay from one turn to the next."""
-    epochs: int = 4
-    """Passes over what was collected."""
-    entropy_coef: float = 0.01
-    """Weight of an entropy bonus."""
+    rollout: RolloutConfig = defaults(
+        RolloutConfig, constrain=True, normalization="sum", context="window"
+    )
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=4)
+    loss: LossConfig = defaults(LossConfig, ratio="turn", target_kl=0.02, entropy_coef=0.01)
+    gamma: Fraction = 0.99
+    """Discount between turns."""
+    lambda_turn: Fraction = 0.99
+    """GAE lambda between turns."""
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with GLAM; returns its evaluations."""
-    return twosome.train("glam", config)
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("glam", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of GLAM."""
+    return Algorithm(
+        credit=two_clock.turn(config.gamma, config.lambda_turn),
+        critic=value_head(TurnValueHead, config),
+    )

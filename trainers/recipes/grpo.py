@@ -1,55 +1,36 @@
-"""GRPO: episodes with the same start are each other's baseline ("DeepSeekMath", arXiv 2402.03300).
+"""GRPO: the return of an episode relative to its group; no critic.
 
-"DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models", section 4.1.
-No critic. `group_size` episodes begin in the same state; every token of an episode gets its return
-against the group's, A = (R - mean) / std.
+"DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models" (arXiv
+2402.03300, section 4.1). The `group_size` episodes of a group begin in the same state. All tokens
+of an episode share its advantage A = (R - mean) / std, over the returns of the group.
 
 With `--no-scale --aggregation constant` this is Dr. GRPO ("Understanding R1-Zero-Like Training: A
-Critical Perspective", arXiv 2503.20783). Kept: the credit. Changed: every token weighs the same
-(the paper: `--aggregation trajectory`), and nothing holds the policy to where it started (the
-paper: `--kl-coef 0.04`); both as in DAPO (arXiv 2503.14476).
+Critical Perspective", arXiv 2503.20783). Kept: the credit. Changed, both as in DAPO (arXiv
+2503.14476): the loss is a mean over tokens (the paper: `--aggregation trajectory`), and there is
+no KL penalty (the paper: `--kl-coef 0.04`).
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
-from agentgym.trainers.config import Normalize, TrainConfig
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class GroupConfig(TrainConfig):
-    """Settings of learning from groups."""
-
-    group_size: int = 8
-    """Episodes with the same start; at least 2."""
-    normalize_advantages: Normalize = "none"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.group_size < 2:
-            raise ConfigError(
-                f"group_size must be at least 2, got {self.group_size}: an episode without "
-                "companions has nothing to be compared with."
-            )
-
-
-@dataclass
-class Config(GroupConfig):
+class Config(TrainConfig):
     """Settings of GRPO."""
 
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = True
     """Divide by the group's standard deviation."""
     outcome: Literal["return", "success"] = "return"
-    """What is compared: the sum of rewards, or 1 for success and 0 without."""
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -58,13 +39,6 @@ class Config(GroupConfig):
             self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with GRPO; returns its evaluations."""
-    credit = group.GroupBaseline(scale=config.scale, outcome=config.outcome)
-    return Trainer("grpo", config, credit=credit).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("grpo", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of GRPO."""
+    return Algorithm(credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome))

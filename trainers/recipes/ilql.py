@@ -1,41 +1,46 @@
-"""ILQL: implicit language Q-learning, offline, token by token (Snell et al., arXiv 2206.11871).
+"""ILQL: offline token-level Q-learning whose values steer decoding.
 
-"Offline RL for Natural Language Generation with Implicit Language Q Learning". From a fixed data
-set, heads on the policy's hidden states learn twin Q(s, w) of every token and V(s), s = (o, w_<j),
-by temporal differences from token to token:
+"Offline RL for Natural Language Generation with Implicit Language Q Learning" (Snell et al., arXiv
+2206.11871). Heads on the policy's hidden states learn twin Q(s, w) of every token and V(s), s = (o,
+w_<j), by temporal differences over the tokens of a fixed data set:
 
     Q_k(s_j, w_j) <- V(s_{j+1}) inside an action,   r + gamma V(o') at its end
     V(s_j) <- the expectile tau of min_k Q'_k(s_j, w_j)
 
-with a conservative term that keeps Q of unseen tokens low. The model itself imitates the data;
-while *decoding*, every logit is raised by beta (min Q' - V). The policy folder holds the heads:
-`agentgym eval` steers by them.
+with a conservative term that keeps Q of unseen tokens low. The model itself imitates the data.
+While decoding, beta (min Q' - V) is added to every logit. The policy folder holds the heads, and
+`agentgym eval` decodes with them.
 
 Kept: twin Q, target networks, expectile, the conservative term, heads and model trained together,
-steered decoding. Changed: inside an action there is no discount.
+steered decoding. Changed: there is no discount inside an action.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from annotated_types import Gt, Lt
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
-from agentgym.trainers.credit.turn_rewards import TurnReward
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critics.token_q import TokenQ
-from agentgym.trainers.hooks import dataset as offline
+from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.recipes import bc
 from agentgym.trainers.run.setup import parameter_group
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.settings import (
+    Fraction,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    Positive,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import Row, Rows
 from agentgym.trainers.update.offline_losses import expectile_loss
@@ -44,63 +49,72 @@ Int64 = NDArray[np.int64]
 
 
 @dataclass
-class Config(offline.Config):
+class Config(TrainConfig):
     """Settings of ILQL."""
 
-    clip: float = 1.0
-    """The ratio is clipped to [1 - clip, 1 + clip_high]."""
-    gamma: float = 0.99
-    """Discount from one turn to the next; inside an action there is none."""
-    expectile: float = 0.8
-    """Which expectile of Q is V; towards 1 it becomes the best token of the data."""
-    beta: float = 4.0
-    """How strongly Q steers decoding."""
-    conservative: float = 0.001
-    """Weight of the term that keeps Q of tokens that were not said low."""
-    head_epochs: int = 8
-    """Passes of the heads over a round."""
-    trunk_lr: float = 1e-3
-    """Learning rate with which the heads' losses train the model under them."""
-    tau: float = 0.1
-    """How far the target networks move towards the others after each step."""
+    dataset: DatasetConfig = defaults(DatasetConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    gamma: Fraction = 0.99
+    """Discount between turns; there is none inside an action."""
+    expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.8
+    """Expectile of Q that V follows; towards 1 it approaches the best token of the data."""
+    beta: NonNegative = 4.0
+    """Weight of Q in decoding."""
+    conservative: NonNegative = 0.001
+    """Weight of the term that keeps Q of unseen tokens low."""
+    head_epochs: Positive = 8
+    """Epochs of the heads per iteration."""
+    trunk_lr: NonNegative = 1e-3
+    """Learning rate of the model under the heads' losses."""
+    tau: Fraction = 0.1
+    """Polyak coefficient of the target networks, updated at every step."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if not 0 < self.expectile < 1:
-            raise ConfigError(f"expectile is between 0 and 1, got {self.expectile}.")
-        if self.head_epochs < 1:
-            raise ConfigError(f"head_epochs must be at least 1, got {self.head_epochs}.")
-        self.fixed("the model imitates every token alike", overlong_margin=0, covariance_clip=0.0)
+        check_offline(self, self.dataset)
+        self.fixed("every imitated token has the same weight", covariance_clip=0.0)
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the data need not be the policy's own."""
+        return True
 
 
-class ImplicitQ(bc.Demonstrations):
-    """Imitates the data set, fits the heads to it and lets them steer the policy."""
+class ImplicitQ(Demonstrations):
+    """Imitates the data set, fits the heads to it and steers decoding with them.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(trainer, config)
+        super().__init__(trainer, config.dataset)
         self.config, policy = config, trainer.policy
         vocabulary = policy.model.config.get_text_config(decoder=True).vocab_size
         self.heads = TokenQ(
             policy.hidden_size,
             vocabulary,
-            config.critic_layers,
+            config.critic.critic_layers,
             beta=config.beta,
-            generator=torch.Generator().manual_seed(config.seed),
+            generator=torch.Generator().manual_seed(config.run.seed),
         ).to(policy.device)
-        modules = ((self.heads, config.critic_lr), (policy, config.trunk_lr))
+        modules = ((self.heads, config.critic.critic_lr), (policy, config.trunk_lr))
         self.optimizer = torch.optim.AdamW(
             [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
         )
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns episodes of the data set; fits the heads, and the model under them, to these.
+        """Returns a sample of the data set; fits the heads and the model under them to it.
 
-        That comes before the round is read, so that imitation goes on from the model as it is then.
+        This precedes the forward pass of the iteration, so imitation continues from the model as
+        fitted.
         """
-        chosen = super().gather(fresh, iteration, rng)
+        chosen = super().on_rollout_end(fresh, iteration, rng)
         batch = Batch.of(chosen)
         rows, losses, count = Rows.of(batch), np.zeros(3), 0
         spans = [
@@ -120,7 +134,7 @@ class ImplicitQ(bc.Demonstrations):
         return chosen
 
     def _step(self, batch: Batch, rows: list[Row], said: Int64) -> NDArray[np.float64]:
-        """Makes a step on whole trajectories; returns the three losses."""
+        """Takes one step on whole trajectories; returns the three losses."""
         config, heads, policy = self.config, self.heads, self.trainer.policy
         collated = collate(batch, rows, policy.pad_token).to(policy.device)
         hidden, last = policy.hidden(collated)
@@ -138,7 +152,7 @@ class ImplicitQ(bc.Demonstrations):
         loss = q_loss.mean() + v_loss + config.conservative * conservative
         loss.backward()
         for group in self.optimizer.param_groups:
-            torch.nn.utils.clip_grad_norm_(group["params"], config.max_grad_norm)
+            torch.nn.utils.clip_grad_norm_(group["params"], config.optimisation.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         heads.update_target(config.tau)
@@ -147,14 +161,14 @@ class ImplicitQ(bc.Demonstrations):
     def _targets(
         self, batch: Batch, index: Int64, values: Tensor, after: Tensor, owner: Tensor
     ) -> Tensor:
-        """Returns [k] what tokens led to: V of the next one, or reward and V of the next turn.
+        """Returns [k] the TD targets: V of the next token, or reward and V of the next turn.
 
         Args:
             batch: the trajectories.
-            index: [k] the tokens, all those of some trajectories.
+            index: [k] indices of the tokens of whole trajectories.
             values: [k] V before each token.
             after: [b] V of the last observations.
-            owner: [b] whose these are.
+            owner: [b] indices of their trajectories.
         """
         every = torch.zeros(batch.num_tokens + 1, device=values.device)
         every[torch.from_numpy(index).to(values.device)] = values
@@ -181,7 +195,7 @@ class ImplicitQ(bc.Demonstrations):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
         super().load_state_dict(state)
         self.heads.load_state_dict(state["heads"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -189,17 +203,6 @@ class ImplicitQ(bc.Demonstrations):
             self.trainer.policy.steer(self.heads)
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy on a fixed data set; returns its evaluations."""
-    return Trainer(
-        "ilql",
-        config,
-        credit=TurnReward(),
-        experience=lambda trainer: ImplicitQ(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("ilql", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of ILQL."""
+    return Algorithm(hooks=lambda trainer: ImplicitQ(trainer, config))

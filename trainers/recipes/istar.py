@@ -1,9 +1,9 @@
-"""iStar: implicit step rewards from a model of preferences, trained online (arXiv 2509.19199).
+"""iStar: implicit step rewards from a preference model that is trained online.
 
-"Agentic Reinforcement Learning with Implicit Step Rewards" (also OPRL). A second copy of the policy
-is trained by DPO to prefer the better episodes of a group; how much likelier than the acting policy
-it finds a turn is that turn's reward. The advantage is that of the episode plus that of the turn,
-both leave-one-out.
+"Agentic Reinforcement Learning with Implicit Step Rewards" (also OPRL, arXiv 2509.19199). A second
+copy of the policy is trained by DPO to prefer the better episodes of a group. The reward of a turn
+is beta times the log-ratio between this model and the behaviour policy. The advantage is that of
+the episode plus that of the turn, both leave-one-out.
 
 Kept: beta = 0.05, the score of an episode as the mean over its turns, both advantages. Changed: a
 turn is compared with all other turns of its group (the authors' code uses first turns only).
@@ -11,40 +11,42 @@ turn is compared with all other turns of its group (the authors' code uses first
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from agentgym.evaluation.report import Report
-from agentgym.trainers.config import Normalize
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
-from agentgym.trainers.hooks.base import Experience, pairs_of
+from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.recipes import grpo
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray
-from agentgym.trainers.update.learner import Reading, Rows
+from agentgym.trainers.update.learner import ForwardPass, Rows
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(TrainConfig):
     """Settings of iStar."""
 
-    normalize_advantages: Normalize = "batch"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
-    beta: float = 0.05
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    beta: NonNegative = 0.05
     """Temperature of the preference loss, and scale of the step rewards."""
-    omega: float = 1.0
-    """Weight of the comparison of turns."""
-    model_lr: float = 6e-4
+    omega: NonNegative = 1.0
+    """Weight of the turn-level comparison."""
+    model_lr: NonNegative = 6e-4
     """Learning rate of the preference model."""
 
 
-class ImplicitReward(Experience):
-    """Rewards of turns as log-ratios of a model of preferences."""
+class ImplicitReward(RecipeHooks):
+    """Rewards turns with the log-ratios of a preference model.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
 
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
@@ -53,10 +55,10 @@ class ImplicitReward(Experience):
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, lr=config.model_lr, weight_decay=0.0)
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Returns the batch with implicit step rewards, then fits the model to its pairs."""
+        """Fits the model to the pairs of the batch; returns the batch with implicit rewards."""
         logprobs = self._logprobs(batch)
         pairs = pairs_of(batch.trajectories)
         accuracy = self._fit(batch, logprobs, pairs)
@@ -74,10 +76,10 @@ class ImplicitReward(Experience):
         return found
 
     def _fit(self, batch: Batch, logprobs: FloatArray, pairs: list[tuple[int, int]]) -> float:
-        """Takes one step of DPO over all pairs; returns the share that were the right way round.
+        """Takes one step of DPO over all pairs; returns the accuracy of the pairs.
 
-        d loss / d logprob is the same for all tokens of an episode and known from the scores, so
-        the gradient is exact however the batch is cut.
+        d loss / d logprob is the same for all tokens of an episode and follows from the scores, so
+        the gradient does not depend on the microbatches.
         """
         if not pairs:
             return 0.0
@@ -97,18 +99,22 @@ class ImplicitReward(Experience):
             collated = self._collate(batch, rows)
             loss = -(tokens[collated.index] * self.model(collated).logprobs).sum()
             loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.optimisation.max_grad_norm)
         self.optimizer.step()
         return float((margin > 0).mean())
 
     def _parts(self, batch: Batch) -> list[list[tuple[int, int]]]:
         rows = Rows.of(batch)
-        parts = rows.microbatches(np.arange(len(rows.rows)), self.config.microbatch_tokens)
+        parts = rows.microbatches(
+            np.arange(len(rows.rows)), self.config.optimisation.microbatch_tokens
+        )
         return [[rows.rows[i] for i in part] for part in parts]
 
     def _collate(self, batch: Batch, rows: list[tuple[int, int]]):
         config, pad = self.config, self.model.pad_token
-        collated = collate(batch, rows, pad, config.temperature, config.normalization)
+        collated = collate(
+            batch, rows, pad, config.rollout.temperature, config.rollout.normalization
+        )
         return collated.to(self.model.device)
 
     def state_dict(self) -> dict[str, Any]:
@@ -116,22 +122,14 @@ class ImplicitReward(Experience):
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the model."""
+        """Restores a checkpoint."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with iStar; returns its evaluations."""
-    return Trainer(
-        "istar",
-        config,
+def build(config: Config) -> Algorithm:
+    """Returns the parts of iStar."""
+    return Algorithm(
         credit=StepBaseline(config.omega),
-        experience=lambda trainer: ImplicitReward(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("istar", sys.argv[1:]))
+        hooks=lambda trainer: ImplicitReward(trainer, config),
+    )

@@ -1,46 +1,49 @@
-"""LOOP: leave-one-out returns, a clipped ratio for each token, no critic (arXiv 2502.01600).
+"""LOOP: leave-one-out returns with a tight clip per token and two epochs.
 
-"Reinforcement Learning for Long-Horizon Interactive LLM Agents": every episode of a group is
-compared with the mean of the others, without a standard deviation, a critic or a reference, and
-what was collected is used for two passes. `ratio` sets what is clipped as a whole - the paper finds
-token better than turn, and turn better than trajectory.
+"Reinforcement Learning for Long-Horizon Interactive LLM Agents" (arXiv 2502.01600). The baseline of
+an episode is the mean return of the others of its group: A_i = R_i - mean of the others' R. There
+is no standard deviation, no critic and no reference. `ratio` selects the clipped quantity. The
+paper finds tokens better than turns, and turns better than trajectories.
 
-A_i = R_i - mean of the others' R. Kept: K = 6, the clip to [1 / (1 + eps), 1 + eps] with eps = 0.1,
-two passes. Changed: tokens with a tiny advantage are not dropped; their gradient is tiny.
+Kept: groups of 6, the clip to [1 / (1 + eps), 1 + eps] with eps = 0.1, two epochs. Changed: tokens
+with a tiny advantage are not dropped. Their gradient is tiny.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
+from typing import Literal
 
-from agentgym.evaluation.report import Report
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.recipes import rloo
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class Config(rloo.Config):
+class Config(TrainConfig):
     """Settings of LOOP."""
 
-    group_size: int = 6
-    """Episodes with the same start; at least 2."""
-    episodes_per_iteration: int = 96
-    """Episodes collected in a round."""
-    clip: float = 1 - 1 / 1.1
-    """The ratio is clipped to [1 - clip, 1 + clip_high]."""
-    clip_high: float | None = 0.1
-    """Upper clip; None: the same as `clip`."""
+    rollout: GroupRolloutConfig = defaults(
+        GroupRolloutConfig, group_size=6, episodes_per_iteration=96
+    )
+    loss: LossConfig = defaults(
+        LossConfig, normalize_advantages="none", clip=1 - 1 / 1.1, clip_high=0.1
+    )
+    scale: bool = False
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with LOOP; returns its evaluations."""
-    credit = group.GroupBaseline(leave_one_out=True, scale=config.scale, outcome=config.outcome)
-    return Trainer("loop", config, credit=credit).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("loop", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of LOOP."""
+    return Algorithm(
+        credit=group.GroupBaseline(leave_one_out=True, scale=config.scale, outcome=config.outcome)
+    )

@@ -1,47 +1,39 @@
-"""NTPO: naive token-level policy optimisation, the baseline of POAD (arXiv 2405.15821).
+"""NTPO: token-level GAE with a discount at every token, the baseline of POAD.
 
-"Reinforcing LLM Agents via Policy Optimization with Action Decomposition" (Wen et al.) argues
-against it. As POAD, but every token counts as a step of the Markov decision process, V(o, w_<j) <-
-gamma V(o, w_<=j): discount and trace decay apply from token to token, also inside an action. What a
-reward is worth then depends on how many tokens the actions before it happened to have. It is what a
-GAE over a masked chat computes.
+"Reinforcing LLM Agents via Policy Optimization with Action Decomposition" (Wen et al., arXiv
+2405.15821) argues against it. Every token is a step of the Markov decision process:
 
-Everything but the two discounts is that of `poad.py`.
+    V(o, w_<j) <- gamma V(o, w_<=j)
+
+Discount and GAE lambda apply at every token, also inside an action, so the value of a reward
+depends on the number of tokens of the actions before it. This is the GAE that results from masking
+the observations of a chat. Everything but the two discounts equals `poad`.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
-from agentgym.evaluation.report import Report
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.heads import TokenValueHead, value_head
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.settings import Fraction
+from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
 class Config(TrainConfig):
     """Settings of NTPO."""
 
-    gamma: float = 0.99
-    """Discount from one token to the next."""
-    lambda_token: float = 0.95
-    """Trace decay from one token to the next."""
+    gamma: Fraction = 0.99
+    """Discount between tokens."""
+    lambda_token: Fraction = 0.95
+    """GAE lambda between tokens."""
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with NTPO; returns its evaluations."""
-    return Trainer(
-        "ntpo",
-        config,
+def build(config: Config) -> Algorithm:
+    """Returns the parts of NTPO."""
+    return Algorithm(
         credit=two_clock.ntpo(config.gamma, config.lambda_token),
         critic=value_head(TokenValueHead, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("ntpo", sys.argv[1:]))
+    )

@@ -1,62 +1,71 @@
-"""ORM: the return as a model predicts it from the whole episode, in place of the return itself.
+"""ORM: leave-one-out credit on returns predicted by an outcome reward model.
 
-An outcome reward model - as in "WebRL: Training LLM Web Agents via Self-Evolving Online Curriculum
-Reinforcement Learning" (arXiv 2411.02337), where it stands in for a checker that new tasks lack -
-reads an episode and predicts its return; credit is leave-one-out on the predictions.
-It is trained on the environment's returns of every `label_every`-th group only, so it shows what is
-left of learning where outcomes are expensive to check.
+An outcome reward model reads an episode and predicts its return, as in "WebRL: Training LLM Web
+Agents via Self-Evolving Online Curriculum Reinforcement Learning" (arXiv 2411.02337), where it
+replaces a checker that new tasks lack. Credit is leave-one-out on the predictions. The model is
+trained on the environment's returns of every `label_every`-th group only, which shows how learning
+degrades when outcomes are expensive to check. The recipe is ours.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 import numpy as np
-from agentgym.trainers.critics.turn_model import TurnJudge
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.recipes import grpo
-from agentgym.trainers.recipes.agentprm import turn_loss
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.critics.turn_model import turn_loss
+from agentgym.trainers.hooks.turn_judge import TurnJudge
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    Positive,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
-class Config(grpo.GroupConfig):
+class Config(TrainConfig):
     """Settings of learning from an outcome reward model."""
 
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = False
     """Divide by the group's standard deviation."""
-    model_lr: float = 1e-3
+    model_lr: NonNegative = 1e-3
     """Learning rate of the outcome model."""
-    model_epochs: int = 4
-    """Passes of the outcome model over the labelled part of a round."""
-    label_every: int = 2
-    """Every so manieth group shows its returns to the model; 1: all do."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.label_every < 1:
-            raise ConfigError(f"label_every must be at least 1, got {self.label_every}.")
+    model_epochs: Positive = 4
+    """Epochs of the outcome model over the labelled groups per iteration."""
+    label_every: Positive = 2
+    """The model is trained on the returns of every n-th group; 1: all groups."""
 
 
 class OutcomeReward(TurnJudge):
-    """Returns as a model predicts them."""
+    """Replaces returns by the predictions of a model.
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
+        self.label_every = config.label_every
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Fits the model to the labelled groups; rewards the last turns by its predictions."""
+        """Fits the model to the labelled groups; returns the batch with predicted returns."""
         numbers = np.unique(batch.groups, return_inverse=True)[1]
         shown = Batch.of(
             [
                 batch.trajectories[i]
-                for i in np.flatnonzero(numbers % self.config.label_every == 0).tolist()
+                for i in np.flatnonzero(numbers % self.label_every == 0).tolist()
             ]
         )
         totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
@@ -73,17 +82,9 @@ class OutcomeReward(TurnJudge):
         return batch.with_rewards(rewards)
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy on predicted outcomes; returns its evaluations."""
-    return Trainer(
-        "orm",
-        config,
+def build(config: Config) -> Algorithm:
+    """Returns the parts of learning from an outcome reward model."""
+    return Algorithm(
         credit=group.GroupBaseline(leave_one_out=True, scale=config.scale),
-        experience=lambda trainer: OutcomeReward(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("orm", sys.argv[1:]))
+        hooks=lambda trainer: OutcomeReward(trainer, config),
+    )

@@ -1,24 +1,24 @@
-"""SAC-GLAM: discrete soft actor-critic over listed actions, with hindsight (arXiv 2410.12481).
+"""SAC-GLAM: discrete soft actor-critic over admissible actions, with hindsight.
 
 "SAC-GLAM: Improving Online RL for LLM agents with Soft Actor-Critic and Hindsight Relabeling"
-(Carta et al.). The policy is a softmax over the admissible actions, as in `glam`. Off-policy, from
-a buffer of turns, twin Q(o, a) of *every* listed action learn
+(Carta et al., arXiv 2410.12481). The policy is a softmax over the admissible actions, as in `glam`.
+Off-policy, from a buffer of turns, twin Q(o, a) of *every* admissible action learn
 
     Q_k(o, a) <- r + gamma (1 - terminated) V'(o'),
     V'(o) = sum_a pi(a|o) [min_k Q'_k(o, a) - alpha log pi(a|o)]
 
 with target networks ', and the policy follows the gradient of V(o) in observations of the buffer.
-Failed episodes enter the buffer a second time, as if what they reached had been their goal, where
-the environment can set its goal (`trainers.hindsight`).
+Failed episodes enter the buffer a second time with the state that they reached as their goal, if
+the environment can set its goal (`trainers.rollout.hindsight`).
 
-Kept: the soft backup over all candidates, replay, hindsight. Changed: Q reads frozen features, the
-policy's as it was before learning from reward; the policy's gradient is that of one drawn action an
-observation, with the exact V(o) as its baseline (in expectation the sum over all of them).
+Kept: the soft backup over all candidates, replay, hindsight. Changed: Q reads frozen features of
+the policy before RL. The policy gradient uses one sampled action per observation, with the exact
+V(o) as its baseline (in expectation the sum over all actions). The critic steps of an iteration
+share one sample of replayed turns. The temperature alpha is fixed (theirs is learned).
 """
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,61 +26,59 @@ from typing import Any
 
 import numpy as np
 import torch
-from agentgym.trainers.critics.transitions import Encoder, Prompt, answer, say
 from torch import Tensor
 
 from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.turn_rewards import TurnReward
+from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.critics.transitions import Encoder, Prompt, answer, say
 from agentgym.trainers.critics.utterance import UtteranceCritic
-from agentgym.trainers.hooks.base import Experience
-from agentgym.trainers.policy.sampling import Normalization
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.collector import action_room
 from agentgym.trainers.rollout.hindsight import in_hindsight
-from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.settings import (
+    CriticConfig,
+    Fraction,
+    NonNegative,
+    Positive,
+    RolloutConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
 class Config(TrainConfig):
     """Settings of SAC-GLAM."""
 
-    constrain: bool = True
-    """Choose among the admissible actions wherever the environment lists them."""
-    normalization: Normalization | None = "sum"
-    """How they are drawn: token by token (None), or as a whole by a softmax over the sums of their
-    log-probs ("sum"), divided by their tokens ("token") or words ("word")."""
-    gamma: float = 0.99
-    """Discount from one turn to the next."""
-    alpha: float = 0.03
-    """What a nat of the policy's entropy is worth."""
+    rollout: RolloutConfig = defaults(RolloutConfig, constrain=True, normalization="sum")
+    critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
+    gamma: Fraction = 0.99
+    """Discount between turns."""
+    alpha: NonNegative = 0.03
+    """Temperature: the value of one nat of the policy's entropy."""
     hindsight: bool = True
-    """Learn from failed episodes as if what they reached had been asked for."""
-    buffer_size: int = 20_000
-    """Turns kept."""
-    replayed: int = 256
-    """Turns of the buffer that critic and policy learn from in a round."""
-    critic_steps: int = 100
-    """Steps of the critic in a round, each over all that is replayed."""
+    """Relabel failed episodes with the goal that they reached."""
+    buffer_size: Positive = 20_000
+    """Capacity of the buffer in turns."""
+    replayed: Positive = 256
+    """Replayed turns per iteration, for critic and policy."""
+    critic_steps: Positive = 100
+    """Critic steps per iteration, each over all replayed turns."""
     utterance_layers: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of Q."""
-    tau: float = 0.1
-    """How far the target networks move towards the others, every tenth step of the critic."""
-    critic_warmup: int = 2
-    """Rounds at the start in which only the critic learns."""
+    tau: Fraction = 0.1
+    """Polyak coefficient of the target networks, updated every 10 critic steps."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if not self.constrain or self.normalization is None:
-            raise ConfigError("sac_glam scores listed actions: set constrain and a normalization.")
-        for name in ("buffer_size", "replayed", "critic_steps"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if self.alpha < 0:
-            raise ConfigError(f"alpha must be at least 0, got {self.alpha}.")
+        if not self.rollout.constrain or self.rollout.normalization is None:
+            raise ConfigError(
+                "sac_glam scores admissible actions: set constrain and a normalization."
+            )
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,10 @@ class Step:
     """A turn in the buffer.
 
     Attributes:
-        prompt: what was read, and what was admissible.
-        choice: which of it was done.
-        reward: what that brought.
-        following: what was read next; None after the end.
+        prompt: the prompt and its admissible actions.
+        choice: index of the action taken.
+        reward: the reward.
+        following: the next prompt; None after termination.
     """
 
     prompt: Prompt
@@ -101,15 +99,15 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Listed:
-    """The listed actions of some prompts, one after the other.
+class CandidateFeatures:
+    """The admissible actions of n prompts, concatenated.
 
     Attributes:
-        observation: [C, H] features of what was read, of each action.
+        observation: [C, H] features of each action's prompt.
         action: [C, H] features of the action.
-        logprob: [C] under the policy.
-        owner: [C] number of its prompt.
-        first: [n] number of the first action of each prompt.
+        logprob: [C] log-probability under the policy.
+        owner: [C] index of its prompt.
+        first: [n] index of the first action of each prompt.
     """
 
     observation: Tensor
@@ -124,29 +122,34 @@ class Listed:
         return soft.new_zeros(len(self.first)).index_add(0, self.owner, soft)
 
 
-class SoftActorCritic(Experience):
-    """The buffer, the critic, and what the policy does in observations of the buffer."""
+class SoftActorCritic(RecipeHooks):
+    """Fits the critic to a buffer of turns and answers its observations with fresh actions.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
 
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
         self.buffer: deque[Step] = deque(maxlen=config.buffer_size)
-        generator = torch.Generator().manual_seed(config.seed)
+        generator = torch.Generator().manual_seed(config.run.seed)
         self.critic = UtteranceCritic(
             trainer.policy.hidden_size, config.utterance_layers, generator=generator
         )
         self.optimizer = torch.optim.AdamW(
-            self.critic.online["q"].parameters(), lr=config.critic_lr, weight_decay=0.0
+            self.critic.online["q"].parameters(), lr=config.critic.critic_lr, weight_decay=0.0
         )
-        self.encoder = Encoder(trainer.policy, config.microbatch_tokens)
+        self.encoder = Encoder(trainer.policy, config.optimisation.microbatch_tokens)
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Fills the buffer, fits the critic, returns new answers to old observations."""
+        """Adds turns to the buffer, fits the critic, returns fresh actions for old observations."""
         config, context = self.config, self.trainer.context
         env = self.trainer.pool.env(0)
-        room = action_room(self.trainer.policy, config.sampling(), config.constrain)
+        room = action_room(self.trainer.policy, config.sampling(), config.rollout.constrain)
         relabelled = [
             again
             for trajectory in fresh
@@ -156,7 +159,9 @@ class SoftActorCritic(Experience):
         for trajectory in [*fresh, *relabelled]:
             self.buffer.extend(steps_of(trajectory))
         if not self.buffer:
-            raise ConfigError(f"{config.env_id} lists no actions, and sac_glam chooses among them.")
+            raise ConfigError(
+                f"sac_glam needs admissible actions, and {config.environment.env_id} lists none."
+            )
         chosen = rng.integers(len(self.buffer), size=min(config.replayed, len(self.buffer)))
         steps = [self.buffer[i] for i in chosen]
         self.metrics = {"relabelled": float(len(relabelled)), "buffer": float(len(self.buffer))}
@@ -172,15 +177,15 @@ class SoftActorCritic(Experience):
         taken = self.encoder.encode(Batch.of(said))
         goes_on = [i for i, step in enumerate(steps) if step.following is not None]
         following = [f for step in steps if (f := step.following) is not None]
-        listed = self._listed(following) if following else None
+        candidates = self._candidates(following) if following else None
         losses, targets = 0.0, rewards
         for step in range(config.critic_steps):
             if step % 10 == 0:  # the target networks have moved
                 targets = rewards.clone()
-                if listed is not None:
+                if candidates is not None:
                     with torch.no_grad():
-                        q = critic.q(listed.observation, listed.action, target=True)
-                        targets[goes_on] += config.gamma * listed.value(q, config.alpha)
+                        q = critic.q(candidates.observation, candidates.action, target=True)
+                        targets[goes_on] += config.gamma * candidates.value(q, config.alpha)
             loss = 0.5 * (critic.q(taken.observation, taken.action) - targets).square().mean()
             self.optimizer.zero_grad()
             loss.backward()
@@ -190,18 +195,20 @@ class SoftActorCritic(Experience):
                 critic.update_target(config.tau)
         self.metrics["critic_loss"] = losses
 
-    def _listed(self, prompts: Sequence[Prompt]) -> Listed:
-        """Returns features and log-probabilities of all that is admissible."""
+    def _candidates(self, prompts: Sequence[Prompt]) -> CandidateFeatures:
+        """Returns features and log-probabilities of all admissible actions."""
         policy, config = self.trainer.policy, self.config
-        assert config.normalization is not None
+        assert config.rollout.normalization is not None
         scores = policy.score_candidates_batch(
-            [tokens for tokens, _ in prompts], [texts for _, texts in prompts], config.normalization
+            [tokens for tokens, _ in prompts],
+            [texts for _, texts in prompts],
+            config.rollout.normalization,
         )
-        scaled = [torch.from_numpy(score) / config.temperature for score in scores]
+        scaled = [torch.from_numpy(score) / config.rollout.temperature for score in scores]
         said = [say(policy, prompt, text) for prompt in prompts for text in prompt[1]]
         features = self.encoder.encode(Batch.of(said))
         counts = torch.tensor([len(texts) for _, texts in prompts])
-        return Listed(
+        return CandidateFeatures(
             features.observation,
             features.action,
             torch.cat([score.log_softmax(-1) for score in scaled]),
@@ -209,22 +216,22 @@ class SoftActorCritic(Experience):
             counts.cumsum(0) - counts,
         )
 
-    def relabel(
-        self, batch: Batch, reading: Reading | None, iteration: int, rng: np.random.Generator
-    ) -> Batch:
-        """Makes each answer's soft advantage, Q - alpha log pi - V, its reward."""
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the soft advantage of each action, Q - alpha log pi - V."""
         alpha = self.config.alpha
         prompts = [
             (trajectory.segments[0].tokens[: turn.start], turn.admissible)
             for trajectory, turn in zip(batch.trajectories, batch.turns, strict=True)
         ]
-        listed = self._listed(prompts)
+        candidates = self._candidates(prompts)
         with torch.no_grad():
-            q = self.critic.q(listed.observation, listed.action)
+            q = self.critic.q(candidates.observation, candidates.action)
         choice = torch.tensor([turn.choice for turn in batch.turns])
-        at = listed.first + choice
-        gain = q.min(0).values[at] - alpha * listed.logprob[at] - listed.value(q, alpha)
-        return batch.with_rewards(gain.double().numpy())
+        at = candidates.first + choice
+        gain = q.min(0).values[at] - alpha * candidates.logprob[at] - candidates.value(q, alpha)
+        return turn_credit(gain.double().numpy(), batch)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns critic, optimiser, buffer and encoder."""
@@ -242,7 +249,7 @@ class SoftActorCritic(Experience):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
 
         def prompt(plain: Any) -> Any:
             return None if plain is None else (np.array(plain[0], np.int32), tuple(plain[1]))
@@ -255,9 +262,9 @@ class SoftActorCritic(Experience):
 
 
 def steps_of(trajectory: Trajectory) -> list[Step]:
-    """Returns the turns of a trajectory in which one of several listed actions was chosen.
+    """Returns the turns of a trajectory in which an admissible action was taken.
 
-    The last turn of an episode that was cut off is left out: what could have followed is unknown.
+    The last turn of a truncated episode is left out, since its next state is unknown.
     """
     prompts: list[Prompt] = [
         (trajectory.segments[turn.segment].tokens[: turn.start], turn.admissible)
@@ -273,17 +280,6 @@ def steps_of(trajectory: Trajectory) -> list[Step]:
     ]
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with SAC-GLAM; returns its evaluations."""
-    return Trainer(
-        "sac_glam",
-        config,
-        credit=TurnReward(),
-        experience=lambda trainer: SoftActorCritic(trainer, config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("sac_glam", sys.argv[1:]))
+def build(config: Config) -> Algorithm:
+    """Returns the parts of SAC-GLAM."""
+    return Algorithm(hooks=lambda trainer: SoftActorCritic(trainer, config))

@@ -1,79 +1,79 @@
-"""SPEAR: imitate one's own good episodes, while they are good (arXiv 2509.22601).
+"""SPEAR: self-imitation of good episodes with group-relative credit.
 
-"Self-imitation with Progressive Exploration for Agentic Reinforcement Learning". Episodes that beat
-their group go into a buffer and come back in later rounds, with an advantage against what is usual
-*now*: the median of recent returns. Only positive ones count, and their weight grows from 0 to 1
-along a cosine, so that early luck does not end exploration. On top of it: GRPO without a standard
-deviation, a higher upper clip, and the covariance clip that keeps entropy up (the "Dr.BoT" of the
-paper).
+"Self-imitation with Progressive Exploration for Agentic Reinforcement Learning" (arXiv 2509.22601).
+Episodes that exceed their group enter a buffer and are replayed in later iterations, with an
+advantage over the *current* median of recent returns. Only positive advantages count, and their
+weight grows from 0 to 1 along a cosine, so early luck does not end exploration. The fresh episodes
+use GRPO without a standard deviation, a higher upper clip, and the covariance clip that keeps
+entropy up (the paper's "Dr.BoT").
 
 Kept: buffer size, age limit, P50 baseline, cosine, clip 0.2 / 0.28, masking 2 % by covariance.
-Changed: no bonus for tool calls.
+Changed: no bonus for tool calls, and none of Dr.BoT's filters (overlong answers, void turns).
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report
-from agentgym.trainers.config import Normalize
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.hooks.base import Experience, ReplayBuffer
-from agentgym.trainers.recipes import grpo
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, Positive, defaults
+from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 
 
 @dataclass
-class Config(grpo.Config):
+class Config(TrainConfig):
     """Settings of SPEAR."""
 
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, clip_high=0.28, covariance_clip=0.02)
     scale: bool = False
     """Divide by the group's standard deviation."""
-    normalize_advantages: Normalize = "batch"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
-    clip_high: float | None = 0.28
-    """Upper clip; None: the same as `clip`."""
-    covariance_clip: float = 0.02
-    """Largest share of tokens that give no gradient because they drive the entropy down."""
-    buffer_size: int = 2048
-    """Episodes kept."""
-    max_age: int = 5
-    """Rounds after which an episode is forgotten."""
-    replayed: int = 64
-    """Episodes replayed in a round at most."""
-    ramp: int = 100
-    """Rounds in which the weight of replayed episodes grows from 0 to 1."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+    buffer_size: Positive = 2048
+    """Capacity of the buffer in episodes."""
+    max_age: Positive = 5
+    """Iterations after which an episode is dropped."""
+    replayed: Positive = 64
+    """Maximum number of replayed episodes per iteration."""
+    ramp: Positive = 100
+    """Iterations in which the weight of replayed episodes grows from 0 to 1."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        for name in ("buffer_size", "max_age", "replayed", "ramp"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
 
 
-class SelfImitation(Experience):
-    """A buffer of good episodes, and what they are worth now."""
+class SelfImitation(RecipeHooks):
+    """Replays good episodes with their advantage over recent returns.
+
+    Args:
+        config: the settings.
+    """
 
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
         self.buffer = ReplayBuffer(config.buffer_size)
-        self.recent: deque[float] = deque(maxlen=max(256, 4 * config.episodes_per_iteration))
+        self.recent: deque[float] = deque(
+            maxlen=max(256, 4 * config.rollout.episodes_per_iteration)
+        )
         self._fresh = 0
 
-    def gather(
+    def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns the round with good episodes of earlier ones; keeps the good ones of this."""
+        """Returns the rollout with good earlier episodes; stores its own good ones."""
         self.recent.extend(trajectory.episode_return for trajectory in fresh)
         usual = float(np.median(self.recent))
         old = self.buffer.since(iteration - self.config.max_age)
@@ -95,11 +95,8 @@ class SelfImitation(Experience):
     def _weight(self, iteration: int) -> float:
         return 0.5 * (1 - math.cos(math.pi * min(1.0, iteration / self.config.ramp)))
 
-    def adjust(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
-        """Gives replayed episodes their advantage against the usual return of today.
-
-        It is measured in deviations of recent returns, like the others are in those of the round.
-        """
+    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
+        """Sets the advantage of replayed episodes, in standard deviations of recent returns."""
         returns = np.array([trajectory.episode_return for trajectory in batch.trajectories])
         gain = (returns - np.median(self.recent)) / (np.std(self.recent) + 1e-6)
         owner = batch.turn_trajectory[batch.token_turn]
@@ -112,22 +109,14 @@ class SelfImitation(Experience):
         return {"buffer": self.buffer.state_dict(), "recent": list(self.recent)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores a checkpoint."""
         self.buffer.load_state_dict(state["buffer"])
         self.recent.extend(state["recent"])
 
 
-def main(config: Config) -> list[Report]:
-    """Trains a policy with SPEAR; returns its evaluations."""
-    return Trainer(
-        "spear",
-        config,
+def build(config: Config) -> Algorithm:
+    """Returns the parts of SPEAR."""
+    return Algorithm(
         credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
-        experience=lambda _: SelfImitation(config),
-    ).run()
-
-
-if __name__ == "__main__":
-    from agentgym.trainers.run.cli import main as command
-
-    sys.exit(command("spear", sys.argv[1:]))
+        hooks=lambda _: SelfImitation(config),
+    )

@@ -2,7 +2,7 @@
 
 A slot is an environment. When its episode ends the next one starts in it before the model is asked
 again, so a finished episode never reaches the model and no slot idles while episodes wait. What an
-episode looks like depends on the weights and on `Episode` alone: every episode draws from its own
+episode looks like depends on the weights and on `EpisodeSpec` alone: every episode draws from its own
 generator, whichever others happen to be played beside it and however slow they are.
 """
 
@@ -27,7 +27,7 @@ Room = Callable[[Sequence[str]], int]
 
 
 @dataclass(frozen=True)
-class Episode:
+class EpisodeSpec:
     """An episode to play.
 
     Attributes:
@@ -95,7 +95,7 @@ class EnvPool:
 class Play:
     """One episode under way in a slot: `start`, then `read`, `record`, `step` in turn."""
 
-    def __init__(self, index: int, episode: Episode, slot: int, env: gymnasium.Env[Any, Any]):
+    def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
         self.sample: Sample | None = None
         self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
@@ -231,7 +231,7 @@ class Play:
 def collect(
     policy: Policy,
     pool: EnvPool,
-    episodes: Sequence[Episode],
+    episodes: Sequence[EpisodeSpec],
     context: Context,
     sampling: Sampling,
     *,

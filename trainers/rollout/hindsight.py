@@ -1,6 +1,6 @@
 """Hindsight: an episode again, as if what it reached had been asked for.
 
-"Hindsight Experience Replay" (Andrychowicz et al., arXiv 1707.01495), for environments whose goal
+"Hindsight RecipeHooks Replay" (Andrychowicz et al., arXiv 1707.01495), for environments whose goal
 can be set. The episode is *played* again with its own actions, so texts, rewards and endings are
 the environment's own.
 """
@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 
-from agentgym.trainers.rollout.collector import Episode, Play, Room, samples_of
+from agentgym.trainers.rollout.collector import EpisodeSpec, Play, Room, samples_of
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Trajectory
 
@@ -43,7 +43,7 @@ class GoalConditioned(Protocol):
 class _Again(Play):
     """An episode with its actions given."""
 
-    def __init__(self, episode: Episode, env: gymnasium.Env[Any, Any]):
+    def __init__(self, episode: EpisodeSpec, env: gymnasium.Env[Any, Any]):
         super().__init__(0, episode, 0, env)
 
     def replay(self, context: Context, room: Room) -> _Again:
@@ -93,7 +93,7 @@ def in_hindsight(
     if not isinstance(goal_env, GoalConditioned):
         return None
     actions = samples_of(trajectory, len(trajectory.turns))
-    episode = Episode(trajectory.task, trajectory.seed, (0,), actions)
+    episode = EpisodeSpec(trajectory.task, trajectory.seed, (0,), actions)
     _Again(episode, env).replay(context, room)
     goal = goal_env.achieved()
     if goal is None:

@@ -1,8 +1,8 @@
-"""What a run tells: metrics.jsonl, TensorBoard, transcripts, lines on the screen, a learning curve.
+"""The logs of a run: metrics.jsonl, TensorBoard and other trackers, transcripts, console, curve.
 
-metrics.jsonl has a line a round: "iteration", "env_steps", "episodes", then scalars named
+metrics.jsonl has one line per iteration: "iteration", "env_steps", "episodes", then scalars named
 "rollout/return", "losses/kl", "credit/...", "charts/...", "eval/reward", "time/...". Only the
-"time/" ones differ when a run is repeated.
+"time/" scalars differ when a run is repeated.
 """
 
 from __future__ import annotations
@@ -13,30 +13,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from accelerate import Accelerator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.run.checkpoint import truncate_jsonl
+from agentgym.trainers.run.watch import Watch
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 
 if TYPE_CHECKING:
-    from agentgym.trainers.run.setup import Progress as Counters
+    from agentgym.trainers.run.setup import RunState
 
 COUNTERS = ("iteration", "env_steps", "episodes")
 METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
 
 
 class RunLog:
-    """Writes the logs of a run; on other processes than the first it does nothing.
+    """Writes the logs of a run on the main process.
 
     Args:
         folder: the run's folder.
-        start: finished rounds; what the logs say of later ones is dropped.
-        evaluated: the round after which there was an evaluation last; later ones are dropped.
-        total: rounds planned.
-        active: False: write and show nothing.
-        quiet: show nothing while training.
+        start: finished iterations; log lines of later ones are dropped.
+        evaluated: the iteration of the last evaluation; log lines of later ones are dropped.
+        total: planned iterations.
+        accelerator: its main process writes; its trackers receive the scalars.
+        tensorboard: whether to write TensorBoard files.
+        settings: the settings of the run, for trackers.
+        quiet: print nothing while training.
     """
 
     def __init__(
@@ -46,13 +50,17 @@ class RunLog:
         start: int,
         evaluated: int,
         total: int,
-        active: bool = True,
+        accelerator: Accelerator,
+        tensorboard: bool = True,
+        settings: Mapping[str, Any] | None = None,
         quiet: bool = False,
     ):
         self.folder = folder
-        self.active = active
+        self.active = active = accelerator.is_main_process
         self.console = Console(quiet=quiet or not active, highlight=False)
         self._board: Any = None
+        self._accelerator = accelerator
+        self._watch = Watch()
         self._progress: Progress | None = None
         if not active:
             return
@@ -61,9 +69,13 @@ class RunLog:
                 folder / name,
                 lambda line: line["iteration"] <= (evaluated if "eval/reward" in line else start),
             )
-        from torch.utils.tensorboard import SummaryWriter
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
 
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+        if accelerator.log_with:
+            accelerator.project_configuration.set_directories(str(folder))
+            accelerator.init_trackers("agentgym", config=dict(settings or {}))
         if self.console.is_terminal and not quiet:
             self._progress = Progress(
                 TextColumn("{task.description}"),
@@ -73,36 +85,42 @@ class RunLog:
                 TimeRemainingColumn(),
                 console=self.console,
             )
-            self._task = self._progress.add_task("rounds", total=total, completed=start, note="")
+            self._task = self._progress.add_task("iterations", total=total, completed=start, note="")
             self._progress.start()
 
     def say(self, text: str) -> None:
         """Shows a line."""
         self.console.print(text, markup=False, soft_wrap=True)
 
-    def row(self, progress: Counters, metrics: Mapping[str, float]) -> None:
-        """Logs the numbers of a round, or of an evaluation after it."""
+    def row(self, progress: RunState, metrics: Mapping[str, float]) -> None:
+        """Logs the scalars of an iteration, or of an evaluation after it."""
         if not self.active:
             return
         counters = {name: getattr(progress, name) for name in COUNTERS}
         line = {**counters, **{name: _number(value) for name, value in metrics.items()}}
         _append(self.folder / METRICS, [line])
-        for name, value in metrics.items():
-            self._board.add_scalar(name, value, progress.iteration)
-        self._board.flush()
+        scalars = {**metrics, "charts/env_steps": float(progress.env_steps)}
+        if self._board is not None:
+            for name, value in scalars.items():
+                self._board.add_scalar(name, value, progress.iteration)
+            self._board.flush()
+        if self._accelerator.trackers:
+            self._accelerator.log(scalars, step=progress.iteration)
         note = " ".join(
             f"{label} {metrics[name]:.{digits}f}"
-            for label, name, digits in _SHOWN
-            if name in metrics
+            for label, name, digits, always in _SHOWN
+            if name in metrics and (always or metrics[name])
         )
         if self._progress is not None and "eval/reward" not in metrics:
             self._progress.update(self._task, completed=progress.iteration, note=note)
         else:
-            self.say(f"round {progress.iteration:4d}  {note}")
+            self.say(f"iteration {progress.iteration:4d}  {note}")
+        for warning in self._watch.warnings(metrics):
+            self.say(f"warning: {warning}")
 
     def histogram(self, name: str, values: Any, iteration: int) -> None:
         """Logs a distribution."""
-        if self.active and np.size(values):
+        if self._board is not None and np.size(values):
             self._board.add_histogram(name, np.asarray(values), iteration)
 
     def transcripts(
@@ -114,16 +132,16 @@ class RunLog:
         count: int,
         decode: Callable[[Sequence[int]], str],
     ) -> None:
-        """Writes the first trajectories of a round, with the credit of every token.
+        """Writes the first trajectories of an iteration, with the credit of every token.
 
-        What other estimators make of the whole round goes to TensorBoard, below `credit/`.
+        The advantages of other estimators on the same batch go to TensorBoard, under `credit/`.
 
         Args:
-            batch: the round's trajectories.
-            credit: what the recipe assigned.
-            values: what the critic said, if there is one.
-            iteration: number of the round.
-            count: how many trajectories.
+            batch: the trajectories.
+            credit: the recipe's credit.
+            values: the critic's values, if there is a critic.
+            iteration: the number of the iteration.
+            count: the number of trajectories to write.
             decode: from token ids to text.
         """
         if not self.active:
@@ -157,23 +175,31 @@ class RunLog:
             self._progress.stop()
         if self._board is not None:
             self._board.close()
+        if self._accelerator.trackers:
+            self._accelerator.end_training()
+            self._accelerator.trackers = []
 
 
+# Label, metric, digits, and whether it is shown when it is 0.
 _SHOWN = (
-    ("return", "rollout/return", 3),
-    ("success", "rollout/success", 2),
-    ("turns", "rollout/turns", 1),
-    ("kl", "losses/kl", 4),
-    ("entropy", "losses/entropy", 2),
-    ("tokens/s", "time/tokens_per_second", 0),
-    ("held-out tasks: reward", "eval/reward", 3),
-    ("success", "eval/success", 3),
-    ("turns", "eval/turns", 1),
+    ("return", "rollout/return", 3, True),
+    ("success", "rollout/success", 2, True),
+    ("valid", "rollout/valid", 2, True),
+    ("turns", "rollout/turns", 1, True),
+    ("observations cut", "rollout/observations_cut", 0, False),
+    ("context overflows", "rollout/context_overflows", 0, False),
+    ("kl", "losses/kl", 4, True),
+    ("entropy", "losses/entropy", 2, True),
+    ("explained variance", "losses/explained_variance", 2, True),
+    ("tokens/s", "time/tokens_per_second", 0, True),
+    ("held-out tasks: reward", "eval/reward", 3, True),
+    ("success", "eval/success", 3, True),
+    ("turns", "eval/turns", 1, True),
 )
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Returns the lines of a run's metrics.jsonl; those of one round are joined."""
+    """Returns the lines of a run's metrics.jsonl, joined by iteration."""
     rows: dict[int, dict[str, Any]] = {}
     path = Path(folder) / METRICS
     if path.exists():

@@ -28,7 +28,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.rollout.collector import (
     EnvPool,
-    Episode,
+    EpisodeSpec,
     Play,
     Room,
     action_room,
@@ -44,7 +44,7 @@ from agentgym.trainers.update.updater import Updater, clip_gradients
 def demonstrate(
     policy: Policy,
     pool: EnvPool,
-    episodes: Sequence[Episode],
+    episodes: Sequence[EpisodeSpec],
     context: Context,
     room: Room,
     constrain: bool = False,
@@ -130,7 +130,7 @@ def _everything(segment: int, stop: int) -> Turn:
     )  # fmt: skip
 
 
-def warm_start(
+def clone_expert(
     updater: Updater,
     pool: EnvPool,
     context: Context,
@@ -151,8 +151,8 @@ def warm_start(
     )
     optimizer: Any = torch.optim.AdamW(
         [parameter for parameter in updater.policy.parameters() if parameter.requires_grad],
-        lr=config.bc_lr,
-        weight_decay=config.weight_decay,
+        lr=config.imitation.bc_lr,
+        weight_decay=config.optimisation.weight_decay,
     )
 
     def on_pass(number: int, losses: dict[str, float]) -> None:
@@ -165,10 +165,10 @@ def warm_start(
         # Not prepared: accelerate would keep it, and its state, as long as the run lasts.
         AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
         trajectories,
-        epochs=config.bc_epochs,
-        batch_tokens=config.bc_batch_tokens,
-        lm_coef=config.bc_lm_coef,
-        max_grad_norm=config.max_grad_norm,
+        epochs=config.imitation.bc_epochs,
+        batch_tokens=config.imitation.bc_batch_tokens,
+        lm_coef=config.imitation.bc_lm_coef,
+        max_grad_norm=config.optimisation.max_grad_norm,
         rngs=lambda number: rng(1, number),
         on_pass=on_pass,
         check=check,
@@ -185,14 +185,17 @@ def _demonstrations(
     rng: np.random.Generator,
 ) -> list[Trajectory]:
     """Plays as many demonstrations as the settings say, or as their share of the steps allows."""
-    budget = config.bc_share * (config.env_steps or 0)
-    most = config.bc_demonstrations or max(1, int(budget))
-    starts = draw_tasks(tasks, most, rng, config.train_tasks)
-    room = action_room(policy, config.sampling(), config.constrain)
+    budget = config.imitation.bc_share * (config.run.env_steps or 0)
+    most = config.imitation.bc_demonstrations or max(1, int(budget))
+    starts = draw_tasks(tasks, most, rng, config.environment.train_tasks)
+    room = action_room(policy, config.sampling(), config.rollout.constrain)
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
-        shown += demonstrate(policy, pool, [Episode(task, seed, (i,))], context, room)
-        if config.bc_share and sum(len(trajectory.turns) for trajectory in shown) >= budget:
+        shown += demonstrate(policy, pool, [EpisodeSpec(task, seed, (i,))], context, room)
+        if (
+            config.imitation.bc_share
+            and sum(len(trajectory.turns) for trajectory in shown) >= budget
+        ):
             break
     return shown
 

@@ -1,4 +1,4 @@
-"""`Learner`: policy and critic in one module; `Rows` and `Reading`, what it reads and says.
+"""`Learner`: policy and critic in one module; `Rows` and `ForwardPass`, what it reads and says.
 
 One module, so that one wrapper (DDP, FSDP, DeepSpeed, by accelerate) holds all that is trained.
 
@@ -142,7 +142,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ForwardPass:
     """What policy, critic and reference say about a batch before the update.
 
     Attributes:
@@ -158,7 +158,7 @@ class Reading:
     entropy: FloatArray
 
     @classmethod
-    def of(cls, batch: Batch, found: Sequence[Any], critic: nn.Module | None) -> Reading:
+    def of(cls, batch: Batch, found: Sequence[Any], critic: nn.Module | None) -> ForwardPass:
         """Puts the parts together."""
         reads = None if critic is None else critic.reads
         sizes = {

@@ -9,7 +9,7 @@ import torch
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import overlong_penalty
 
 
@@ -26,7 +26,7 @@ def without_equal_groups(trajectories: Sequence[Trajectory]) -> list[Trajectory]
     return kept or list(trajectories)
 
 
-def with_penalties(batch: Batch, reading: Reading | None, config: TrainConfig) -> Batch:
+def with_penalties(batch: Batch, forward: ForwardPass | None, config: TrainConfig) -> Batch:
     """Adds to the rewards what the settings charge for: length, and divergence.
 
     The divergence of a turn is the sum over its tokens of log pi - log reference, the estimate that
@@ -34,13 +34,15 @@ def with_penalties(batch: Batch, reading: Reading | None, config: TrainConfig) -
     Human Preferences", arXiv 1909.08593, eq. 2).
     """
     rewards = batch.rewards
-    if config.overlong_margin:
+    if config.loss.overlong_margin:
         lengths = torch.from_numpy(np.diff(batch.token_offsets).astype(np.float64))
-        penalty = overlong_penalty(lengths, config.max_new_tokens, config.overlong_margin)
+        penalty = overlong_penalty(
+            lengths, config.rollout.max_new_tokens, config.loss.overlong_margin
+        )
         rewards = rewards + penalty.numpy()
-    if config.kl_coef and config.kl_in == "reward":
-        assert reading is not None and reading.reference is not None
-        difference = reading.logprobs.astype(np.float64) - reading.reference
+    if config.loss.kl_coef and config.loss.kl_in == "reward":
+        assert forward is not None and forward.reference is not None
+        difference = forward.logprobs.astype(np.float64) - forward.reference
         divergence = np.bincount(batch.token_turn, difference, minlength=batch.num_turns)
-        rewards = rewards - config.kl_coef * divergence
+        rewards = rewards - config.loss.kl_coef * divergence
     return batch if rewards is batch.rewards else batch.with_rewards(rewards)

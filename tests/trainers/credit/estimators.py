@@ -18,7 +18,7 @@ from agentgym.trainers.credit.two_clock import poad
 from agentgym.trainers.run.cli import RECIPES, load_recipe
 from agentgym.trainers.trainer import CreditFn, Trainer
 
-from .worlds import random_batch
+from ...helpers.worlds import random_batch
 
 
 class _Found(Exception):

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
-from agentgym.trainers.critics.turn_model import TurnModel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +17,9 @@ from agentgym.evaluation.runner import make_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.turn_rewards import TurnReward
-from agentgym.trainers.hooks.base import Experience, ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
+from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pack, pairs_of, unpack
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
@@ -29,16 +29,16 @@ from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
 from agentgym.trainers.recipes.spear import SelfImitation
-from agentgym.trainers.rollout.collector import EnvPool, Episode, collect
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Values
-from agentgym.trainers.update.learner import Reading
+from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 
-from .credit.worlds import generators, random_batch, trajectory
-from .test_recipes import train, train_quickly
+from ...helpers.worlds import generators, random_batch, trajectory
+from ..recipes.test_recipes import train, train_quickly
 
 
 @given(rng=generators)
@@ -102,13 +102,13 @@ def test_long_actions_are_charged_for():
 
 
 def test_divergence_is_taken_off_the_turn_it_happened_in():
-    from agentgym.trainers.update.learner import Reading
+    from agentgym.trainers.update.learner import ForwardPass
 
     batch = Batch.of([trajectory([2, 1], [0, 1])])
     zeros = np.zeros(3, np.float32)
-    reading = Reading(np.array([-1, -1, -2], np.float32), None, zeros - 1.5, zeros)
+    forward = ForwardPass(np.array([-1, -1, -2], np.float32), None, zeros - 1.5, zeros)
     config = Config(kl_coef=0.1, kl_in="reward")
-    assert np.allclose(with_penalties(batch, reading, config).rewards, [-0.1, 1.05])
+    assert np.allclose(with_penalties(batch, forward, config).rewards, [-0.1, 1.05])
 
 
 def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
@@ -175,11 +175,11 @@ def test_etpo_charges_every_token_for_its_divergence():
         np.zeros(len(batch.trajectories), np.float32),
     )
     logprobs, reference = rng.normal(size=(2, batch.num_tokens)).astype(np.float32)
-    reading = Reading(logprobs, values, reference, np.zeros_like(logprobs))
-    assert soft.relabel(batch, reading, 0, rng) is batch
+    forward = ForwardPass(logprobs, values, reference, np.zeros_like(logprobs))
+    assert soft.relabel(batch, forward, 0, rng) is batch
     charged = two_clock.poad(0.9, 0.8)(batch, values, token_rewards=0.5 * (reference - logprobs))
     np.testing.assert_allclose(soft.credit(batch, values).advantages, charged.advantages)
-    same = Reading(logprobs, values, logprobs, np.zeros_like(logprobs))
+    same = ForwardPass(logprobs, values, logprobs, np.zeros_like(logprobs))
     soft.relabel(batch, same, 0, rng)
     free = two_clock.poad(0.9, 0.8)(batch, values).advantages
     np.testing.assert_allclose(soft.credit(batch, values).advantages, free)
@@ -188,7 +188,7 @@ def test_etpo_charges_every_token_for_its_divergence():
 def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
     seen: list[Any] = []
 
-    class Copies(Experience):
+    class Copies(RecipeHooks):
         def __init__(self, trainer: Trainer):
             super().__init__()
             self.model = TurnModel(trainer.policy, seed=0)
@@ -198,7 +198,7 @@ def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
         model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
         eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
     )  # fmt: skip
-    trainer = Trainer("test", config, credit=TurnReward(), experience=Copies)
+    trainer = Trainer("test", config, credit=TurnReward(), hooks=Copies)
     before = trainer.policy.clone()
     trainer.run()
     now = trainer.policy.state_dict()
@@ -237,7 +237,7 @@ def test_what_follows_a_turn_is_what_was_read_next():
     policy = tiny_policy("NumberLine-v0", size="nano", env_kwargs={"size": 6, "max_turns": 3})
     context = make_context(policy, ContextSettings("current", instructions=False))
     pool = EnvPool(lambda: make_env("NumberLine-v0", size=6, max_turns=3), 4)
-    episodes = [Episode(f"train/{i}", i, (0, i)) for i in range(24)]
+    episodes = [EpisodeSpec(f"train/{i}", i, (0, i)) for i in range(24)]
     sampling = Sampling(max_new_tokens=4)
     batch = Batch.of(collect(policy, pool, episodes, context, sampling, constrain=True))
     features = Encoder(policy).encode(batch)
@@ -264,7 +264,7 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
     same: list[bool] = []
 
     def begun(trainer: Any) -> None:
-        model = trainer.experience.model
+        model = trainer.hooks.model
         reader = getattr(model, "reader", model)
         pairs = zip(reader.parameters(), trainer.policy.parameters(), strict=True)
         same.extend(torch.equal(a, b) and a is not b for a, b in pairs)

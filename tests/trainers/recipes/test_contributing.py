@@ -14,16 +14,16 @@ from agentgym.cli import main as cli
 from agentgym.trainers.run.cli import RECIPES
 from agentgym.trainers.trajectory import Batch
 
+from ...helpers.worlds import trajectory
+from ..credit.estimators import of_recipe
 from . import test_recipes
-from .credit.estimators import of_recipe
-from .credit.worlds import trajectory
 
 NAME = "reinforce"
 
 
 @pytest.fixture
 def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     file = tmp_path / f"{NAME}.py"
     file.write_text(code, encoding="utf-8")

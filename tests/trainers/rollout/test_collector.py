@@ -12,7 +12,7 @@ from agentgym import TextEnv, TimeStep
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.tasks import Tasks
 from agentgym.trainers.policy.sampling import Sample, Sampling
-from agentgym.trainers.rollout.collector import EnvPool, Episode, collect, rollout_metrics
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
 from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.trajectory import Batch
 
@@ -57,8 +57,8 @@ def context(limit: int | None = None, **settings: Any) -> Context:
     return Context(ContextSettings(**settings), Letters(), end_token=END, model_max_tokens=limit)
 
 
-def episodes(n: int) -> list[Episode]:
-    return [Episode(f"train/{i}", i, (5, i)) for i in range(n)]
+def episodes(n: int) -> list[EpisodeSpec]:
+    return [EpisodeSpec(f"train/{i}", i, (5, i)) for i in range(n)]
 
 
 def play(policy: Any = None, n: int = 12, num_envs: int = 4, workers: int = 0, **kwargs: Any):

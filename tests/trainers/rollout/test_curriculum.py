@@ -21,8 +21,8 @@ from agentgym.trainers.rollout.curriculum import (
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trajectory import Trajectory
 
-from .credit.worlds import trajectory
-from .test_recipes import train
+from ...helpers.worlds import trajectory
+from ..recipes.test_recipes import train
 
 TASKS = [f"task/{i}" for i in range(40)]
 

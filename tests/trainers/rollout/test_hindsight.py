@@ -19,7 +19,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import Episode, Play
+from agentgym.trainers.rollout.collector import EpisodeSpec, Play
 from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.rollout.hindsight import GoalConditioned, in_hindsight
 from agentgym.trainers.trajectory import Trajectory
@@ -65,7 +65,7 @@ def context(policy: Policy) -> Context:
 
 
 def play(
-    env: gymnasium.Env[Any, Any], episode: Episode, context: Context, policy: Policy
+    env: gymnasium.Env[Any, Any], episode: EpisodeSpec, context: Context, policy: Policy
 ) -> Trajectory:
     """Plays at random: what is admissible, now and then two moves or nonsense."""
     again = Play(0, episode, 0, env)
@@ -114,7 +114,7 @@ def test_what_is_relabelled_is_what_the_goal_would_have_given(
     for number in range(40):
         tasks = env.get_wrapper_attr("tasks").train
         task = tasks[number % min(20, len(tasks))]
-        before = play(env, Episode(task, number, (0, number)), context, policy)
+        before = play(env, EpisodeSpec(task, number, (0, number)), context, policy)
         if before.success:
             continue
         goal = achieved(env, before)
@@ -159,7 +159,7 @@ def test_goals_that_are_not_told_or_reached_by_chance_are_not_asked_for(
     env = make_env(id, max_turns=6)
     for number in range(5):
         task = env.get_wrapper_attr("tasks").train[number]
-        before = play(env, Episode(task, number, (number,)), context, policy)
+        before = play(env, EpisodeSpec(task, number, (number,)), context, policy)
         assert before.success or in_hindsight(before, env, context, lambda _: 8) is None
 
 
@@ -178,9 +178,10 @@ class Loud(gymnasium.Wrapper[Any, Any, Any, Any]):
 def test_wrappers_see_the_new_goal_and_the_old_one_comes_back(context: Context, policy: Policy):
     env = Loud(make_env("NumberLine-v0", size=6, max_turns=2))
     episode = next(
-        Episode(f"train/{i}", i, (1, i))
+        EpisodeSpec(f"train/{i}", i, (1, i))
         for i in range(50)
-        if achieved(env, play(env, Episode(f"train/{i}", i, (1, i)), context, policy)) is not None
+        if achieved(env, play(env, EpisodeSpec(f"train/{i}", i, (1, i)), context, policy))
+        is not None
     )
     before = play(env, episode, context, policy)
     after = in_hindsight(before, env, context, lambda _: 8)

@@ -12,10 +12,10 @@ import torch
 
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.trajectory import Batch, Credit
-from agentgym.trainers.update.learner import Output, Reading
+from agentgym.trainers.update.learner import Output, ForwardPass
 from agentgym.trainers.update.updater import _Data
 
-from .credit.worlds import trajectory
+from ...helpers.worlds import trajectory
 
 # Four tokens in the turns (0, 1), (2), (3); the first two turns are one trajectory.
 RATIOS, ADVANTAGES = (1.5, 0.5, 1.5, 0.5), (1.0, 1.0, -1.0, -1.0)
@@ -33,10 +33,10 @@ def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor
     new = torch.from_numpy(old + np.log(RATIOS).astype(np.float32)).requires_grad_()
     entropy = torch.tensor(ENTROPY, requires_grad=True)
     reference = new.detach().numpy() - np.float32(math.log(2))
-    reading = Reading(old, None, reference if "kl_coef" in changes else None, old)
+    forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, old)
     config, every = Config(**changes), torch.arange(4)
     credit = Credit(np.array(ADVANTAGES, np.float32))
-    data = _Data.of(batch, credit, reading, config, torch.device("cpu"), 0)
+    data = _Data.of(batch, credit, forward, config, torch.device("cpu"), 0)
     output = Output(new, entropy, None, every, None)
     loss, _ = data.loss(every, output, data.counts(np.arange(4)), config)
     loss.backward()
