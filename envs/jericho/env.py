@@ -97,8 +97,8 @@ class Jericho(TextEnv):
         "- go north\n"
         "- take lamp, put coin in box\n"
         "- open door, examine letter\n"
-        "Each increase of the game's score is rewarded. The episode ends when the story is over, or "
-        "after too many commands."
+        "Each increase of the game's score is rewarded. The episode ends when the story is over, "
+        "or after too many commands."
     )
     State = State
 
