@@ -79,79 +79,88 @@ class State:
 
 
 class CarDealer(TextEnv):
-    """Sell a car, as dear as possible, to a buyer with wishes, a temper and a secret budget.
+    """Sell a car for as much as possible to a buyer with wishes, a temper and a secret budget.
 
     ## Description
-    The negotiation of LMRL-Gym. The agent is the dealer and speaks first. A buyer has one of ten
-    personalities, wants a brand (13), a type (6) and one to four features (of 8), and can spend
-    $10,000 to $90,000. The original's buyer is a fine-tuned language model; here it follows
-    rules: it answers questions about its wishes and its budget (some refuse or understate it),
-    asks about the car, makes offers that rise round by round, buys at a price it is ready to
-    pay and leaves when its patience is at an end. What a car lacks lowers what it would pay.
+    The car dealer negotiation of LMRL-Gym. The agent is the dealer and speaks first. A buyer has
+    one of ten personalities, wants a brand (of 13), a type (of 6) and one to four features (of 8),
+    and can spend $10,000 to $90,000. The original buyer is a fine-tuned language model. The buyer
+    here follows rules:
+    - It answers questions about its wishes and its budget. Some buyers refuse to give their budget
+      or understate it.
+    - It asks about the car and makes offers that rise with each counter-offer.
+    - It pays less for a car that does not match its wishes.
+    - It buys at a price it is willing to pay, and leaves when its patience runs out.
 
     ## Action Space
-    Text: what the dealer says, any words, at most 2,000 characters. The buyer understands brands,
-    types, features (also "no sunroof"), questions, prices (`$32,500`, `32.5k`, `$2,000 off`, a list
-    price where MSRP or sticker is said beside it, else the first price), "deal" to its own offer,
-    and that another car is meant when brand, type or "another" is said with a price. An empty or
-    longer text is an invalid action: the buyer does not understand it.
+    Text: the dealer's next line, at most 2,000 characters. The buyer understands:
+    - brands, types and features (also "no sunroof"), and questions
+    - prices: `$32,500`, `32.5k`, `$2,000 off`. A price next to MSRP or sticker is the list price.
+      Without one, the first price is the list price.
+    - "deal" as the acceptance of its own offer
+    - another car, if a price comes with another brand or type, or with the word "another"
+
+    An empty or longer text is an invalid action, which the buyer does not understand.
 
     ## Observation Space
-    Text: the conversation so far, one line an utterance.
+    Text: the conversation so far, one utterance per line.
 
     ## Rewards
-    Term `task`, at the end. `fancy`: paid / mean of budget and list price if the car is bought,
-    else -(budget - list price) / list price, 0 if no price was considered. `revenue`: thousands of
-    dollars paid. `share` (not in the original): paid / budget, which is easier to learn from, as a
-    bad episode costs no more than a good one brings.
+    Term `task`, at the end of the conversation:
+    - `fancy`: the price paid divided by the mean of budget and list price. Without a sale,
+      -(budget - list price) / list price, or 0 if no price was considered.
+    - `revenue`: the price paid in thousands of dollars.
+    - `share` (not in LMRL-Gym): the price paid divided by the budget. It is easier to learn from,
+      because a bad episode does not cost more than a good episode gains.
 
     ## Starting State
-    Nobody has said anything. The buyer is drawn by the task's name.
+    An empty conversation. The buyer is sampled from the task's name.
 
     ## Episode End
-    Termination: the buyer buys or leaves; after 50 utterances (`max_utterances`) it decides about
-    the last price. Truncation: after `max_turns`.
+    - Termination: the buyer buys or leaves. After 50 utterances (`max_utterances`) it decides on
+      the last price.
+    - Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `success` means sold. `progress`: 1 when sold, before that a fifth for a car
-    as wished and up to 0.7 for a price close to what the buyer offers.
+    The common keys. `success` means that the car is sold.
+    - `progress`: 1 when sold. Before that, up to 0.2 for a car that matches the wishes and up to
+      0.7 for a price close to the buyer's offer.
 
     ## Arguments
-    `reward`: "fancy", "revenue" or "share". `max_utterances`: default 50, even. `max_turns`:
-    default None.
+    - `reward` (str, default "fancy"): "fancy", "revenue" or "share".
+    - `max_utterances` (int, default 50): number of utterances of both sides together, even.
+    - `max_turns` (int or None, default None): turns before truncation.
 
-    ## Example Transcript
-    ```
-    Dealer: Good morning! What are you looking for?
-    Buyer: Thank you. I want a Mazda. I am after a sedan.
-    > A Mazda sedan with heated seats for $30,000.
-    Buyer: $30,000 is too much. I offer $25,500.
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each: random words 0.00, 0 %;
-    expert (a scripted dealer who knows no more than what was said) 0.89, 100 %.
-
-    ## Registered Configurations
-    `CarDealer-v0`: reward "fancy".
+    ## Notes
+    The expert is a scripted dealer that uses only the conversation.
 
     ## References
     LMRL-Gym (arXiv 2311.18232), section on the car dealer. Profiles, rewards and the limit are the
-    same. A price of more than twice the budget does not become the list price: the formula for
-    rejections would reward scaring buyers away (so it pays at most 0.5, less than any good sale).
+    same. One rule differs: a price of more than twice the budget does not become the list price.
+    Otherwise the reward without a sale, which is at most 0.5 now, would favour scaring buyers away.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You are a car dealer and talk to a buyer; you speak first. Sell a car for as much as "
-        "possible. Buyers differ in temper and in the brand, type and features they want, and can "
-        "spend between $10,000 and $90,000. Find out what the buyer wants, offer a car that has "
-        "it, name a price (the first price of a car counts as its list price) and bargain. To "
-        "take the buyer's offer, say that it is a deal. A buyer who runs out of patience leaves. "
-        f"Brands: {', '.join(BRANDS)}. Types: {', '.join(TYPES)}. Features: {', '.join(FEATURES)}. "
-        "Answer with what you say next, nothing else."
+        "You are a car dealer in a conversation with a buyer. Sell the buyer a car for as much "
+        "money as possible. You speak first.\n"
+        "Each turn, answer only with your next line of the conversation. You can:\n"
+        "- ask the buyer questions, for example: Which brand are you looking for?\n"
+        "- offer a car at a price, for example: I have a Mazda sedan with heated seats for $30,000.\n"
+        "- bargain about the price, for example: I can let you have it for $28,000.\n"
+        "- accept the buyer's offer: Deal.\n"
+        "Rules:\n"
+        "- Buyers differ in temper and in the brand, type and features they want. They can spend "
+        "between $10,000 and $90,000 and pay less for a car that does not match their wishes.\n"
+        "- The first price that you name for a car counts as its list price.\n"
+        "- A buyer who runs out of patience leaves.\n"
+        f"- Brands: {', '.join(BRANDS)}\n"
+        f"- Types: {', '.join(TYPES)}\n"
+        f"- Features: {', '.join(FEATURES)}\n"
+        "{score} The conversation ends when the buyer buys or leaves, at the latest after {most} "
+        "lines of both of you."
     )
     State = State
 

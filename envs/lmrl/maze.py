@@ -135,77 +135,78 @@ def start_tasks(maze: str) -> Tasks:
 
 
 class Maze(TextEnv):
-    """Find the goal of a maze that is described in words, one cell at a time.
+    """Find the goal of a maze that is described one cell at a time.
 
     ## Description
-    The maze of LMRL-Gym. The agent stands in a cell of a maze with walls and reads which sides of
-    it are closed and, depending on the description, where it is and where the goal is. With
-    `describe="position"` the observation is the whole state; with the other two cells look alike
-    and the way must be remembered.
+    The maze task of LMRL-Gym. The agent observes which sides of its cell are walls and, depending
+    on `describe`, its position and the goal's. With `describe="position"` the observation is the
+    full state. With the other descriptions, different cells look alike and the agent must remember
+    its path.
 
     ## Action Space
-    Text: `move left`, `move right`, `move up`, `move down` (case, surrounding space and a full
-    stop do not matter). Moving into a wall is a valid move that leads nowhere.
+    Text: `move left`, `move right`, `move up` or `move down`. Case, surrounding space and a full
+    stop are ignored. Moving into a wall is valid and leaves the agent in place.
 
     ## Observation Space
-    Text: "The goal is at row 8, column 6. You are at row 1, column 1. Walls: left, above, below."
-    Rows are counted downwards, columns to the right, both from 0. `describe="goal"` leaves the
-    position out, `describe="walls"` the goal as well.
+    Text, for example "The goal is at row 8, column 6. You are at row 1, column 1. Walls: left,
+    above, below." Rows are counted downwards and columns to the right, both from 0.
+    `describe="goal"` omits the agent's position. `describe="walls"` also omits the goal.
 
     ## Rewards
-    Term `task`, for the goal / any other turn / what is no move (the last as `invalid`, unless
-    `invalid_penalty` is given): `standard` 0 / -1 / -4, `illegal_penalty` 1 / 0 / -1,
-    `scaled` 1 / -1 / -100. The last turn of `max_turns` is not played and gives -1.
+    Term `task` at the goal / for any other turn, and the cost of an action that is not a move (term
+    `invalid`, unless `invalid_penalty` is given):
+    - `standard`: 0 / -1, cost 4
+    - `illegal_penalty`: 1 / 0, cost 1
+    - `scaled`: 1 / -1, cost 100
+
+    The last turn of `max_turns` is not played and gives -1.
 
     ## Starting State
-    The task names the maze and the start cell; of random mazes it makes everything.
+    The task determines the maze and the start cell, and in random mazes the goal as well.
 
     ## Episode End
-    Termination: the goal is reached. Truncation: the turn `max_turns`, which is not played any
-    more: after 100 moves, as in the original.
+    - Termination: the agent reaches the goal.
+    - Truncation: at turn `max_turns`, which is not played. By default this is after 100 moves, as
+      in LMRL-Gym.
 
     ## Information
-    The common keys; `progress` is the share of the shortest way from the start that is covered.
-    `state_key` names goal and cell, whatever is described.
+    The common keys.
+    - `progress`: the share of the shortest path from the start that is covered.
+    - `state_key`: the maze, the goal and the agent's cell, whatever `describe` is.
 
     ## Arguments
-    `maze`: "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start cells) or "random" (a new
-    maze each task). `size`: rooms along a side of a random maze (2 to 50). `describe`:
-    "position", "goal" or "walls". `reward`: "standard", "illegal_penalty" or "scaled".
-    `max_turns`: default 101, in a random maze at least twice its rooms.
+    - `maze` (str, default "double_t"): "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start
+      cells) or "random" (a new maze per task).
+    - `size` (int, default 6): rooms along a side of a random maze, 2 to 50.
+    - `describe` (str, default "position"): "position", "goal" or "walls".
+    - `reward` (str, default "standard"): "standard", "illegal_penalty" or "scaled".
+    - `max_turns` (int or None, default 101): turns before truncation. In a random maze the default
+      is at least twice the number of its rooms.
+    - `invalid_penalty` (float or None, default None): cost of an action that is not a move. None
+      uses the cost of `reward`.
 
-    ## Example Transcript
-    ```
-    The goal is at row 8, column 6. You are at row 7, column 6. Walls: right, left.
-    > move down
-    Success.
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each. `Maze-v0` and
-    `Maze-Partial-v0`: random -82.1, 28 %; expert (shortest way, sees the maze) -6.7, 100 %.
-    `Maze-Random-v0`: random -92.0, 13 %; expert -19.0, 100 %.
-    Speed: 140,000 steps/s on one core, 3.5 times the original's 41,900: what remains is the
-    common bookkeeping of a turn.
-
-    ## Registered Configurations
-    `Maze-v0`: the double T, fully described. `Maze-Partial-v0`: the double T, only walls.
-    `Maze-Random-v0`: random mazes of 6 x 6 rooms, fully described.
+    ## Notes
+    The expert sees the whole maze and takes a shortest path.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), section on the maze; mazes, rewards and endings are the same. The
-    original demands a line break after each move, here it does not matter.
+    LMRL-Gym (arXiv 2311.18232), section on the maze. Mazes, rewards and endings are the same. The
+    original requires a line break after each move, which is optional here.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You are in a maze of square cells, described row by row (rows are counted downwards, "
-        "columns to the right, from 0). Each turn you read which sides of your cell are walls "
-        "(above, below, left, right) and perhaps where you and the goal are. Answer with exactly "
-        "one move: move left, move right, move up or move down. Moving into a wall does nothing. "
-        "Reach the goal in as few moves as possible."
+        "You are in a maze of square cells. Reach the goal cell in as few moves as possible.\n"
+        "{shown}\n"
+        "Answer with exactly one move:\n"
+        "- move up\n"
+        "- move down\n"
+        "- move left\n"
+        "- move right\n"
+        "Moving into a wall leaves you in place and counts as a move.\n"
+        "Reaching the goal scores {goal}, any other move {move}. An answer that is not a move costs "
+        "{penalty}. The episode ends at the goal, or after too many moves."
     )
     State = State
 

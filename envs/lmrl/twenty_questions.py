@@ -156,73 +156,67 @@ def question_table() -> np.ndarray:
 
 
 class TwentyQuestions(TextEnv):
-    """Find out which thing is meant by asking twenty yes-or-no questions.
+    """Identify a secret thing with at most twenty yes-or-no questions.
 
     ## Description
-    The game of LMRL-Gym and ArCHer. One of 225 things in 17 categories is meant; the agent asks,
-    the oracle answers. The originals' oracles are fine-tuned language models; here a table of
-    facts answers (some 170 traits, and sizes), which takes a question apart by the phrases in it,
-    with negations, "or", comparisons of size. Another oracle can be put in its place.
+    The Twenty Questions task of LMRL-Gym and ArCHer. The secret is one of 225 things in 17
+    categories. The agent asks and the oracle answers. The original oracles are fine-tuned language
+    models. The default oracle here is a table of facts (some 170 traits, and sizes). It parses a
+    question by the phrases in it, including negations, "or" and comparisons of size. Other oracles
+    can be used instead.
 
     ## Action Space
-    Text: a question that starts with Is, Does, Can, Do, Are or Could, of at most 40 words, such as
-    `Does it have wheels?`. A thing is guessed by asking for it: `Is it a bicycle?`. Anything else
-    is an invalid action, and so is a question that the oracle does not understand; both are used
-    up, the first answered "Invalid question.", the second `unknown_answer`.
+    Text: a question of at most 40 words that starts with Is, Does, Can, Do, Are or Could, for
+    example `Does it have wheels?`. A guess asks for the thing itself: `Is it a bicycle?`.
+    - Any other text is an invalid action with the answer "Invalid question."
+    - A question that the oracle does not understand is also invalid. Its answer is
+      `unknown_answer`.
+    - Invalid actions use up a question.
 
     ## Observation Space
-    Text: how many questions are left, then all questions with their answers, one a line.
+    Text: the number of questions left, then all questions with their answers, one per line.
 
     ## Rewards
-    Term `task`: 0 for the question that guesses the thing, -1 for any other. An invalid action
-    costs 1, too (`invalid_penalty`).
+    Term `task`: 0 for the question that guesses the thing, -1 for any other. An invalid action also
+    costs 1 (`invalid_penalty`).
 
     ## Starting State
-    Nothing asked. The task names the thing; one in five is a test task.
+    No questions asked. The task is the secret thing. Every fifth thing is a test task.
 
     ## Episode End
-    Termination: the thing is guessed, or `max_questions` are asked. Truncation: after `max_turns`.
+    - Termination: the thing is guessed, or `max_questions` questions are used up.
+    - Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `progress` is 1 - log(n + 1) / log(N + 1) for n things left of N, 1 when
-    guessed. `admissible` is empty, as the set of questions is open, unless `question_menu`.
+    The common keys.
+    - `progress`: 1 - log(n + 1) / log(N + 1) for n candidate things out of N, and 1 when the thing
+      is guessed.
+    - `admissible`: empty, because any question is allowed, unless `question_menu` is set.
 
     ## Arguments
-    `max_questions`: default 20. `objects`: play with so many things only, which the instructions
-    then list (10 or more; default: all, not listed). `question_menu`: list the questions for
-    traits and for each thing as admissible actions, for policies that choose among them; others
-    are still understood. `unknown_answer`: said to a question not understood, "No." by default as
-    a model would; "I do not know." is the more honest. `oracle`: "rules", "chat:MODEL@URL" for a
-    language model behind an OpenAI-compatible server, or a function (thing, question) -> text; a
-    text with "yes" in it means yes, else with "no" no, else an invalid question. `max_turns`:
-    default None.
+    - `max_questions` (int, default 20): number of questions.
+    - `objects` (int or None, default None): use only this many things (at least 10), which the
+      instructions then list. None uses all things, without a list.
+    - `question_menu` (bool, default False): list questions about traits and the guess of each thing
+      as admissible actions, for policies that choose from a list. Other questions stay valid.
+    - `unknown_answer` (str, default "No."): answer to a question that is not understood. The
+      default imitates a language model. "I do not know." is more honest.
+    - `oracle` (str or function, default "rules"): "rules", "chat:MODEL@URL" for a language model
+      behind an OpenAI-compatible server, or a function (thing, question) -> text. A text that
+      contains "yes" means yes, otherwise one that contains "no" means no, and any other text marks
+      an invalid question.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `invalid_penalty` (float, default 1): cost of an invalid action.
 
-    ## Example Transcript
-    ```
-    Questions left: 20.
-    > Is it an animal?
-    Questions left: 19.
-    Is it an animal? No.
-    > Is it a bicycle?
-    Questions left: 18.
-    Is it an animal? No.
-    Is it a bicycle? Yes.
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each. `TwentyQuestions-v0`: random
-    words -20.0, 0 %; expert (halves the things left) -7.6, 100 %. `TwentyQuestions-Menu-v0`:
-    random choices -19.3, 6 %; expert -7.6, 100 %. The expert needs 7 to 10 questions for any of
-    the things.
-
-    ## Registered Configurations
-    `TwentyQuestions-v0`: free questions. `TwentyQuestions-Menu-v0`: with the menu.
+    ## Notes
+    The expert asks the question that splits the candidates most evenly, using the oracle's own
+    facts.
 
     ## References
     LMRL-Gym (arXiv 2311.18232) and ArCHer (arXiv 2402.19446), sections on Twenty Questions.
-    Rewards, the limit, the form of questions and endings are the same; a guess must ask for
-    nothing but the thing (the original lets other parts of speech than nouns stand beside it).
-    Things, facts and parser are our own.
+    Rewards, limits, the form of questions and endings are the same. A guess must name nothing but
+    the thing, whereas the original ignores words that are not nouns. Things, facts and parser are
+    our own.
 
     ## Version History
     v0: first version.
@@ -230,10 +224,13 @@ class TwentyQuestions(TextEnv):
 
     instructions = (
         "I am thinking of a thing: an everyday object, an animal, a plant, food, a vehicle, or "
-        "something in nature. Find out what it is with at most {most} yes-or-no questions. Each "
-        "turn ask one short question that starts with Is, Does, Can, Do, Are or Could. To guess "
-        "the thing, ask for it alone, for example: Is it a bicycle? The game is won when the "
-        "guess is right; win it with as few questions as possible."
+        "something in nature. Find out which thing it is with at most {most} yes-or-no questions.\n"
+        "Each turn, ask exactly one short question:\n"
+        "- Start it with Is, Does, Can, Do, Are or Could, for example: Does it have wheels?\n"
+        "- To guess the thing, ask for it alone, for example: Is it a bicycle?\n"
+        "A question of another form is used up without an answer.\n"
+        "Each question except the right guess scores -1. The game ends when your guess is right or "
+        "you have no questions left."
     )
     State = State
 

@@ -160,74 +160,74 @@ def mark_codes(guess: str, letters: np.ndarray, letter_counts: bool) -> np.ndarr
 
 
 class Wordle(TextEnv):
-    """Find a five-letter word from what the marks of six guesses say.
+    """Find a hidden five-letter word in six guesses, from the marks of each guess.
 
     ## Description
-    Wordle as LMRL-Gym plays it: no word is fixed at the start. At each guess a word is drawn from
-    those that all marks so far allow, and the guess is marked for it. What the agent sees is
-    distributed as if a word had been drawn at the start, and nobody can
-    have memorised it. With `fixed_secret=True` it is the usual game: the task is the hidden word.
+    Wordle as in LMRL-Gym, where no word is fixed at the start. At each guess, a word is sampled
+    from those consistent with all marks so far, and the guess is marked for it. Observations have
+    the same distribution as with a word sampled at the start, and the secret cannot be memorised.
+    With `fixed_secret=True` it is the usual game, and the task is the hidden word.
 
     ## Action Space
-    Text: a word of the vocabulary, its letters separated by spaces, as in `c r a n e`; `crane` and
-    capitals are understood, too. Anything else is an invalid action and uses up a guess.
+    Text: a word of the vocabulary with its letters separated by spaces, for example `c r a n e`.
+    `crane` and capitals are accepted too. Any other text is an invalid action and uses up a guess.
 
     ## Observation Space
-    Text: guesses left, then a line for each guess: "c r a n e: b y g b b". g: right letter in the
-    right place; y: the letter is elsewhere in the word; b: it is not in the word.
+    Text: the number of guesses left, then one line per guess, for example "c r a n e: b y g b b".
+    - g: right letter in the right place
+    - y: the letter is elsewhere in the word
+    - b: the letter is not in the word
 
     ## Rewards
-    Term `task`: 0 for the guess that solves, -1 for any other. An invalid action costs 1, too
-    (`invalid_penalty`).
+    Term `task`: 0 for the guess that finds the word, -1 for any other. An invalid action also costs
+    1 (`invalid_penalty`).
 
     ## Starting State
-    No guess made. With `fixed_secret` the task names the hidden word.
+    No guesses. With `fixed_secret`, the task is the hidden word.
 
     ## Episode End
-    Termination: the word is found, or six guesses are used up. Truncation: after `max_turns`.
+    - Termination: the word is found, or six guesses are used up.
+    - Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `progress` is 1 - log(n + 1) / log(N + 1) for n words left of N, 1 when solved.
-    `admissible` lists the vocabulary if it has at most `list_limit` words.
+    The common keys.
+    - `progress`: 1 - log(n + 1) / log(N + 1) for n consistent words out of N, and 1 when the word
+      is found.
+    - `admissible`: the vocabulary if it has at most `list_limit` words, otherwise empty.
 
     ## Arguments
-    `vocabulary`: "common" (893 common English words) or the path of a file with one word a line.
-    `fixed_secret`: see above; one word in five is a test task. `letter_counts`: mark a letter y
-    only as often as the word has it, as newspapers do; by default, and in the original, each
-    occurrence in the guess is marked by itself. `list_limit`: default 1,000. `max_turns`: default
-    None.
-
-    ## Example Transcript
-    ```
-    Guesses left: 6.
-    > c r a n e
-    Guesses left: 5.
-    c r a n e: b y g b b
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each. `Wordle-v0`: random words
-    -5.97, 1 %; expert (most telling guess) -2.17, 100 %. `Wordle-Fixed-v0`: random -5.99, 0.5 %;
-    expert -2.07, 100 %.
-    Speed on one core: 70,000 steps/s; of 2,315 words 60,000 (the original 32), of 12,972 12,000.
-
-    ## Registered Configurations
-    `Wordle-v0`: the original's drawn words. `Wordle-Fixed-v0`: the usual game, letters counted.
+    - `vocabulary` (str, default "common"): "common" (893 common English words) or the path of a
+      file with one word per line.
+    - `fixed_secret` (bool, default False): fix the hidden word at the start. Every fifth word is a
+      test task.
+    - `letter_counts` (bool, default False): mark a letter at most as often as it occurs in the
+      word, as newspapers do. By default, as in LMRL-Gym, each letter of the guess is marked
+      independently.
+    - `list_limit` (int, default 1,000): largest vocabulary that is listed as admissible actions.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `invalid_penalty` (float, default 1): cost of an invalid action.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), section on Wordle; after Snell et al. (arXiv 2206.11871). Marks,
-    sets of words left, rewards and endings are the same; the generator that draws is another.
+    LMRL-Gym (arXiv 2311.18232), section on Wordle, after Snell et al. (arXiv 2206.11871). Marks,
+    consistent words, rewards and endings are the same. The random generator differs.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "Find a hidden English word of five letters within six guesses. Each guess must be a word "
-        "of five letters; write it as letters separated by spaces, for example: c r a n e. Every "
-        "letter of your guess is then marked: g - right letter in the right place; y - the letter "
-        "is in the word, but elsewhere; b - the letter is not in the word. A guess that is no "
-        "known word is not marked but is used up."
+        "Find a hidden English word of five letters in at most six guesses.\n"
+        "Each turn, answer with one five-letter word, with its letters separated by spaces, for "
+        "example: c r a n e\n"
+        "Each letter of your guess is then marked:\n"
+        "- g: the letter is in the right place\n"
+        "- y: the letter is in the word, but in another place\n"
+        "- b: the letter is not in the word\n"
+        "Rules:\n"
+        "- {repeated}\n"
+        "- A guess that is not a known word gets no marks but is used up.\n"
+        "Each guess except the right one scores -1. The game ends when you find the word or have no "
+        "guesses left."
     )
     State = State
 
