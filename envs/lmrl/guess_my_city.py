@@ -1,4 +1,4 @@
-"""GuessMyCity: find out which city somebody comes from by asking questions."""
+"""GuessMyCity: identify a secret city by asking questions."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ from agentgym.tasks import Tasks
 
 MOST_WORDS = 40
 SHOWN = 160
-ONE_AT_A_TIME = "Name only one city at a time."
+ONE_AT_A_TIME = "Name only one city per question."
+CLOSED = "- a yes-or-no question, for example: Is your city on the coast?\n"
+OPEN = "- a question with a short sentence as its answer, for example: Which country is it in?\n"
+"""The instructions' lines on the kinds of questions."""
 ORACLE_SYSTEM = (
-    "Your home town is {secret}. Answer a stranger's question about it truthfully in one short "
-    "sentence, beginning with Yes or No where that fits, and never say its name."
+    "Your home town is {secret}. Answer each question about it truthfully in one short sentence. "
+    "Begin with Yes or No if the question allows it. Never mention the name of the town."
 )
 
 
 @dataclass
 class State:
-    """The number of the city, and the questions so far with their answers.
+    """The index of the city, and the questions so far with their answers.
 
-    `understood` says of each whether its answer is one by the facts.
+    `understood` holds for each question whether it was answered.
     """
 
     city: int
@@ -143,7 +146,7 @@ class GuessMyCity(TextEnv):
         self.open_questions = open_questions
         self.unknown_answer = unknown_answer
         self.oracle = make_oracle(oracle, ORACLE_SYSTEM)
-        kinds = "to be answered with yes or no" + (" or in a short sentence" * open_questions)
+        kinds = CLOSED + OPEN * open_questions
         self.instructions = self.instructions.replace("{most}", str(max_questions))
         self.instructions = self.instructions.replace("{kinds}", kinds)
         self.menu: tuple[str, ...] = ()
@@ -157,10 +160,10 @@ class GuessMyCity(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        said = action[: 20 * MOST_WORDS].split(maxsplit=MOST_WORDS)
-        if not words(action) or len(said) > MOST_WORDS or len(action) > 20 * MOST_WORDS:
+        parts = action[: 20 * MOST_WORDS].split(maxsplit=MOST_WORDS)
+        if not words(action) or len(parts) > MOST_WORDS or len(action) > 20 * MOST_WORDS:
             return self._record(action, INVALID)
-        question = " ".join(said)
+        question = " ".join(parts)
         question = question[0].upper() + question[1:].rstrip("?.! ") + "?"
         mentioned = lexicon().mentions(question)
         if len(mentioned) > 1:
@@ -173,7 +176,7 @@ class GuessMyCity(TextEnv):
         return self._record(question, answer or self.unknown_answer, valid=bool(answer))
 
     def _answer(self, question: str) -> str:
-        """Returns the oracle's answer, or "" if the question is not understood."""
+        """Returns the oracle's answer, or "" if it does not understand the question."""
         city = cities()[self.state.city]
         if self.oracle is None:
             return replies(question)[self.state.city]
@@ -188,7 +191,7 @@ class GuessMyCity(TextEnv):
     def _record(
         self, question: str, answer: str, valid: bool = False, won: bool = False
     ) -> TimeStep:
-        """Notes a question with its answer and returns what follows."""
+        """Records a question with its answer and returns the next observation."""
         shown = " ".join(question[: 20 * MOST_WORDS].split())
         if not valid and len(shown) > SHOWN:
             shown = shown[:SHOWN] + "..."
@@ -212,17 +215,17 @@ class GuessMyCity(TextEnv):
         )
 
     def _candidates(self) -> tuple[int, ...]:
-        """Returns the cities that the answers allow, by the facts."""
+        """Returns the indices of the cities that are consistent with the answers."""
         left = tuple(range(len(cities())))
         state = self.state
         for (question, answer), understood in zip(state.asked, state.understood, strict=True):
-            told = replies(question)
-            if understood and answer in told:
-                left = tuple(i for i in left if told[i] in (answer, ""))
+            possible = replies(question)
+            if understood and answer in possible:
+                left = tuple(i for i in left if possible[i] in (answer, ""))
         return left or tuple(range(len(cities())))
 
     def expert(self) -> str | None:
-        """Returns the question after which fewest cities are expected to be left, or a guess."""
+        """Returns the question with the fewest expected remaining cities, or a guess."""
         left = self._candidates()
         tried = {question for question, _ in self.state.asked}
         if len(left) > 2 and len(tried) < self.max_questions - 1:

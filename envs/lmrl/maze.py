@@ -21,6 +21,18 @@ MOVES: dict[str, Cell] = {
     "move down": (1, 0),
 }
 ADMISSIBLE = tuple(MOVES)
+SHOWN = {
+    "position": (
+        "Each turn you see the row and column of the goal and of your cell, and the sides of your "
+        "cell that are walls. Rows are counted downwards and columns to the right, from 0."
+    ),
+    "goal": (
+        "Each turn you see the row and column of the goal and the sides of your cell that are "
+        "walls, but not your position. Rows are counted downwards and columns to the right, from 0."
+    ),
+    "walls": "Each turn you see only the sides of your cell that are walls.",
+}
+"""The instructions' sentences on the observation, by `describe`."""
 SIDES = (("right", (0, 1)), ("left", (0, -1)), ("above", (-1, 0)), ("below", (1, 0)))
 
 DOUBLE_T: Grid = (
@@ -47,13 +59,13 @@ REWARDS: dict[str, tuple[float, float, float]] = {
     "illegal_penalty": (1.0, 0.0, 1.0),
     "scaled": (1.0, -1.0, 100.0),
 }
-"""Reward at the goal, reward of any other move, penalty of what is no move."""
+"""Reward at the goal, reward of any other move, cost of an action that is not a move."""
 LATE = -1.0
 
 
 @dataclass
 class State:
-    """The maze ("#" wall, "." free), where the agent stands and must go, the way at the start."""
+    """The maze ("#" wall, "." free), the goal, the agent's cell, the distance at the start."""
 
     grid: Grid
     goal: Cell
@@ -67,14 +79,14 @@ def cells(grid: Grid) -> list[Cell]:
 
 
 def moved(grid: Grid, position: Cell, move: str) -> Cell:
-    """Returns where a move leads; into a wall, nowhere."""
+    """Returns the cell that a move leads to. A move into a wall leads nowhere."""
     row, column = position[0] + MOVES[move][0], position[1] + MOVES[move][1]
     return (row, column) if grid[row][column] == "." else position
 
 
 @lru_cache(maxsize=1024)
 def distances(grid: Grid, goal: Cell) -> dict[Cell, int]:
-    """Returns the number of moves to the goal from every cell."""
+    """Returns the number of moves from each cell to the goal."""
     found, queue = {goal: 0}, deque([goal])
     while queue:
         here = queue.popleft()
@@ -87,17 +99,17 @@ def distances(grid: Grid, goal: Cell) -> dict[Cell, int]:
 
 
 @lru_cache(maxsize=4096)
-def describe(grid: Grid, goal: Cell, position: Cell, what: str) -> str:
-    """Returns what the agent reads at a cell: goal and position if told, then the walls."""
-    told = "" if what == "walls" else f"The goal is at row {goal[0]}, column {goal[1]}. "
-    if what == "position":
-        told += f"You are at row {position[0]}, column {position[1]}. "
+def describe(grid: Grid, goal: Cell, position: Cell, kind: str) -> str:
+    """Returns the observation at a cell: goal and position if `kind` shows them, then the walls."""
+    shown = "" if kind == "walls" else f"The goal is at row {goal[0]}, column {goal[1]}. "
+    if kind == "position":
+        shown += f"You are at row {position[0]}, column {position[1]}. "
     walls = [name for name, (dr, dc) in SIDES if grid[position[0] + dr][position[1] + dc] == "#"]
-    return f"{told}Walls: {', '.join(walls) or 'none'}."
+    return f"{shown}Walls: {', '.join(walls) or 'none'}."
 
 
 def random_maze(task: str, size: int) -> State:
-    """Returns a maze of size x size rooms in which one way leads from anywhere to anywhere."""
+    """Returns a maze of size x size rooms with exactly one path between any two cells."""
     rng = task_rng(task, f"maze/{size}")
     rows = [["#"] * (2 * size + 1) for _ in range(2 * size + 1)]
     stack: list[Cell] = [(1, 1)]
@@ -123,7 +135,7 @@ def random_maze(task: str, size: int) -> State:
 
 
 def start_tasks(maze: str) -> Tasks:
-    """Returns the start cells of a fixed maze: one in four is a test task, as is the published."""
+    """Returns the start cells of a fixed maze. Every fourth and the published one are for tests."""
     grid, goal, published = FIXED[maze]
     starts = [cell for cell in cells(grid) if cell != goal]
     test = [cell for i, cell in enumerate(starts) if i % 4 == 0 or cell == published]
@@ -205,8 +217,8 @@ class Maze(TextEnv):
         "- move left\n"
         "- move right\n"
         "Moving into a wall leaves you in place and counts as a move.\n"
-        "Reaching the goal scores {goal}, any other move {move}. An answer that is not a move costs "
-        "{penalty}. The episode ends at the goal, or after too many moves."
+        "Reaching the goal scores {goal}, any other move {move}. An answer that is not a move "
+        "costs {penalty}. The episode ends at the goal, or after too many moves."
     )
     State = State
 
@@ -231,13 +243,18 @@ class Maze(TextEnv):
             raise ValueError(f"size must be in [2, 50], got {size}.")
         self.at_goal, self.per_move, penalty = REWARDS[reward]
         penalty = penalty if invalid_penalty is None else invalid_penalty
-        if max_turns == "auto":  # no way is longer than all cells of a maze
+        if max_turns == "auto":  # no path is longer than the number of cells
             max_turns = max(101, 2 * size * size) if maze == "random" else 101
         super().__init__(max_turns=max_turns, invalid_penalty=penalty, **kwargs)
         self.maze = maze
         self.size = size
         self.describe = describe
         self.tasks = Tasks.generated() if maze == "random" else start_tasks(maze)
+        scores = {"goal": self.at_goal, "move": self.per_move, "penalty": penalty}
+        text = self.instructions.replace("{shown}", SHOWN[describe])
+        for name, score in scores.items():
+            text = text.replace(f"{{{name}}}", f"{score:g}")
+        self.instructions = text
 
     def _start(self, task: str) -> TimeStep:
         self.state = self._begin(task)
@@ -256,7 +273,8 @@ class Maze(TextEnv):
             return self._look(LATE, "Failure: too many moves.")
         state = self.state
         if action not in MOVES:
-            return self._invalid(f"Say one of: {', '.join(MOVES)}. Not {action[:40]!r}.")
+            expected = f"Answer with one of: {', '.join(MOVES)}."
+            return self._invalid(f"{action[:40]!r} is not a move. {expected}")
         state.position = moved(state.grid, state.position, action)
         return self._look(self.at_goal if state.position == state.goal else self.per_move)
 
@@ -277,11 +295,11 @@ class Maze(TextEnv):
         )
 
     def _name(self) -> str:
-        """Returns what tells this maze from the others of the environment."""
+        """Returns a name of this maze that is unique in the environment."""
         return self.task if self.maze == "random" else self.maze
 
     def _picture(self) -> str:
-        """Returns the map: "A" the agent, "G" the goal."""
+        """Returns the map with "A" for the agent and "G" for the goal."""
         state = self.state
         rows = [list(row) for row in state.grid]
         rows[state.goal[0]][state.goal[1]] = "G"
@@ -289,21 +307,21 @@ class Maze(TextEnv):
         return "\n".join("".join(row) for row in rows)
 
     def achieved(self) -> Cell | None:
-        """Returns the cell reached, unless the episode began there or goals are not told."""
+        """Returns the cell reached, or None if it is the start or goals are not observed."""
         position = self.state.position
         if self.describe == "walls" or position == self.state.goal:
             return None
         return None if position == self._begin(self.task).position else position
 
     def pursue(self, goal: Cell) -> tuple[str, dict[str, Any]]:
-        """Makes this cell the goal of the episode that has just begun."""
+        """Makes this cell the goal of the episode that has just started."""
         state = self.state
         state.goal, state.distance = goal, distances(state.grid, goal)[state.position]
         self._last = self._look(0.0)
         return self._last.observation, self._info(self._last)
 
     def expert(self) -> str | None:
-        """Returns the first move of a shortest way."""
+        """Returns the first move of a shortest path."""
         state = self.state
         left = distances(state.grid, state.goal)
         return min(MOVES, key=lambda move: left[moved(state.grid, state.position, move)])

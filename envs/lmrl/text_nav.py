@@ -25,9 +25,9 @@ from agentgym.tasks import Tasks
 
 @dataclass
 class State:
-    """Where the agent is, the place of each thing, which containers are open (by place).
+    """The agent's room, the place of each item and the open containers (by place).
 
-    `whole` is the number of commands that the task takes from the start.
+    `whole` is the number of commands of a shortest solution from the start.
     """
 
     room: str
@@ -37,12 +37,12 @@ class State:
 
 
 def room_of(place: str) -> str:
-    """Returns the room of a place that is in one."""
+    """Returns the room that contains a place."""
     return place.partition("/")[0]
 
 
 def plan(world: World, distances: Distances, state: State) -> tuple[int, str]:
-    """Returns how many commands the task still takes, and the first of them ("" if none does)."""
+    """Returns the length of a shortest solution and its first command ("" if there is none)."""
     place = state.items[GOAL]
     if place == EATEN or (place == TARGET and TARGET not in state.opened):
         return 0, ""
@@ -68,7 +68,7 @@ def plan(world: World, distances: Distances, state: State) -> tuple[int, str]:
 
 
 def commands(world: World, state: State) -> dict[str, tuple[str, str, str]]:
-    """Returns the commands that do something now, each with (verb, thing, place)."""
+    """Returns the commands that have an effect now, each with (verb, thing, place)."""
     room = state.room
     found = {f"go {d}": ("go", d, there) for d, there in world.exits[room].items()}
     fixture = world.fixtures.get(room, "")
@@ -210,11 +210,11 @@ class TextNav(TextEnv):
         return ORIGINAL if original else generated_world(self.task, self.rooms)
 
     def _advance(self, action: str) -> TimeStep:
-        said = re.sub(r"\b(the|a|an|some)\s+", "", " ".join(action[:200].lower().split()))
+        command = re.sub(r"\b(the|a|an|some)\s+", "", " ".join(action[:200].lower().split()))
         state = self.state
-        done = commands(self._world(), state).get(said)
+        done = commands(self._world(), state).get(command)
         if done is None:
-            return self._idle(said)
+            return self._idle(command)
         verb, thing, place = done
         if verb == "go":
             state.room = place
@@ -230,20 +230,21 @@ class TextNav(TextEnv):
         where = {"put": f" {onto} the {fixture}", "drop": " on the floor"}.get(verb, "")
         return self._look(feedback=f"You {verb} the {thing}{where}.")
 
-    def _idle(self, said: str) -> TimeStep:
-        """Plays a command that changes nothing, or is none."""
-        verb, _, thing = said.partition(" ")
-        if said == "look":
+    def _idle(self, command: str) -> TimeStep:
+        """Plays a command without effect, or rejects an invalid one."""
+        verb, _, thing = command.partition(" ")
+        if command == "look":
             return self._look(feedback="You look around.")
-        if said == "inventory":
+        if command == "inventory":
             return self._look(feedback=carried(self.state))
         state, fixture = self.state, self._world().fixtures.get(self.state.room, "none")
         here = f"{state.room}/{fixture}"
         hidden = fixture in CONTAINERS and here not in state.opened
         places = {state.room, HELD} if hidden else {state.room, HELD, here}
         if verb == "examine" and (thing == fixture or state.items.get(thing) in places):
-            return self._look(feedback=f"Nothing is special about the {thing}.")
-        return self._invalid(f"That is not possible now: {said[:60]!r}.")
+            return self._look(feedback=f"You see nothing special about the {thing}.")
+        expected = "Answer with one of the listed commands."
+        return self._invalid(f"That is not possible now: {command[:60]!r}. {expected}")
 
     def _look(self, feedback: str = "") -> TimeStep:
         state, world = self.state, self._world()
@@ -262,7 +263,7 @@ class TextNav(TextEnv):
             progress=float(won) if over else max(0.0, 1 - self._plan()[0] / state.whole),
             admissible=admissible,
             state_key=self._key(),
-            feedback=feedback + (" That was the task: done!" * won),
+            feedback=feedback + (" You have completed the task!" * won),
         )
 
     def _plan(self) -> tuple[int, str]:
@@ -276,7 +277,7 @@ class TextNav(TextEnv):
         return f"{house}|{state.room}|{'|'.join(state.items.values())}|{opened}"
 
     def expert(self) -> str | None:
-        """Returns the first command of a shortest solution; None where it has become impossible."""
+        """Returns the first command of a shortest solution, or None if there is none any more."""
         return self._plan()[1] or None
 
 
@@ -287,17 +288,17 @@ def known_distances(layout: str, task: str, rooms: int) -> Distances:
 
 
 def listing(state: State, place: str) -> str:
-    """Returns the things at a place, separated by commas."""
+    """Returns the items at a place, separated by commas."""
     return ", ".join(item for item, where in state.items.items() if where == place)
 
 
 def carried(state: State) -> str:
-    """Returns a sentence about what the agent carries."""
+    """Returns a sentence that lists the items carried."""
     return f"You carry: {listing(state, HELD) or 'nothing'}."
 
 
 def describe(world: World, state: State, location: bool) -> str:
-    """Returns what is to be seen in the room."""
+    """Returns the description of the agent's room."""
     room, fixture = state.room, world.fixtures.get(state.room)
     parts = [f"{room.capitalize()}."] if location else []
     if fixture:

@@ -1,4 +1,4 @@
-"""TwentyQuestions: find out which thing is meant by asking yes-or-no questions."""
+"""TwentyQuestions: identify a secret thing by asking yes-or-no questions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from agentgym.tasks import Tasks
 STARTERS = ("is", "does", "can", "do", "are", "could")
 MOST_WORDS = 40
 SHOWN = 120
-"""Characters of a question that the transcript keeps."""
+"""Characters of an invalid question that the transcript keeps."""
 IS = "="
-"""What starts the meaning "is the thing of this number"."""
+"""Prefix of the meaning "is the thing of this number"."""
 SIZES = {
     **{"breadbox": 4, "bread box": 4, "loaf of bread": 4, "shoebox": 4, "shoe box": 4},
     **{"coin": 1, "fist": 2, "pocket": 2, "hand": 3, "backpack": 4, "suitcase": 5},
@@ -32,7 +32,7 @@ ROOM_FOR = {
     **{"shoe box": 3, "microwave": 3, "breadbox": 3, "box": 4, "bag": 4, "backpack": 4},
     **{"suitcase": 4, "car": 5, "trunk": 5, "room": 6, "garage": 7, "house": 7, "building": 8},
 }
-"""The largest size that fits into something."""
+"""The largest size that fits into each thing."""
 COMPARED = re.compile(
     r"\b(bigger|larger|taller|heavier|longer|wider|smaller|shorter|lighter|fit|fits) "
     r"(?:than|in|into|inside)(?: of)? ((?:\w+ ?){1,5})"
@@ -45,14 +45,14 @@ PREPOSITIONS = "with by on in to for like than at from into near under over insi
 SIZE_QUESTIONS = ("Is it bigger than a breadbox?", "Is it bigger than a car?")
 
 ORACLE_SYSTEM = (
-    "You play twenty questions. The secret thing is: {secret}. Answer the question about it with "
-    "Yes or No."
+    "You are playing twenty questions. The secret thing is: {secret}. Answer each question about "
+    "it with Yes or No."
 )
 
 
 @dataclass
 class State:
-    """The number of the thing, and the questions so far with their answers."""
+    """The index of the thing, and the questions so far with their answers."""
 
     thing: int
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -60,13 +60,13 @@ class State:
 
 @cache
 def trait_questions() -> tuple[str, ...]:
-    """Returns the questions that the expert and the menu ask about traits and size."""
+    """Returns the questions about traits and size that the expert and the menu use."""
     return (*(question for _, question, _ in rows() if question), *SIZE_QUESTIONS)
 
 
 @cache
 def guesses() -> tuple[str, ...]:
-    """Returns for every thing the question that guesses it."""
+    """Returns the question that guesses each thing."""
     found = []
     for thing in things():
         article = "an " if thing.name[0] in "aeiou" else "a "
@@ -77,7 +77,7 @@ def guesses() -> tuple[str, ...]:
 
 @cache
 def lexicon() -> Lexicon:
-    """Returns the phrases for traits and sizes and the names of things."""
+    """Returns the lexicon of traits, sizes and names of things."""
     phrases = {trait: listed for trait, _, listed in rows()}
     names = {f"{IS}{i}": thing.names for i, thing in enumerate(things())}
     return Lexicon(phrases, names, FILLERS, PREPOSITIONS, coded=r"size(over|under)\d\d?")
@@ -85,22 +85,22 @@ def lexicon() -> Lexicon:
 
 @cache
 def named_sizes() -> dict[str, int]:
-    """Returns the sizes of all that something may be compared with."""
+    """Returns the sizes of all things that a comparison may name."""
     return {name: thing.size for thing in things() for name in thing.names} | SIZES
 
 
 def with_sizes(question: str) -> str:
-    """Returns the question with "bigger than a car" as the one word "sizeover7"."""
+    """Returns the question with "bigger than a car" replaced by the word "sizeover7"."""
 
     def coded(found: re.Match[str]) -> str:
-        said = found[2].split()
+        named = found[2].split()
         fits = found[1].startswith("fit")
         sizes = ROOM_FOR if fits else named_sizes()
-        start = next((i for i, w in enumerate(said) if w not in COMPARISON_FILLERS), 0)
-        for end in range(len(said), start, -1):
-            if size := sizes.get(" ".join(said[start:end])):
+        start = next((i for i, w in enumerate(named) if w not in COMPARISON_FILLERS), 0)
+        for end in range(len(named), start, -1):
+            if size := sizes.get(" ".join(named[start:end])):
                 side = "under" if fits or found[1] in SMALLER else "over"
-                return f"size{side}{size + fits} {' '.join(said[end:])} "
+                return f"size{side}{size + fits} {' '.join(named[end:])} "
         return found[0]
 
     return COMPARED.sub(coded, " ".join(words(question)))
@@ -108,13 +108,13 @@ def with_sizes(question: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def understand(question: str) -> Question:
-    """Returns what a question asks."""
+    """Returns the parsed question."""
     return lexicon().parse(with_sizes(question))
 
 
 @cache
 def truth(meaning: str) -> np.ndarray:
-    """Returns whether a meaning is true of each thing: 1 true, -1 false; shape (things,)."""
+    """Returns 1 for each thing of which a meaning is true and -1 for others, shape (things,)."""
     if meaning[0] == IS:
         found = [meaning == f"{IS}{i}" for i in range(len(things()))]
     elif coded := re.fullmatch(r"size(over|under)(\d+)", meaning):
@@ -126,15 +126,15 @@ def truth(meaning: str) -> np.ndarray:
 
 
 def well_formed(question: str) -> bool:
-    """Returns whether the original takes a text for a question: how it starts and ends, length."""
-    said = question.split(maxsplit=MOST_WORDS)
-    if not said or len(said) > MOST_WORDS or said[0].lower() not in STARTERS:
+    """Returns whether a text has the form of a question in LMRL-Gym: start, end and length."""
+    parts = question.split(maxsplit=MOST_WORDS)
+    if not parts or len(parts) > MOST_WORDS or parts[0].lower() not in STARTERS:
         return False
     return len(question) <= 1000 and not question.removesuffix("?").endswith(".")
 
 
 def guessed(question: str) -> int | None:
-    """Returns the number of the thing that a question guesses, or None: "Is it a pair of skis?"."""
+    """Returns the index of the thing that a question guesses, or None if it guesses none."""
     groups = understand(question).groups
     if len(groups) != 1 or len(groups[0]) != 1 or groups[0][0].negated:
         return None
@@ -144,14 +144,14 @@ def guessed(question: str) -> int | None:
 
 @lru_cache(maxsize=10_000)
 def answers(question: str) -> np.ndarray:
-    """Returns the answer by the facts for every thing: 1 yes, -1 no, 0 open; shape (things,)."""
+    """Returns the factual answer for each thing: 1 yes, -1 no, 0 unknown. Shape (things,)."""
     found = understand(question).answer(truth)
     return np.broadcast_to(np.int8(0) if found is None else found, len(things()))
 
 
 @cache
 def question_table() -> np.ndarray:
-    """Returns the answers of all things to all trait questions, shape (questions, things)."""
+    """Returns the answers to all trait questions for all things, shape (questions, things)."""
     return np.stack([answers(question) for question in trait_questions()])
 
 
@@ -260,7 +260,7 @@ class TwentyQuestions(TextEnv):
         if objects is not None:
             self.meant = np.arange(objects) * total // objects
             listed = ", ".join(things()[i].name for i in self.meant)
-            self.instructions += f" It is one of: {listed}."
+            self.instructions += f"\nThe thing is one of: {listed}."
         self.menu: tuple[str, ...] = ()
         if question_menu:
             self.menu = (*trait_questions(), *(guesses()[i] for i in self.meant))
@@ -279,8 +279,8 @@ class TwentyQuestions(TextEnv):
         question = question[0].upper() + question[1:].removesuffix("?") + "?"
         thing = self.state.thing
         if self.oracle is not None:
-            said = verdict(self.oracle(things()[thing].name, question))
-            return self._record(question, said, valid=said != INVALID)
+            reply = verdict(self.oracle(things()[thing].name, question))
+            return self._record(question, reply, valid=reply != INVALID)
         answer = int(answers(question)[thing])
         if answer == 0:
             return self._record(question, self.unknown_answer, valid=False)
@@ -290,7 +290,7 @@ class TwentyQuestions(TextEnv):
         return self._record(str(action).strip(), INVALID, valid=False)
 
     def _record(self, question: str, answer: str, valid: bool) -> TimeStep:
-        """Notes a question with its answer and returns what follows."""
+        """Records a question with its answer and returns the next observation."""
         shown = " ".join(question[: SHOWN * 2].split())
         shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "..."
         self.state.asked.append((question if valid else shown, answer))
@@ -313,7 +313,7 @@ class TwentyQuestions(TextEnv):
         )
 
     def _candidates(self) -> np.ndarray:
-        """Returns the things that the answers allow, by the facts; those that might be meant."""
+        """Returns the indices of the possible things that are consistent with the answers."""
         left = self.meant
         for question, answer in self.state.asked:
             if answer in (YES, NO):
@@ -322,7 +322,7 @@ class TwentyQuestions(TextEnv):
         return left if len(left) else self.meant
 
     def expert(self) -> str | None:
-        """Returns the question that halves the things left, or a guess when two are left."""
+        """Returns the question that splits the candidates most evenly, or a guess if few remain."""
         left = self._candidates()
         asked = {question for question, _ in self.state.asked}
         if len(left) > 2 and len(self.state.asked) < self.max_questions - 1:
