@@ -98,7 +98,7 @@ class BabyAIText(TextEnv):
     ## Arguments
     - `levels` (str or list of str, default "agentgym"): "agentgym" for the forty levels of the
       reference, or the names of one or more BabyAI levels of minigrid, such as "GoToRedBall".
-    - `original` (bool, default False): reproduce all rules of the reference. A success that pays at most
+    - `original` (bool, default False): reproduce the reference's rules. A success that pays at most
       0.5 and a failure are reported ("The task is completed.") but do not end the episode. A macro
       action goes on after the mission has ended, and only its last step counts. Numbers in actions
       count only things that can be reached. Boxes cannot be opened, so KeyInBox cannot be solved.
