@@ -43,7 +43,7 @@ def describe(layout: Layout, state: State, radius: int, task: str) -> str:
         for name, there in state.where.items()
         if name != state.holding
         and name not in state.bowl
-        and there not in layout.boards
+        and there not in (*layout.boards, layout.delivery)
         and visible(state, there, radius)
     ]
     lines.append(f"You see {_listed(loose)}." if loose else "You see nothing on the counters.")
