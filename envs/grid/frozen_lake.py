@@ -185,15 +185,15 @@ class FrozenLake(TextEnv):
 
     def _rules(self) -> str:
         slips = (
-            "- The ice is slippery: a move goes in the direction you chose with probability 1/3, "
-            "and in each of the two perpendicular directions with probability 1/3.\n"
+            "- The ice is slippery: a move goes in your direction or in one of the two "
+            "perpendicular directions, each with probability 1/3.\n"
         )
         several = (
             f"- You can join up to {self.moves_per_turn} moves with ||, for example: left || up\n"
         )
         return (
-            "Cross the frozen lake to the goal without falling into a hole. On the map, P is you, "
-            "G is the goal, O is a hole and _ is ice.\n"
+            "Cross the frozen lake to the goal without falling into a hole.\n"
+            "- Map: P you, G goal, O hole, _ ice.\n"
             "- Each turn, reply with one move: left, down, right or up.\n"
             + several * (self.moves_per_turn > 1)
             + slips * self.slippery

@@ -256,26 +256,26 @@ class Sokoban(TextEnv):
     ):
         if not 6 <= size <= 12:
             raise ValueError(f"size must be in [6, 12], got {size}.")
-        if not 1 <= boxes <= min(4, size - 4):
-            most = min(4, size - 4)
+        most = min(4, size - 4)
+        if not 1 <= boxes <= most:
             raise ValueError(f"boxes must be in [1, {most}] for size {size}, got {boxes}.")
         if moves_per_turn < 1:
             raise ValueError(f"moves_per_turn must be at least 1, got {moves_per_turn}.")
         super().__init__(max_turns=max_turns, **kwargs)
         self.size, self.boxes, self.moves_per_turn = size, boxes, moves_per_turn
         self.tasks = Tasks.generated()
-        several = f"- You can join up to {moves_per_turn} moves with ||, for example: left || up\n"
+        several = ""
+        if moves_per_turn > 1:
+            several = f"- You can join up to {moves_per_turn} moves with ||, such as left || up.\n"
         self.instructions = (
-            "Push every box onto a target. On the map, P is you, X is a box, O is a target, √ is a "
-            "box on a target, S is you on a target, # is a wall and _ is floor.\n"
-            "- Each turn, reply with one move: up, down, left or right.\n"
-            + several
-            * (moves_per_turn > 1)
-            + "- Walk into a box to push it. It moves if the square behind it is free. Boxes "
+            "Push every box onto a target.\n"
+            "- Map: P you, X box, O target, √ box on a target, S you on a target, # wall, "
+            "_ floor.\n"
+            f"- Each turn, reply with one move: up, down, left or right.\n{several}"
+            "- Walk into a box to push it. It moves if the square behind it is free. Boxes "
             "cannot be pulled.\n"
-            "- Each move costs 0.1. A box pushed onto a target gives 1, a box pushed off a target "
-            "costs 1.\n"
-            "- The episode ends with a reward of 10 when every box is on a target."
+            "- Rewards: -0.1 per move, 1 for pushing a box onto a target, -1 for pushing it off, "
+            "10 when every box is on a target, which ends the episode."
         )
 
     def _start(self, task: str) -> TimeStep:

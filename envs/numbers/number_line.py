@@ -73,11 +73,11 @@ class NumberLine(TextEnv):
     """
 
     instructions = (
-        "You stand on a number line. Walk to the target number.\n"
+        "You stand on a number line. Walk to the target.\n"
         "Each turn, reply with one action:\n"
-        "- + moves you up by one, for example from 3 to 4.\n"
-        "- - moves you down by one, for example from 3 to 2.\n"
-        "The episode ends with a reward of 1 when you reach the target."
+        "- + (one up)\n"
+        "- - (one down)\n"
+        "Reaching the target ends the episode with a reward of 1."
     )
     State = State
 

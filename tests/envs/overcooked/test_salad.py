@@ -1,4 +1,4 @@
-"""Overcooked: the reference's every recorded step, an expert that is optimal and finds its way."""
+"""Overcooked: recorded steps of the reference, an optimal expert that recovers from detours."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_nothing_is_lost_or_doubled(seed, moves):
 
 
 def walk(env: Salad, *actions: str) -> tuple[str, dict[str, Any]]:
-    """Starts where the reference does and plays actions; returns the last observation and info."""
+    """Plays actions from the reference's start and returns the last observation and info."""
     text, info = env.reset(seed=0, options={"task": "start/1,4"})
     for action in actions:
         text, _, _, _, info = env.step(action)
