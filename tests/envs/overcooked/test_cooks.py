@@ -1,4 +1,4 @@
-"""Overcooked for several: talk, asynchronous turns, scripted cooks who finish the salad."""
+"""Overcooked for several cooks: messages, asynchronous turns, scripted cooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST = "start/1,2;1,4"
 
 
 def shift(levels: tuple[str, ...], seed: int = 0, **kwargs: Any) -> tuple[Cooks, float]:
-    """Plays an episode of scripted cooks; returns the game and the return."""
+    """Plays an episode of scripted cooks and returns the game and the return."""
     game = Cooks(num_players=len(levels), **kwargs)
     game.reset(seed)
     total = 0.0
@@ -210,7 +210,7 @@ def test_impossible_arguments_are_refused(kwargs: dict[str, Any]):
 
 @pytest.mark.parametrize("kitchen", ["A", "C"])
 def test_the_expert_does_not_dance_for_ever_in_a_single_seat(kitchen: str):
-    """While the others are busy nobody throws dice: advice must not be the same for ever."""
+    """The expert must not repeat itself forever while its co-players are busy."""
     env = gymnasium.make("AgentGym/Overcooked-Cooks-v0", kitchen=kitchen).unwrapped
     for seed in range(15, 25):
         _, info = env.reset(seed=seed)

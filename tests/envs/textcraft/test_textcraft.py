@@ -1,4 +1,4 @@
-"""TextCraft: the book makes sense, the rules are those of the original, the expert makes all."""
+"""TextCraft: a consistent book, the rules of the original, an expert that makes every goal."""
 
 from __future__ import annotations
 

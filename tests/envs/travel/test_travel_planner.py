@@ -19,7 +19,7 @@ WORLD = world(0)
 
 
 def drawn(days: int, level: str, number: int = 0, **wishes: object) -> tuple[Request, list[Day]]:
-    """A request with its solver's plan; wishes are added afterwards, the plan may violate them."""
+    """Returns a request and its solver's plan, which may violate wishes that are added later."""
     request = draw_request(np.random.default_rng(number), WORLD, days, level)
     plan = solve(WORLD, request)
     assert plan is not None
