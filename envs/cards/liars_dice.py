@@ -117,10 +117,11 @@ class LiarsDice(TextGame):
             f"{dice} {'die' if dice == 1 else 'dice'}. Be the last player with dice.\n"
             "Rules:\n"
             "- In every round all players roll their dice. You see only your own dice.\n"
-            "- Players act in turn. The first player bids how many dice of all players show a "
-            "face at least.\n"
-            "- The next player makes a higher bid or calls the last bid a lie. A higher bid has "
-            "more dice of any face, or as many dice of a higher face, from ones to sixes.\n"
+            "- A bid is a claim about the dice of all players: 3 fives means that at least three "
+            "dice show a five. No face is wild.\n"
+            "- Players act in turn. The first player makes a bid. Each next player makes a higher "
+            "bid or calls the last bid a lie. A higher bid has more dice of any face, or as many "
+            "dice of a higher face.\n"
             "- When a bid is called a lie, all dice are shown. If the bid is true, the player who "
             "called it a lie loses a die. Otherwise the bidder loses a die.\n"
             "- The player who lost the die starts the next round. A player without dice is out.\n"
@@ -173,7 +174,7 @@ class LiarsDice(TextGame):
         if state.mover != me:
             asks = f"It is {agents[state.mover]}'s turn."
         elif told:
-            asks = f"It is your turn: make a higher bid, or {LIAR}."
+            asks = f"It is your turn: make a higher bid, or call: {LIAR}."
         else:
             asks = "It is your turn: make the first bid."
         text = (
