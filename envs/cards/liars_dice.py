@@ -113,8 +113,8 @@ class LiarsDice(TextGame):
         most = dice * len(self.possible_agents)
         self.actions = (LIAR, *map(bid_name, range(most * FACES)))
         self.instructions = (
-            f"You play liar's dice with {len(self.possible_agents)} players. Each starts with "
-            f"{dice} {'die' if dice == 1 else 'dice'}. Be the last player with dice.\n"
+            f"You are one of {len(self.possible_agents)} players in a game of liar's dice. Each "
+            f"starts with {dice} {'die' if dice == 1 else 'dice'}. Be the last player with dice.\n"
             "Rules:\n"
             "- In every round all players roll their dice. You see only your own dice.\n"
             "- A bid is a claim about the dice of all players: 3 fives means that at least three "

@@ -145,8 +145,8 @@ class CommonsHarvest(TextGame):
         self.unit, place, self.verb = STORIES[story]
         self.actions = () if messages else AMOUNTS
         self.instructions = (
-            f"{num_players} players share {place} with up to {CAPACITY} {self.unit}. Get as many "
-            f"{self.unit} as you can over all months.\n"
+            f"You are one of {num_players} players who share {place} with up to {CAPACITY} "
+            f"{self.unit}. Get as many {self.unit} as you can over all months.\n"
             "Rules:\n"
             "- Every month all players decide at the same time, in private, how many "
             f"{self.unit} to {self.verb}.\n"

@@ -225,8 +225,8 @@ class PublicGoods(TextGame):
         self.amounts = tuple(str(number) for number in range(endowment + 1))
         self.actions = () if messages else self.amounts
         self.instructions = (
-            f"{num_players} players play several rounds with a common pot. Get as many tokens as "
-            "you can over all rounds.\n"
+            f"You are one of {num_players} players who share a pot in several rounds. Get as many "
+            "tokens as you can over all rounds.\n"
             "Rules:\n"
             f"- In every round each player gets {endowment} tokens and decides, at the same time "
             "as the others, how many of them to put into the pot. You keep the rest.\n"
