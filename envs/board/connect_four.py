@@ -297,11 +297,11 @@ class ConnectFour(TextGame):
         self.actions = tuple(str(column + 1) for column in range(columns))
         self.tasks = openings(columns)
         self.instructions = (
-            "You play Connect Four against an opponent. Get four of your stones in a row to win.\n"
+            "You play Connect Four against an opponent.\n"
             "Rules:\n"
             f"- The board has {columns} columns and {rows} rows.\n"
-            "- Players take turns dropping a stone, X or O, into a column. It falls to the lowest "
-            "empty cell.\n"
+            "- Players take turns dropping a stone into a column. It falls to the lowest empty "
+            "cell.\n"
             "- The first player with four stones in a row, column or diagonal wins. A full board "
             "is a draw.\n"
             f"Action: the number of a column that is not full, 1 to {columns} from the left, for "

@@ -181,10 +181,9 @@ class TicTacToe(TextGame):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.instructions = (
-            "You play tic-tac-toe against an opponent. Get three of your marks in a row to win.\n"
+            "You play tic-tac-toe against an opponent.\n"
             "Rules:\n"
-            "- The board has nine cells, numbered 1 to 9.\n"
-            "- Players take turns placing their mark, X or O, on an empty cell.\n"
+            "- Players take turns marking an empty cell. Cells are numbered 1 to 9.\n"
             "- The first player with three marks in a row, column or diagonal wins. A full board "
             "is a draw.\n"
             "Action: the number of an empty cell, for example: 5\n"
