@@ -160,7 +160,7 @@ def test_a_full_column_is_refused_and_nonsense_loses():
     env.step({"player_0": "0"})
     _, rewards, terminations, _, infos = env.step({"player_0": "8"})
     assert rewards == {"player_0": -1.5, "player_1": 1.0} and all(terminations.values())
-    assert infos["player_1"]["success"] and "X gave up." in env.game.steps["player_1"].text
+    assert infos["player_1"]["success"] and "X resigned." in env.game.steps["player_1"].text
 
 
 def test_a_board_is_the_same_state_however_it_came_about():

@@ -159,9 +159,9 @@ def test_talk_comes_before_every_choice(name):
     env = agentgym.make_parallel(f"{name}-Talk-v0")
     observations, infos = env.reset(seed=0)
     assert env.game.actions == () and infos["player_0"]["admissible"] == ()
-    assert "Say something" in observations["player_0"]["text"]
+    assert "Send a message" in observations["player_0"]["text"]
     observations, *_, infos = env.step({"player_0": "Trust me.", "player_1": ""})
-    assert "The other said: Trust me." in observations["player_1"]["text"]
+    assert "The other player said: Trust me." in observations["player_1"]["text"]
     assert infos["player_1"]["admissible"] == env.game.choices
 
 

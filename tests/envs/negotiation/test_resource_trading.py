@@ -84,7 +84,7 @@ def test_a_trade_by_hand():
     game.play({"player_1": "Why not?"})
     assert game.reward("player_0") == -1 and game.reward("player_1") == 1
     assert game.steps["player_1"].success and not game.steps["player_0"].success
-    assert "You gained 5, the other 15." in game.steps["player_0"].text
+    assert "You gained 5, the other player 15." in game.steps["player_0"].text
 
 
 def test_own_gain_counts_where_it_is_asked_for():
