@@ -46,7 +46,7 @@ def test_a_round_by_hand():
     game.play({"player_1": " ".join(scene[target]).upper()})
     for agent in game.possible_agents:
         assert game.info(agent)["reward_terms"] == {"task": 0.5, "words": -0.1, "invalid": 0}
-        assert "Round 1: said 'the One', meant and picked" in game.steps[agent].text
+        assert "Round 1: 'the One'. The target was" in game.steps[agent].text
     game.play({"player_0": "it"})
     wrong = state.orders[1].index(state.targets[1]) % 8 + 2
     game.play({"player_1": str(wrong if wrong <= 8 else 1)})
