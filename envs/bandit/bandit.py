@@ -164,9 +164,9 @@ class Bandit(TextEnv):
         self.advice = advice
         self.tasks = Tasks.generated()
         pays = (
-            f"a random amount around its own mean, with a standard deviation of {self.spread:g}"
+            f"a random amount with a fixed mean of its own (standard deviation {self.spread:g})"
             if self.spread
-            else "1 with its own probability, and 0 otherwise"
+            else "1 with a fixed probability of its own, and 0 otherwise"
         )
         self.instructions = (
             f"You are playing a bandit game with {arms} buttons. Earn as much as you can in "
@@ -174,9 +174,8 @@ class Bandit(TextEnv):
             "\n"
             "Rules:\n"
             "- In each round, you press one button.\n"
-            f"- A button pays {pays}.\n"
-            f"- The {'means' if self.spread else 'probabilities'} never change. One button is "
-            "better than all others.\n"
+            f"- Each button pays {pays}.\n"
+            "- One button is better than all others.\n"
             "\n"
             f"Action: only the colour of a button, for example {self.names[0]}. The buttons are: "
             f"{', '.join(self.names)}.\n"
@@ -196,7 +195,7 @@ class Bandit(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         if action not in self.names:
-            return self._invalid(f"Say one of: {', '.join(self.names)}.")
+            return self._invalid(f"Answer with the colour of one button: {', '.join(self.names)}.")
         state, arm = self.state, self.names.index(action)
         if self.spread:
             paid = round(float(self.np_random.normal(state.means[arm], self.spread)), 2)

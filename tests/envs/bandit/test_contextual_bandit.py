@@ -130,7 +130,7 @@ def test_what_is_shown():
             person = env.state.user
             for title in ("Silent Harbour", "Golden Harbour", "Hidden Harbour"):
                 text, *_ = env.step(title)
-            assert text.count("liked") == (3 if history else 1)
+            assert text.count("rating") == (3 if history else 1)
             assert (f"{person.taste[0]:.2f} " in text) == (taste and history)
             assert f"Round 4 of 100. Now: {env.state.user.occupation}" in text
             assert text.startswith("Films: Silent Harbour (")
