@@ -205,7 +205,7 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
     assert run(*words) == cli.INTERRUPTED
     shown = capsys.readouterr().out
     assert "/50" in shown
-    assert "expert" not in shown  # not begun
+    assert "expert" not in shown  # not started
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monke
 
 
 class Trainers(types.ModuleType):
-    """Stands in for `agentgym.trainers.cli`."""
+    """Replaces `agentgym.trainers.cli`."""
 
     def __init__(self, error: Exception | None = None):
         super().__init__("agentgym.trainers.cli")

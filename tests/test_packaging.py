@@ -1,4 +1,4 @@
-"""What must be right for the package to install, import and type-check as it does here."""
+"""Requirements for the package to install, import and type-check like the source tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAVY = ("torch", "transformers", "pettingzoo", "stable_baselines3", "tyro", "ri
 
 
 def folders_of_packages() -> dict[str, str]:
-    """Every folder with an `__init__.py`, by the name it must be imported as."""
+    """Returns every folder with an `__init__.py`, by its import name."""
     found = {"agentgym": "agentgym"}
     for top, name in (
         ("agentgym", "agentgym"),
@@ -93,7 +93,7 @@ def test_the_wrong_import_is_refused_and_the_right_one_named(name: str):
 
 
 def loaded_by(statement: str, tmp_path: Path) -> set[str]:
-    """Names of all modules loaded by a statement, run in another folder and process."""
+    """Returns the modules loaded by a statement in another folder and process."""
     script = f"{statement}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], cwd=tmp_path, capture_output=True, text=True

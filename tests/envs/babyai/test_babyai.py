@@ -41,7 +41,7 @@ LETTERS |= {"D": code(4, 0, 1), "d": code(4, 0, 0), "L": code(4, 0, 2)}
 
 
 def drawn(picture: str, direction: int, carrying: int = EMPTY) -> Map:
-    """A map from a picture: @ the agent, # wall, k key, b ball, x box, d, D, L doors."""
+    """Parses a map: @ the agent, # wall, k key, b ball, x box, d, D, L doors."""
     rows = picture.split()
     width = len(rows[0]) + 2 * MARGIN
     grid = Map(width, bytearray([WALL]) * (width * (len(rows) + 2 * MARGIN)))
@@ -66,7 +66,7 @@ ROOM = """
 
 
 def seen_things(text: str) -> list[tuple[str, int, int, int]]:
-    """Things in the original's words: name, number, steps ahead, steps to the right."""
+    """Objects in the original's format: name, number, steps ahead, steps to the right."""
     where = r"(?:right in front of you (-?\d+) steps away|(-?\d+) steps in front of you and (\d+)"
     found = re.findall(rf"There is a (.*?) (\d+) {where} steps to your (\w+))", text)
     return [
@@ -76,7 +76,7 @@ def seen_things(text: str) -> list[tuple[str, int, int, int]]:
 
 
 def compare(env: BabyAIText, observation: str) -> None:
-    """Checks that what the original says is what we say."""
+    """Checks that the observation equals that of the original."""
     said, _, actions = observation.partition("\nAvailable actions: ")
     assert json.loads(actions) == list(env._scene.actions)
     if "You are" not in said:
@@ -108,7 +108,7 @@ def test_the_original_plays_the_same():
             _, reward, terminated, _, info = env.step(step["action"])
             nothing_done = "In front of you" not in step["obs"] and "cannot see" not in step["obs"]
             if nothing_done and before:
-                # The original reports the reward of the last move again; ours is paid once.
+                # The original reports the reward of the last move again. Here it is paid once.
                 assert (reward, step["reward"]) == (0.0, before)
                 stale += 1
             else:

@@ -25,7 +25,7 @@ SIZE = (3, 3)
 
 
 def brute(clue: str, world: tuple[tuple[int, ...], ...]) -> bool:
-    """Whether a clue, read as English, is true in a world: the house of each value."""
+    """Returns whether a clue, parsed as English, is true in a world (the house of each value)."""
     where = {
         name.casefold(): world[a][v] + 1
         for a in range(SIZE[1])

@@ -1,4 +1,4 @@
-"""TwentyQuestions for two: questions, answers, guesses, what each side sees, scripted players."""
+"""TwentyQuestions for two: questions, answers, guesses, observations, scripted players."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_game_by_hand():
     game.play({"player_0": "yes"})
     assert [game.reward(a) for a in game.possible_agents] == [-1, -1]
     assert game.state.asked == [("Is it an ANIMAL?", YES)]
-    game.play({"player_1": "Is it a tiger?"})  # a wrong guess needs no answerer
+    game.play({"player_1": "Is it a tiger?"})  # the game answers a wrong guess
     assert game.acting == ("player_1",) and game.state.asked[-1] == ("Is it a tiger?", NO)
     assert game.reward("player_0") == -1
     game.play({"player_1": "Is it a lion?"})

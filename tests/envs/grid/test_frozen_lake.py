@@ -1,4 +1,4 @@
-"""FrozenLake: the reference's transitions, solvable lakes, an expert that is optimal."""
+"""FrozenLake: the reference's transitions, solvable lakes, an optimal expert."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFERENCE = (None, "left", "down", "right", "up")
 
 
 def golden(name: str) -> Iterator[dict[str, Any]]:
-    """The records of a reference file."""
+    """Yields the records of a reference file."""
     with gzip.open(GOLDEN / name, "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)
 

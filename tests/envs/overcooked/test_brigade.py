@@ -1,4 +1,4 @@
-"""Several cooks: the reference's every recorded step, and who gives way to whom."""
+"""Several cooks: every recorded step of the reference, and collisions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def positions(layout: Layout, state: State) -> list[list[int]]:
 
 
 def vector(layout: Layout, state: State, order: str, cook: Cook, radius: int) -> list[float]:
-    """The reference's observation of a cook with macro actions: zeros for what it does not see."""
+    """Returns the reference's observation of a cook with macro actions. Unseen entries are zero."""
     found: list[float] = []
     for i, (row, column) in enumerate(positions(layout, state)):
         seen = in_view(cook, (row, column), radius)
@@ -87,7 +87,7 @@ def replay(record: dict[str, Any]) -> int:
         assert positions(layout, state) == record["positions"][i]
         assert state.served == record["dones"][i]
         for j, cook in enumerate(state.cooks):
-            if not cook.errand:  # who is on an errand keeps its last observation
+            if not cook.errand:  # cooks on an errand keep their last observation
                 observed[j] = vector(layout, state, order, cook, radius)
     if macro or not radius:
         for ours, theirs in zip(observed, record["obs_last"], strict=False):
@@ -103,9 +103,9 @@ def kitchen(*squares: Square, map: str = "A") -> tuple[Layout, State]:
 @pytest.mark.parametrize(
     ("moves", "after"),
     [
-        ((RIGHT, LEFT), ((3, 3), (3, 2))),  # two who face each other change places
+        ((RIGHT, LEFT), ((3, 3), (3, 2))),  # cooks that face each other swap places
         ((RIGHT, STAY), ((3, 2), (3, 3))),
-        ((RIGHT, RIGHT), ((3, 3), (3, 4))),  # the one behind waits for the one in front
+        ((RIGHT, RIGHT), ((3, 3), (3, 4))),  # the cook behind waits for the one in front
         ((RIGHT, UP), ((3, 3), (2, 3))),
     ],
 )

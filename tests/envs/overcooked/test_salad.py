@@ -1,4 +1,4 @@
-"""Overcooked: the reference's every recorded step, an expert that is optimal and finds its way."""
+"""Overcooked: every recorded step of the reference, and an optimal expert."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ RECIPES = {
 
 
 def golden(name: str) -> Iterator[dict[str, Any]]:
-    """The episodes of a reference file."""
+    """Yields the episodes of a reference file."""
     with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
         yield from (record for record in map(json.loads, file) if "steps" in record)
 
 
 def vector(env: Salad) -> list[int]:
-    """The reference's observation, without the number of the task."""
+    """Returns the reference's observation, without the index of the task."""
     layout, state, found = env.layout, env.state, []
     for name in layout.homes:
         if name != "bowl":
@@ -124,7 +124,7 @@ def test_nothing_is_lost_or_doubled(seed, moves):
 
 
 def walk(env: Salad, *actions: str) -> tuple[str, dict[str, Any]]:
-    """Starts where the reference does and plays actions; returns the last observation and info."""
+    """Plays actions from the reference's start. Returns the last observation and info."""
     text, info = env.reset(seed=0, options={"task": "start/1,4"})
     for action in actions:
         text, _, _, _, info = env.step(action)
@@ -141,7 +141,7 @@ def test_the_wall_of_kitchen_c_takes_one_thing_a_counter():
     walk(env, *put, "take the bowl", "put the bowl on the counter")
     assert env.state.where["bowl"] == (2, 3)
     walk(env, *put)
-    env.state.cook = (3, 2)  # it can be taken from the other side, too
+    env.state.cook = (3, 2)  # also reachable from the other side
     text, *_ = env.step("pick up the tomato")
     assert "You hold a tomato" in text
     assert env.state.cook == (3, 2)

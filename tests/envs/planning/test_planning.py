@@ -1,4 +1,4 @@
-"""The planning domains: every reachable state of small instances, plans that are shortest."""
+"""Planning domains: every reachable state of small instances, and shortest plans."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LARGE: list[tuple[Kind, dict[str, Any]]] = [
 
 
 def distances(world: World, start: Facts, goal: Facts) -> dict[Facts, int | None]:
-    """How far each state that can be reached is from the goal; None: it cannot be reached."""
+    """Returns the distance of each reachable state from the goal, or None if there is no path."""
     before: dict[Facts, list[Facts]] = {start: []}
     queue = deque([start])
     while queue:

@@ -1,4 +1,4 @@
-"""Countdown: answers are worked out without eval, rewards are RAGEN's, all tasks can be solved."""
+"""Countdown: evaluation of answers without eval, RAGEN's rewards, solvable tasks."""
 
 from __future__ import annotations
 

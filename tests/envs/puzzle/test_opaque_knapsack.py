@@ -1,4 +1,4 @@
-"""OpaqueKnapsack: the rules and conditions of the paper; the expert packs the best it can see."""
+"""OpaqueKnapsack: rules and conditions of the paper, and an expert that packs optimally."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_problems_keep_the_conditions_of_the_paper(difficulty: str):
             assert 1 <= item.weight <= 20 and 1 <= item.value <= 50
         coverage.append(problem.budget / len(problem.items))
         sizes.append(len(values))
-    # The paper's hundred problems of each kind: 82 % and 78 % covered, 4 and 12 items.
+    # The paper's hundred problems per kind: 82 % and 78 % covered, 4 and 12 items.
     assert np.mean(coverage) == pytest.approx(0.8, abs=0.12)
     assert np.mean(sizes) == pytest.approx({"easy": 4, "hard": 12}[difficulty], abs=1)
 

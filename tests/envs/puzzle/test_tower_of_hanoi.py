@@ -1,4 +1,4 @@
-"""TowerOfHanoi: legal moves only, and an expert whose way is the shortest from anywhere."""
+"""TowerOfHanoi: legal moves, and an expert that is optimal from any position."""
 
 from __future__ import annotations
 
