@@ -166,21 +166,20 @@ class Bandit(TextEnv):
         pays = (
             f"a random amount with a fixed mean of its own (standard deviation {self.spread:g})"
             if self.spread
-            else "1 with a fixed probability of its own, and 0 otherwise"
+            else "1 with a fixed probability of its own, else 0"
         )
         self.instructions = (
-            f"You are playing a bandit game with {arms} buttons. Earn as much as you can in "
-            f"{rounds} rounds by finding the best button.\n"
+            f"Find the best of {arms} buttons and earn as much as you can in {rounds} rounds.\n"
             "\n"
             "Rules:\n"
-            "- In each round, you press one button.\n"
+            "- Each round, you press one button.\n"
             f"- Each button pays {pays}.\n"
             "- One button is better than all others.\n"
             "\n"
-            f"Action: only the colour of a button, for example {self.names[0]}. The buttons are: "
+            f"Action: only the colour of a button, for example {self.names[0]}. Buttons: "
             f"{', '.join(self.names)}.\n"
             "\n"
-            "Score: the mean payoff over all rounds."
+            "Score: the mean payoff."
         )
 
     def _start(self, task: str) -> TimeStep:

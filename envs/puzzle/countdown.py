@@ -237,8 +237,7 @@ class Countdown(TextEnv):
                 "\n"
                 "Action: only the expression, for example: (3 + 7) * 5 - 2\n"
                 "\n"
-                "Score: 1 if the answer is correct, 0.1 if it uses each number exactly once but "
-                "does not equal the target, else 0."
+                "Score: 1 if correct, 0.1 if wrong but each number is used exactly once, else 0."
             )
 
     def _start(self, task: str) -> TimeStep:

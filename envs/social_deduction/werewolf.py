@@ -167,7 +167,7 @@ class Werewolf(TextGame):
             f"round{'s' * (talk_rounds != 1)} of talk. In each round, all living players send a "
             "message at the same time.\n"
             "- Then all vote openly, at the same time. The player with the most votes is "
-            "eliminated. With a tie, or if most votes are for nobody, all stay.\n"
+            "eliminated. With a tie, or if the most votes are for nobody, all stay.\n"
             "- The role of a killed or eliminated player is revealed.\n"
             "\n"
             "Actions:\n"
