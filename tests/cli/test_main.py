@@ -206,7 +206,7 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
     assert run(*words) == cli.INTERRUPTED
     shown = capsys.readouterr().out
     assert "/50" in shown
-    assert "expert" not in shown  # not begun
+    assert "expert" not in shown  # not started
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ LETTERS |= {"D": code(4, 0, 1), "d": code(4, 0, 0), "L": code(4, 0, 2)}
 
 
 def drawn(picture: str, direction: int, carrying: int = EMPTY) -> Map:
-    """A map from a picture: @ the agent, # wall, k key, b ball, x box, d, D, L doors."""
+    """Parses a map: @ the agent, # wall, k key, b ball, x box, d, D, L doors."""
     rows = picture.split()
     width = len(rows[0]) + 2 * MARGIN
     grid = Map(width, bytearray([WALL]) * (width * (len(rows) + 2 * MARGIN)))
@@ -66,7 +66,7 @@ ROOM = """
 
 
 def seen_things(text: str) -> list[tuple[str, int, int, int]]:
-    """Things in the original's words: name, number, steps ahead, steps to the right."""
+    """Objects in the original's format: name, number, steps ahead, steps to the right."""
     where = r"(?:right in front of you (-?\d+) steps away|(-?\d+) steps in front of you and (\d+)"
     found = re.findall(rf"There is a (.*?) (\d+) {where} steps to your (\w+))", text)
     return [

@@ -190,7 +190,7 @@ def test_alpha_beta_finds(fen: str, best: set[str]):
 
 
 def minimax(board: Any, depth: int) -> int:
-    """Search without cutting anything."""
+    """Searches without pruning."""
     quiet = depth <= 0 and not board.is_check()
     if quiet and depth <= -4:
         return evaluate(board)

@@ -29,7 +29,7 @@ REFERENCE = (None, "left", "down", "right", "up")
 
 
 def golden(name: str) -> Iterator[dict[str, Any]]:
-    """The records of a reference file."""
+    """Yields the records of a reference file."""
     with gzip.open(GOLDEN / name, "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)
 

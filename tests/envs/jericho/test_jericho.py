@@ -23,7 +23,7 @@ def story(folder: Path, name: str) -> str:
 
 @pytest.fixture
 def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if Jericho was there, but not TextWorld: neither is needed before the first reset."""
+    """Simulates Jericho without TextWorld. Neither is needed before the first reset."""
     monkeypatch.setattr(
         module.importlib.util, "find_spec", lambda name: name if name == "jericho" else None
     )

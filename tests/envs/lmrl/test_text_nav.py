@@ -149,7 +149,7 @@ def test_partial_observation_leaves_out_the_room_and_what_is_carried():
 
 
 def shortest(state: State, layout: Any) -> int:
-    """Breadth-first search over all states, the independent check of `plan`."""
+    """Breadth-first search over all states, as an independent check of `plan`."""
     seen, frontier, depth = set(), [state], 0
     while frontier:
         following = []

@@ -14,7 +14,7 @@ TALK = "PrisonersDilemma-Talk-v0"
 
 
 def tournament(first: str, second: str, rounds: int = 4) -> tuple[float, float]:
-    """Mean payoffs of two scripted players against each other."""
+    """Returns the mean payoffs of two scripted players against each other."""
     game = PrisonersDilemma()
     game.begin(f"rounds/{rounds}")
     totals = [0.0, 0.0]
@@ -123,7 +123,7 @@ def test_the_best_response_finds_out_who_is_on_the_other_side():
     always, never = ["cooperate"] * 6, ["defect"] * 6
     assert best_response(always, always, 1) == "defect"  # the last round
     assert best_response(always, always, 6) == "cooperate"
-    assert best_response(never, always, 6) == "defect"  # whoever forgives that is a fool
+    assert best_response(never, always, 6) == "defect"  # forgiving opponents are exploited
     assert best_response(always, never, 6) == "defect"
     mixed = ["cooperate", "defect", "defect", "cooperate", "defect", "cooperate"]
     assert best_response(always, mixed, 6) == "defect"

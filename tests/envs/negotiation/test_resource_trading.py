@@ -1,4 +1,4 @@
-"""ResourceTrading: offers, trades, who wins, what scripted traders make of it."""
+"""ResourceTrading: offers, trades, winners and scripted traders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRICES = list(trading.PRICES.values())
 
 
 def at(game: ResourceTrading, **changes: Any) -> State:
-    """Puts a game where both have ten pieces of everything and usual values."""
+    """Puts a game into a state with ten pieces of everything for both and typical values."""
     game.reset(seed=0)
     full = [10] * 5
     state = State((PRICES, PRICES), ([*full], [*full]), ([*full], [*full]), mover=0)

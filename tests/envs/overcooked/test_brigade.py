@@ -179,9 +179,9 @@ def kitchen(*squares: Square, map: str = "A") -> tuple[Layout, State]:
 @pytest.mark.parametrize(
     ("moves", "after"),
     [
-        ((RIGHT, LEFT), ((3, 3), (3, 2))),  # two who face each other change places
+        ((RIGHT, LEFT), ((3, 3), (3, 2))),  # cooks that face each other swap places
         ((RIGHT, STAY), ((3, 2), (3, 3))),
-        ((RIGHT, RIGHT), ((3, 3), (3, 4))),  # the one behind waits for the one in front
+        ((RIGHT, RIGHT), ((3, 3), (3, 4))),  # the cook behind waits for the one in front
         ((RIGHT, UP), ((3, 3), (2, 3))),
     ],
 )

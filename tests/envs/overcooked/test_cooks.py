@@ -111,7 +111,7 @@ def test_words_change_what_a_planner_does():
     assert next_errand() == "get bowl 1"
     state.cooks[0].said = "You take the bowl 1!"
     assert next_errand() == "get bowl 1"
-    state.cooks[0].said = "I wait."  # and stands farther away
+    state.cooks[0].said = "I wait."  # and is farther away
     assert next_errand() == "get tomato"
 
 
@@ -155,7 +155,7 @@ def test_single_steps_are_made_by_all_at_once():
     env.step({"player_0": "stay", "player_1": "up"})
     assert [cook.at for cook in env.game.state.cooks] == [(2, 2), (1, 5)]
     assert env.game.state.cooks[1].holding == "tomato" and len(env.game.acting) == 2
-    assert env.game.expert("player_0") is None  # scripted cooks think in errands
+    assert env.game.expert("player_0") is None  # scripted cooks plan errands
     seat = SingleSeat(game=ID, errands=False)
     seat.reset(seed=0)
     assert seat.opponents == {"player_0": "random", "player_1": "random"}

@@ -24,13 +24,13 @@ RECIPES = {
 
 
 def golden(name: str) -> Iterator[dict[str, Any]]:
-    """The episodes of a reference file."""
+    """Yields the episodes of a reference file."""
     with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
         yield from (record for record in map(json.loads, file) if "steps" in record)
 
 
 def vector(env: Salad) -> list[int]:
-    """The reference's observation, without the number of the task."""
+    """Returns the reference's observation, without the index of the task."""
     layout, state, found = env.layout, env.state, []
     for name in layout.homes:
         if name != "bowl":
@@ -144,7 +144,7 @@ def test_the_wall_of_kitchen_c_takes_one_thing_a_counter():
     walk(env, *put, "take the bowl", "put the bowl on the counter")
     assert env.state.where["bowl"] == (2, 3)
     walk(env, *put)
-    env.state.cook = (3, 2)  # it can be taken from the other side, too
+    env.state.cook = (3, 2)  # also reachable from the other side
     text, *_ = env.step("pick up the tomato")
     assert "You hold a tomato" in text
     assert env.state.cook == (3, 2)

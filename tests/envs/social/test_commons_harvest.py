@@ -1,4 +1,4 @@
-"""CommonsHarvest: GovSim's numbers, words that count, and who lives on."""
+"""CommonsHarvest: GovSim's numbers, effective messages, and survival."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = [f"player_{i}" for i in range(5)]
 
 
 def life(levels: list[str], seed: int = 0, **kwargs) -> tuple[CommonsHarvest, list[float]]:
-    """Plays an episode of scripted players; returns the game and everybody's return."""
+    """Plays an episode of scripted players. Returns the game and all returns."""
     game = CommonsHarvest(num_players=len(levels), **kwargs)
     game.reset(seed)
     totals = [0.0] * len(levels)

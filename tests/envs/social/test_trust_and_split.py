@@ -1,4 +1,4 @@
-"""TrustAndSplit: earnings by hand, scripted players, words that are believed, the expert."""
+"""TrustAndSplit: earnings by hand, scripted players, credible promises, the expert."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOTH = ("player_0", "player_1")
 
 
 def play(levels: tuple[str, str], task: str, **kwargs) -> tuple[TrustAndSplit, list[float]]:
-    """Plays an episode of scripted players; returns the game and both returns."""
+    """Plays an episode of scripted players. Returns the game and both returns."""
     game = TrustAndSplit(**kwargs)
     game.reset(0, task)
     totals = [0.0, 0.0]
