@@ -32,7 +32,7 @@ class State:
 
 
 class WebShop(TextEnv):
-    """Buy the product that an instruction describes in a shop of 1,000 to 1,000,000 products.
+    r"""Buy the product that an instruction describes in a shop of 1,000 to 1,000,000 products.
 
     ## Description
     The web shop of Yao et al. as a native implementation, without Java, a browser or a download.
@@ -52,7 +52,7 @@ class WebShop(TextEnv):
     The argument is converted to lower case, and text after the closing bracket is ignored. The
     argument `action_parsing` selects how strictly an action is parsed:
 
-    - "exact": as in the original, by the regular expression `(.+)\\[(.+)\\]` at the start of the
+    - "exact": as in the original, by the regular expression `(.+)\[(.+)\]` at the start of the
       action. The names `search` and `click` are case-sensitive, and leading blanks or a label
       such as "Action:" make the action invalid.
     - "lenient": as in the other environments of AgentGym. Capitals, blanks, quotes, code marks and
@@ -113,8 +113,8 @@ class WebShop(TextEnv):
       than 5,000. "train" is the rest. Task `goal/7` is goal 7 in the original's order.
 
     ## Notes
-    - In the generated shop the expert finds nearly every product. In the original's shop it often
-      cannot: even the product that a goal was made from does not always earn the full reward.
+    - In the original's shop, not every goal can be met in full: even the product that a goal was
+      made from does not always earn the full reward.
     - `WebShop-Large-v0` is slower than `WebShop-v0`, since every search covers 100 times as many
       products.
 
@@ -266,7 +266,9 @@ class WebShop(TextEnv):
 
     def _picture(self) -> str:
         assert self._last is not None
-        note = "" if self._last.valid else self._last.feedback or "This action is not possible on this page."
+        note = (
+            "" if self._last.valid else self._last.feedback or "This action is not possible here."
+        )
         return _painter()(self.state.session, self.shop, note)
 
     def snapshot(self) -> dict[str, Any]:

@@ -57,9 +57,7 @@ def _body(session: Session, shop: Shop) -> Iterable[RenderableType]:
         return
     buttons = [text for style, text in pages.nodes(session, shop) if style == pages.BUTTON]
     actions = ["search[words]", *(f"click[{b.lower()}]" for b in buttons if b != "Search")]
-    yield Panel(
-        Columns([Text(action) for action in actions]), title="Actions", box=ROUNDED
-    )
+    yield Panel(Columns([Text(action) for action in actions]), title="Actions", box=ROUNDED)
 
 
 def _results(session: Session, shop: Shop) -> RenderableType:

@@ -345,7 +345,7 @@ def test_pages_as_a_person_sees_them(capsys: pytest.CaptureFixture[str]):
     shown = capsys.readouterr().out
     assert "WebShop · Search" in shown and "WebShop · Results for “red”, page 1" in shown
     assert f"● {option[6:-1]}" in shown and "Options: click[value]" in shown
-    assert "This action is not possible on this page." in shown
+    assert "This action is not possible here." in shown
     assert "Your score: " in shown
     assert all(len(line) <= 100 for line in shown.splitlines())
 
