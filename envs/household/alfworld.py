@@ -194,7 +194,7 @@ class ALFWorld(TextEnv):
         "- You see only the things in or on the receptacle where you are. Go to other receptacles "
         "to search them, and open the closed ones.\n"
         "- You can hold one thing at a time.\n"
-        "- To clean, heat or cool a thing, hold it and go to a sinkbasin, a microwave or a fridge.\n"
+        "- Hold a thing to clean it at a sinkbasin, heat it at a microwave or cool it at a fridge.\n"
         "- To look at a thing under a lamp, hold it, go to the lamp and use the lamp.\n"
         "- The game ends when the task is done or you run out of turns.\n"
         "\n"

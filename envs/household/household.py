@@ -135,7 +135,7 @@ class Household(TextEnv):
         "- You see only the things in or on the receptacle where you are. Go to other receptacles "
         "to search them, and open the closed ones.\n"
         "- You can hold one thing at a time.\n"
-        "- To clean, heat or cool a thing, hold it and go to a sinkbasin, a microwave or a fridge. "
+        "- Hold a thing to clean it at a sinkbasin, heat it at a microwave or cool it at a fridge. "
         "You do not need to open the microwave or the fridge for this.\n"
         "- To look at a thing under a lamp, hold it, go to the lamp and turn the lamp on.\n"
         "- You get a reward of 1 when the chore is done. The episode ends then, or when you run "

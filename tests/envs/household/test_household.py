@@ -96,7 +96,7 @@ def test_only_what_stands_where_one_is_is_seen_and_nothing_in_what_is_closed():
     assert "In it: mug 1." in play(env, "open cabinet 1")
     assert "no mug 2" in refused(env, "take mug 2 from cabinet 1")
     assert "not at countertop 1" in refused(env, "take mug 2 from countertop 1")
-    assert "open already" in refused(env, "open cabinet 1")
+    assert "already open" in refused(env, "open cabinet 1")
     assert "It is closed." in play(env, "close cabinet 1")
     play(env, "go to shelf 1")
     assert "cannot be opened" in refused(env, "open shelf 1")
