@@ -191,7 +191,8 @@ class WebShop(TextEnv):
     def _read(self, action: str) -> str:
         if self.action_parsing == "exact":
             return action
-        return super()._read(pages.parse_leniently(action))
+        action = pages.parse_leniently(action)
+        return action if action.startswith("search[") else super()._read(action)
 
     def _advance(self, action: str) -> TimeStep:
         session = self.state.session

@@ -102,12 +102,20 @@ def parse_leniently(action: str) -> str:
     An action that is neither is returned unchanged.
     """
     start = action[:LONGEST]
-    for text in (action, labelled(start), plain(start, cased=True)):
-        name, argument = parse_action(text.strip())
-        name = name.strip().lower()
-        if name in ("search", "click") and argument is not None:
-            return f"{name}[{argument}]"
-    return action
+    return (
+        _normal_form(action)
+        or _normal_form(labelled(start))
+        or _normal_form(plain(start, cased=True))
+        or action
+    )
+
+
+def _normal_form(text: str) -> str:
+    """Returns the search or click at the start of a text, "" if there is none."""
+    name, argument = parse_action(text.strip())
+    name = name.strip().lower()
+    found = name in ("search", "click") and argument is not None
+    return f"{name}[{argument}]" if found else ""
 
 
 def can_be_said(text: str) -> bool:
