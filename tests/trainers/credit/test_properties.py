@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
@@ -111,14 +110,11 @@ def test_truncation_bootstraps_and_termination_does_not(estimator, rng):
     changed = estimator(batch, critic).advantages != estimator(batch, moved).advantages
     ended = batch.terminated[batch.turn_trajectory][batch.token_turn]
     assert not changed[ended].any()
-    if isinstance(estimator, TurnReward):  # its rewards are advantages: nothing comes after
-        assert not changed.any()
-    else:
-        last = batch.turn_offsets[1:][~batch.terminated] - 1
-        credit = estimator(batch, critic).targets, estimator(batch, moved).targets
-        per_turn = len(credit[0]) == batch.num_turns
-        at = last if per_turn else batch.token_offsets[last + 1] - 1
-        assert (credit[0][at] != credit[1][at]).all()
+    last = batch.turn_offsets[1:][~batch.terminated] - 1
+    credit = estimator(batch, critic).targets, estimator(batch, moved).targets
+    per_turn = len(credit[0]) == batch.num_turns
+    at = last if per_turn else batch.token_offsets[last + 1] - 1
+    assert (credit[0][at] != credit[1][at]).all()
 
 
 CASES = {
