@@ -77,8 +77,8 @@ _FIELDS = (
 class UnreadableAction(str):
     """An action that could not be read, which is invalid in every environment.
 
-    Wrappers that translate actions pass it on. It is a `str`, so that it goes through other wrappers
-    and processes as one. `feedback` tells the agent what is wrong and which format is expected.
+    Wrappers that translate actions pass it on. It is a `str`, so that it passes through other
+    wrappers and processes as one. The agent is shown the `feedback`.
     """
 
     feedback: str

@@ -34,8 +34,10 @@ def recipe_curves(grid: Mapping[str, Any], recipe: str) -> str | None:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.2 * len(envs), 2.6), layout="constrained")
         FigureCanvasAgg(figure)
-        for axes, env in zip(figure.subplots(1, len(envs), squeeze=False)[0], envs, strict=True):
+        panels = figure.subplots(1, len(envs), squeeze=False)[0]
+        for axes, env in zip(panels, envs, strict=True):
             _panel(axes, grid, env, recipe)
+        panels[0].set_ylabel("reward on held-out tasks")
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()
@@ -57,7 +59,6 @@ def _panel(axes: Any, grid: Mapping[str, Any], env: str, recipe: str) -> None:
     axes.set(title=name, xlabel="environment steps", xlim=(0, budget))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if x else "0")
     axes.locator_params("x", nbins=4)
-    axes.set_ylabel("reward on held-out tasks")
 
 
 def curves_of(grid: Mapping[str, Any], env: str, recipe: str) -> list[np.ndarray]:
@@ -71,32 +72,3 @@ def mean_curve(curves: list[np.ndarray], budget: int) -> tuple[np.ndarray, np.nd
     steps = np.linspace(0, budget, POINTS)
     rewards = [np.interp(steps, curve[:, 0], curve[:, 1]) for curve in curves]
     return steps, np.mean(rewards, axis=0)
-
-
-def demo_curve(run: Mapping[str, Any], digest: str) -> bytes:
-    """Returns the curve of a training run as PNG.
-
-    Args:
-        run: a run of `learning_webshop.json`.
-        digest: identifies the data; stored in the picture.
-    """
-    training, evaluated = np.array(run["training_return"]), np.array(run["curve"])
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    axes.plot(training[:, 0], training[:, 1], color="C0", alpha=0.4, label="training tasks")
-    steps, means, lows, highs = evaluated.T
-    errors = np.stack([means - lows, highs - means])
-    axes.errorbar(
-        steps, means, errors, fmt="o-", color="C1", capsize=3, label="held-out tasks, greedy"
-    )
-    for agent, style in (("random", ":"), ("expert", "--")):
-        reward = run["agents"][agent]["reward"][0]
-        axes.axhline(reward, color="0.5", linestyle=style, label=agent)
-    title = f"{run['recipe']} on WebShop-v0, seed {run['seed']}"
-    axes.set(xlabel="environment steps", ylabel="reward", title=title)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=120, metadata={"Software": None, "Source": digest})
-    return out.getvalue()

@@ -8,13 +8,14 @@ from typing import Any
 
 import project
 import transcripts
-from writing import anchor, code_block, details, link_papers, sections, table
 from project import EnvironmentClass
+from writing import anchor, code_block, details, link_papers, sections, table
 
 from agentgym.registration import Entry
 
 GENERATED = ("Example Transcript", "Baselines", "Registered Configurations")
 """Sections of older docstrings that the pages generate."""
+AGENTS = ("random", "behaviour cloning", "expert")
 LAST = ("References", "Version History")
 """Sections at the end of a page."""
 
@@ -121,11 +122,14 @@ def _facts(cls: EnvironmentClass, env: Any) -> list[str]:
     if (speed := speeds().get(entry.name)) is not None:
         rows.append(("Speed", f"{speed['steps_per_second']:,.0f} steps/s on one core"))
     measured = project.results("baselines")["environments"].get(entry.name, {})
-    for title, agent in (("Random", "random/test"), ("Expert", "expert/test")):
-        if (row := measured.get(agent)) is not None:
-            rows.append((title, _result(row)))
+    scores = {
+        name: _result(measured[f"{name}/test"]) for name in AGENTS if f"{name}/test" in measured
+    }
     if (cloned := cloning().get(entry.name)) is not None:
-        rows.insert(-1, ("Behaviour cloning", _mean(cloned)))
+        scores["behaviour cloning"] = _mean(cloned)
+    rows += [
+        (f"{name.capitalize()}: reward, success", scores[name]) for name in AGENTS if name in scores
+    ]
     return table(("", ""), [(f"**{name}**", value) for name, value in rows])
 
 
@@ -226,11 +230,11 @@ def cloning() -> dict[str, dict[str, float]]:
 
 def _result(row: Mapping[str, Any]) -> str:
     mean, low, high = row["reward"]
-    return f"{mean:.2f} [{low:.2f}, {high:.2f}], success {_percent(row['success'][0])}"
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}], {_percent(row['success'][0])}"
 
 
 def _mean(row: Mapping[str, float]) -> str:
-    return f"{row['reward']:.2f}, success {_percent(row['success'])}"
+    return f"{row['reward']:.2f}, {_percent(row['success'])}"
 
 
 def _percent(share: float) -> str:
@@ -241,8 +245,8 @@ BASELINE_HEADER = ("Id", "Random", "Behaviour cloning", "Expert", "Expert's turn
 SPEED_HEADER = ("Id", "Reference", "Steps/s", "Resets/s", "Start, s", "MiB")
 SPEED_NOTES = (
     "Random admissible actions on one core, resets included, measured by",
-    "`benchmarks/env_speed.py`. Figures vary by a third between runs. The reference was measured on",
-    "the same class of machine.",
+    "`benchmarks/env_speed.py`. Figures vary by a third between runs. The reference was measured",
+    "on the same class of machine.",
 )
 
 
@@ -316,16 +320,14 @@ def _index() -> str:
         rows = []
         for cls in classes:
             entry = cls.entries[0]
-            facts = ["multi-agent" if entry.multi_agent else "single-agent"]
-            if entry.extra is not None:
-                facts.append(f"extra `{entry.extra}`")
+            extra = "" if entry.extra is None else f"`{entry.extra}`"
             page = cls.page.removeprefix("environments/")
-            variants = ", ".join(
-                f"[{other.name}]({page}#{anchor(other.name)})" for other in cls.entries[1:]
-            )
-            rows.append((f"[{entry.name}]({page})", link_papers(cls.summary), ", ".join(facts)))
-            rows += [("", f"Variants: {variants}", "")] if variants else []
-        lines += table(("Id", "Description", "Kind"), rows)
+            text = link_papers(cls.summary)
+            if variants := [f"[{e.name}]({page}#{anchor(e.name)})" for e in cls.entries[1:]]:
+                text += f"<br>Variants: {', '.join(variants)}"
+            agents = "several" if entry.multi_agent else "one"
+            rows.append((f"[{entry.name}]({page})", text, agents, extra))
+        lines += table(("Id", "Description", "Agents", "Extra"), rows)
     return "\n".join(lines) + "\n"
 
 

@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +264,7 @@ def _field_docs(cls: type) -> Mapping[str, str]:
         tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(base)))
         assert isinstance(tree.body[0], ast.ClassDef)
         body = tree.body[0].body
-        for node, following in zip(body, body[1:], strict=False):
+        for node, following in pairwise(body):
             if (
                 isinstance(node, ast.AnnAssign)
                 and isinstance(node.target, ast.Name)

@@ -16,6 +16,7 @@ import grid_tables  # isort: skip  # in benchmarks/, found by `project`
 
 CHANGES = re.compile(r"^(Kept|Changed|Added|Left out): ", re.MULTILINE)
 GRID = "grid"
+EXAMPLE = "WebShop-v0"
 
 
 def pages() -> dict[str, str]:
@@ -69,12 +70,11 @@ def _description(body: str) -> list[str]:
 
 
 def _usage(name: str) -> str:
-    env = next(iter(project.results(GRID)["envs"].values()))["config"]["env_id"]
     return "\n".join(
         [
             "pip install 'agentgym-suite[train]'",
-            f"agentgym train {name} --env-id {env} --constrain --bc-demonstrations 40",
-            f"agentgym eval {env} --agent policy:runs/{name}-{env}-0 random expert",
+            f"agentgym train {name} --env-id {EXAMPLE} --constrain --bc-demonstrations 200",
+            f"agentgym eval {EXAMPLE} --agent policy:runs/{name}-{EXAMPLE}-0 random expert",
         ]
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 ARXIV = re.compile(r"(?<![\w/.-])(arXiv[ :])?(\d{4}\.\d{4,5})(?:v\d+)?(?![\w.]*\d)")
 
 
@@ -14,11 +15,15 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) 
     Args:
         header: titles of the columns.
         rows: cells as Markdown.
-        right: number of columns, from the right, that are aligned to the right.
+        right: number of columns, from the right, that hold numbers: aligned, never wrapped.
     """
-    marks = ["---"] * (len(header) - right) + ["---:"] * right
-    lines = [header, marks, *rows]
-    return ["| " + " | ".join(cell(text) for text in line) + " |" for line in lines]
+    left = len(header) - right
+    marks = ["---"] * left + ["---:"] * right
+    lines = [marks] + [
+        [*map(cell, row[:left]), *(cell(text).replace(" ", NO_BREAK) for text in row[left:])]
+        for row in rows
+    ]
+    return ["| " + " | ".join(line) + " |" for line in ([*map(cell, header)], *lines)]
 
 
 def cell(text: str) -> str:

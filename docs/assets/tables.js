@@ -25,7 +25,7 @@
 
   function enhance(table) {
     if (!table.tHead || table.tBodies[0].rows.length < LONG || table.closest("details")) return;
-    table.classList.add("sortable");
+    table.dataset.sortable = "";
     Array.from(table.tHead.rows[0].cells).forEach((header, column) => {
       header.addEventListener("click", () => sort(table, column, header));
     });
