@@ -327,7 +327,7 @@ def _draw_run(run: dict[str, Any], digest: str) -> bytes:
     title = f"{run['recipe'].upper()} on WebShop-v0, seed {run['seed']}"
     axes.set(xlabel="environment steps", ylabel="reward", title=title)
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="center right", bbox_to_anchor=(1, 0.4))
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=120, metadata={"Software": None, "Source": digest})
     return out.getvalue()

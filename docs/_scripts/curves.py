@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-STYLE = {
+STYLE: Any = {
     "svg.hashsalt": "agentgym",
     "svg.fonttype": "path",
     "font.size": 9,

@@ -143,7 +143,7 @@ def _agents(entry: Entry, env: Any) -> str:
 
 
 def _limit(entry: Entry) -> str:
-    turns = project.describe_entry(entry).max_turns
+    turns = project.describe(entry).max_turns
     return "none" if turns is None else str(turns)
 
 

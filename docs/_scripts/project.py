@@ -20,9 +20,9 @@ from typing import Any
 
 import gymnasium
 
-import agentgym
-from agentgym.catalogue import Description, author_class, describe
-from agentgym.errors import MissingExtraError
+from agentgym.catalogue import author_class
+from agentgym.catalogue import describe as describe
+from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.registration import TABLE, Entry
 from agentgym.trainers import cli as recipe_cli
 from agentgym.trainers.config import TrainConfig
@@ -30,7 +30,10 @@ from agentgym.trainers.config import TrainConfig
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 GOLDEN = ROOT / "tests" / "golden"
-sys.path.append(str(ROOT / "benchmarks"))  # tables of results are written there
+
+sys.path.append(str(ROOT / "benchmarks"))
+
+import grid_tables as grid_tables  # noqa: E402
 
 FAMILIES: dict[str, str] = {
     "webshop": "Web shopping",
@@ -146,11 +149,6 @@ def _parse(file: Path, name: str) -> tuple[str, str, str | None]:
     return name, ast.get_docstring(found) or "", instructions
 
 
-def describe_entry(entry: Entry) -> Description:
-    """Returns the id's line in `agentgym list`."""
-    return describe(entry)
-
-
 def make(entry: Entry) -> Any:
     """Returns the environment of an id without Gymnasium's wrappers, or None if it cannot start.
 
@@ -164,7 +162,7 @@ def make(entry: Entry) -> Any:
         if entry.extra is None:
             raise
         return None
-    except agentgym.errors.AgentGymError:
+    except AgentGymError:
         if not entry.files:
             raise
         return None

@@ -9,10 +9,8 @@ from typing import Any
 
 import curves
 import project
-from project import MISSING, Setting
+from project import MISSING, Setting, grid_tables
 from writing import ARXIV, code_block, details, link_papers, table
-
-import grid_tables  # isort: skip  # in benchmarks/, found by `project`
 
 CHANGES = re.compile(r"^(Kept|Changed|Added|Left out): ", re.MULTILINE)
 GRID = "grid"
