@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
@@ -90,7 +91,10 @@ def class_page(cls: EnvironmentClass) -> dict[str, str]:
 
 
 def _section(heading: str, body: str) -> list[str]:
-    return ["", f"## {heading}", "", link_papers(body)]
+    text = link_papers(body)
+    if heading == "Information":
+        text = re.sub(r"([Tt]he common keys)", r"[\1](../../info.md)", text, count=1)
+    return ["", f"## {heading}", "", text]
 
 
 def _facts(cls: EnvironmentClass, env: Any) -> list[str]:

@@ -12,7 +12,7 @@ import project
 from project import MISSING, Setting, grid_tables
 from writing import ARXIV, code_block, details, link_papers, table
 
-CHANGES = re.compile(r"^(Kept|Changed|Added|Left out): ", re.MULTILINE)
+CHANGES = re.compile(r"(?:^|(?<=[.;)])\s+)(Kept|Changed|Added|Left out):\s+")
 GRID = "grid"
 EXAMPLE = "WebShop-v0"
 
@@ -36,8 +36,9 @@ def navigation() -> list[Any]:
 def _page(name: str) -> str:
     doc = inspect.getdoc(project.recipe_module(name)) or ""
     title, _, body = doc.partition("\n")
-    summary = project.recipe_summary(name)
-    lines = [f"# {name}", "", f"_{summary[0].upper()}{summary[1:].rstrip('.')}._", ""]
+    lines = [f"# {name}", ""]
+    if (summary := project.recipe_summary(name)) != title:
+        lines += [f"_{summary[0].upper()}{summary[1:].rstrip('.')}._", ""]
     lines += [link_papers(title), "", *_description(body.strip("\n"))]
     lines += ["", "## Usage", "", *code_block(_usage(name), "bash")]
     lines += ["", f"`agentgym train {name} --help` lists every setting.", "", "## Settings", ""]
@@ -53,17 +54,13 @@ def _description(body: str) -> list[str]:
     """Returns the docstring's text; its paragraphs about changes get a heading of their own."""
     texts, changes = [], []
     for paragraph in re.split(r"\n\s*\n", body):
-        if CHANGES.match(paragraph.lstrip()):
-            changes.append(paragraph)
-        else:
-            texts.append(paragraph)
+        text, *parts = CHANGES.split(paragraph)
+        texts += [text] if text.strip() else []
+        changes += zip(parts[::2], parts[1::2], strict=True)
     lines = link_papers("\n\n".join(texts)).split("\n")
     if changes:
         lines += ["", "## Differences from the Paper", ""]
-        for paragraph in changes:
-            parts = re.split(r"(?:^|(?<=[.;])\s+)(Kept|Changed|Added|Left out):\s+", paragraph)
-            for kind, text in zip(parts[1::2], parts[2::2], strict=True):
-                lines.append(f"- **{kind}**: {link_papers(' '.join(text.split()))}")
+        lines += [f"- **{kind}**: {link_papers(' '.join(text.split()))}" for kind, text in changes]
     return lines
 
 
@@ -152,7 +149,8 @@ def _index() -> str:
         paper = ARXIV.search(doc)
         link = f"[{paper[2]}](https://arxiv.org/abs/{paper[2]})" if paper else "-"
         measured = (final[env].get(name, "-") for env in envs)
-        rows.append((f"[{name}]({name}.md)", project.recipe_summary(name), link, *measured))
+        summary = link_papers(project.recipe_summary(name))
+        rows.append((f"[{name}]({name}.md)", summary, link, *measured))
     lines = ["# Recipes", "", *inspect.cleandoc(INDEX).split("\n"), "", "## All Recipes", ""]
     lines += table(("Recipe", "Description", "Paper", *envs), rows, len(envs))
     names = ", ".join(f"{env}: `{grid['envs'][env]['config']['env_id']}`" for env in envs)

@@ -32,7 +32,7 @@ _THEME = TerminalTheme(
         (9, 105, 218),
         (130, 80, 223),
         (27, 124, 131),
-        (110, 119, 129),
+        (110, 119, 129),  # "white" is the grey of remarks
     ],
 )
 
@@ -74,7 +74,7 @@ def picture(text: str, title: str) -> str:
     )
     shown = lines[:MAX_LINES]
     if len(lines) > MAX_LINES:
-        shown.append(Text("[...]", "bright_black"))
+        shown.append(Text("[...]", "white"))
     for line in shown:
         console.print(line, soft_wrap=True)
     slug = re.sub(r"\W+", "-", title).lower()
@@ -106,7 +106,7 @@ def _styled(text: str) -> list[Text]:
         observation += len(wrapped)
         lines += wrapped[: max(room, 0)]
         if room > 0 and len(wrapped) > room:
-            lines.append(Text("[...]", "bright_black"))
+            lines.append(Text("[...]", "white"))
     while lines and not lines[-1].plain.strip():
         lines.pop()
     return lines
@@ -121,7 +121,7 @@ def _line(line: str) -> Text:
         player, reward, ends, rest = found.groups()
         return Text(_facts(player, reward, ends.split(), rest), "bold blue" if player else "blue")
     if re.match(r"AgentGym/\S+, seed \d+, task ", line):
-        return Text(line, "bright_black")
+        return Text(line, "white")
     return Text(line)
 
 

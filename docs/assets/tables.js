@@ -1,6 +1,6 @@
 // Long tables get a filter field, and columns that sort on a click.
 (function () {
-  const LONG = 12;
+  const LONG = 30;
 
   function value(cell) {
     const text = cell.textContent.trim();
