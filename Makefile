@@ -46,7 +46,7 @@ wheel: $(INSTALLED)
 	$(PYTHON) -m venv build/venv
 	build/venv/bin/python -m pip install --quiet dist/*.whl
 	mkdir -p build/empty
-	cd build/empty && ../venv/bin/python ../../tests/reset_every_id.py
+	cd build/empty && ../venv/bin/python ../../tests/helpers/reset_every_id.py
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/env_speed.py

@@ -7,11 +7,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from agentgym.core import TextEnv, TimeStep, UnreadableAction
+from agentgym.integrations.trl import ToolEnvironment, tool_rows
 from agentgym.registration import REGISTRY, make_aec, make_parallel, register_all
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
-from agentgym.tools import ToolEnvironment, tool_rows
 
 __version__ = "0.1.0"
 

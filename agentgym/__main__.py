@@ -2,7 +2,7 @@
 
 import sys
 
-from agentgym.cli import main
+from agentgym.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

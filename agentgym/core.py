@@ -10,12 +10,12 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agentgym.arguments import check_arguments, check_render_mode, check_types, parameters_of
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
-from agentgym.reading import meant
-from agentgym.serialization import from_json, to_json
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
+from agentgym.utils.action_parsing import match_action
+from agentgym.utils.arguments import check_arguments, check_render_mode, check_types, parameters_of
+from agentgym.utils.serialization import from_json, to_json
 
 INFO_KEYS = (
     "task",
@@ -147,10 +147,10 @@ class TextEnv(gymnasium.Env[str, str]):
     """Base class of the text environments: actions and observations are strings.
 
     An author sets `instructions` and `tasks`, declares `State` (a dataclass that
-    `agentgym.serialization` can write) and `reward_names`, and writes `_start` and `_advance`,
-    which read and write `self.state` and draw from `self.np_random`. Everything else is done here:
-    seeding, the choice of the task, counting and limiting turns, `info`, invalid actions,
-    snapshots, rendering.
+    `agentgym.utils.serialization` can write) and `reward_names`, and writes `_start` and
+    `_advance`, which read and write `self.state` and draw from `self.np_random`. Everything else
+    is done here: seeding, the choice of the task, counting and limiting turns, `info`, invalid
+    actions, snapshots, rendering.
 
     The start of an episode depends only on the task and the seed, however the task was chosen.
 
@@ -222,7 +222,7 @@ class TextEnv(gymnasium.Env[str, str]):
     def _read(self, action: str) -> str:
         """Returns the admissible action that was meant, or what was said where none was."""
         assert self._last is not None
-        return meant(action, self._last.admissible, cased=self.cased) or action
+        return match_action(action, self._last.admissible, cased=self.cased) or action
 
     def _picture(self) -> str:
         """Returns what `render` shows; by default what the agent reads."""
@@ -267,8 +267,8 @@ class TextEnv(gymnasium.Env[str, str]):
         """Plays one turn.
 
         Args:
-            action: any string, read as `agentgym.reading` says; what the game does not understand
-                is an invalid action.
+            action: any string, matched as described in `agentgym.utils.action_parsing`. A string
+                that the game does not understand is an invalid action.
 
         Returns:
             Observation, reward (the sum of `info["reward_terms"]`), terminated (the game ended),

@@ -351,7 +351,7 @@ def register_all() -> None:
         if entry.multi_agent:
             gymnasium.register(
                 entry.id,
-                entry_point="agentgym.multiagent:SingleSeat",
+                entry_point="agentgym.multiagent.pettingzoo:SingleSeat",
                 kwargs={"game": entry.id, **entry.kwargs, **entry.seat},
             )
         else:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from agentgym.errors import UnknownTaskError, did_you_mean
-from agentgym.serialization import to_json
+from agentgym.utils.serialization import to_json
 
 Level = TypeVar("Level")
 
@@ -133,7 +133,7 @@ def draw_level(task: str, draw: Callable[[], Level]) -> Level:
 
     Args:
         task: "train/..." or "test/...".
-        draw: draws a level that `agentgym.serialization` can write, each time another one.
+        draw: draws a level that `agentgym.utils.serialization` can write, each time another one.
     """
     test, level = task.startswith("test/"), draw()
     for _ in range(100):

@@ -14,8 +14,8 @@ from gymnasium.spaces import Discrete
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.errors import SnapshotError
-from agentgym.reading import plain
 from agentgym.tasks import Tasks, task_rng
+from agentgym.utils.action_parsing import plain
 
 LISTED = 20
 """Instructions and feedback do not list more actions than this."""

@@ -19,9 +19,9 @@ from rich.progress import track
 
 from agentgym.agents.expert import NoExpertError
 from agentgym.errors import MissingExtraError
-from agentgym.evaluate import evaluate
+from agentgym.evaluation.report import Report, compare
+from agentgym.evaluation.runner import evaluate
 from agentgym.registration import TABLE, Entry
-from agentgym.report import Report, compare
 
 RESULT = Path(__file__).parent / "results" / "baselines.json"
 

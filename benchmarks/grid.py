@@ -28,8 +28,8 @@ import yaml
 from grid_tables import THRESHOLDS, ranks, tables
 from learning import launch
 
-from agentgym.evaluate import evaluate
-from agentgym.trainers.log import read_metrics
+from agentgym.evaluation.runner import evaluate
+from agentgym.trainers.run.logger import read_metrics
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.report import Estimate, mean_interval
+from agentgym.evaluation.report import Estimate, mean_interval
 
 THRESHOLDS = {"salad": 1.0, "webshop": 0.56, "cars": 0.3}
 """Rewards that count as learned. They were set after the first seed."""

@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.errors import AgentGymError
-from agentgym.evaluate import evaluate, make_env
+from agentgym.evaluation.runner import evaluate, make_env
 from agentgym.registration import TABLE
-from agentgym.trainers import poad
+from agentgym.trainers.recipes import poad
 
 RESULT = Path(__file__).parent / "results" / "imitation.json"
 

@@ -28,9 +28,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.report import Report
-from agentgym.serialization import from_json
-from agentgym.trainers.log import read_metrics
+from agentgym.evaluation.report import Report
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent
 

@@ -17,7 +17,7 @@ from agentgym import Tasks, TextEnv, TimeStep
 from agentgym.core import INFO_KEYS, UnreadableAction
 from agentgym.errors import SnapshotError, UnknownTaskError
 
-from .echo import Echo, State
+from .helpers.echo import Echo, State
 
 
 def test_reset_and_step_report_the_same_keys_and_types():
@@ -144,7 +144,7 @@ def test_restore_continues_bit_exactly():
     env = Echo()
     env.reset(seed=2)
     env.step("东西")
-    env.np_random.integers(10, dtype=np.uint32)  # leaves half a word in the generator
+    env.np_random.integers(10, dtype=np.uint32)  # leaves half a word buffered in the generator
     snapshot = json.loads(json.dumps(env.snapshot()))
     other = Echo()
     observation, info = other.restore(snapshot)
@@ -161,7 +161,7 @@ def test_restore_continues_in_another_process_whatever_its_hash_seed():
     script = (
         "import json, sys\n"
         "sys.path.insert(0, sys.argv[1])\n"
-        "from tests.echo import Echo\n"
+        "from tests.helpers.echo import Echo\n"
         "env = Echo()\n"
         "print(json.dumps([env.restore(json.load(sys.stdin)), env.step('x'), env.reset()]))\n"
     )
@@ -227,7 +227,7 @@ def test_checked_and_global_generators_untouched(global_rng_untouched: None):
 
 
 class Broken(Echo):
-    """An environment whose rules return what the test gives."""
+    """An environment whose rules return a value set by the test."""
 
     returned: Any = None
 
@@ -278,7 +278,7 @@ def test_what_an_author_must_set_is_named():
         NoState().reset()
 
     class Reserved(Echo):
-        """Lists a term that is added anyway."""
+        """Lists a term that is always added."""
 
         reward_names = ("task", "invalid")
 

@@ -1,12 +1,14 @@
-"""What must be right for the package to install, import and type-check as it does here."""
+"""Requirements for the package to install, import and type-check like the source tree."""
 
 from __future__ import annotations
 
 import configparser
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,32 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUP = configparser.ConfigParser()
 SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
-PACKAGES = SETUP["options"]["packages"].split()
-FOLDERS = dict(line.split(" = ") for line in SETUP["options"]["package_dir"].strip().splitlines())
 HEAVY = ("torch", "transformers", "pettingzoo", "stable_baselines3", "tyro", "rich", "Stemmer")
-
-
-def folders_of_packages() -> dict[str, str]:
-    """Every folder with an `__init__.py`, by the name it must be imported as."""
-    found = {"agentgym": "agentgym"}
-    for top, name in (
-        ("agentgym", "agentgym"),
-        ("envs", "agentgym.envs"),
-        ("trainers", "agentgym.trainers"),
-    ):
-        for init in sorted((ROOT / top).rglob("__init__.py")):
-            relative = init.parent.relative_to(ROOT / top)
-            if top == "agentgym" and relative.parts[:1] in (("envs",), ("trainers",)):
-                continue  # the links
-            found[".".join((name, *relative.parts))] = init.parent.relative_to(ROOT).as_posix()
-    return found
-
-
-def test_setup_cfg_lists_every_package_folder():
-    missing = folders_of_packages().items() - FOLDERS.items()
-    assert folders_of_packages() == FOLDERS, f"setup.cfg, package_dir: add {sorted(missing)}"
-    assert sorted(PACKAGES) == sorted(FOLDERS), "setup.cfg: packages and package_dir differ"
-    assert len(PACKAGES) == len(set(PACKAGES))
 
 
 def test_every_folder_of_modules_is_a_package():
@@ -51,14 +28,31 @@ def test_every_folder_of_modules_is_a_package():
             assert (module.parent / "__init__.py").exists(), f"{module.parent} has no __init__.py"
 
 
-def test_data_files_are_listed():
-    data = SETUP["options.package_data"]
-    for name, folder in FOLDERS.items():
-        suffixes = {".py", ".pyc"}
-        files = [f for f in (ROOT / folder).iterdir() if f.is_file() and f.suffix not in suffixes]
-        patterns = data.get(name, "").replace(",", " ").split()
-        for file in files:
-            assert any(file.match(pattern) for pattern in patterns), f"{file} is not installed"
+def sources() -> list[Path]:
+    """Returns all files of the project that git tracks or would track."""
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [
+        path
+        for line in listed.stdout.splitlines()
+        if (path := Path(line)) and (ROOT / path).exists()
+    ]
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_exactly_the_tree(tmp_path: Path):
+    for path in sources():  # a copy: the working tree's build/ may hold files of other days
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, tmp_path / path, follow_symlinks=False)
+    run([sys.executable, "-m", "build", "--wheel", "--no-isolation"], tmp_path)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    tops = ("agentgym", "envs", "trainers")
+    files = [p for p in sources() if p.parts[0] in tops and not (ROOT / p).is_dir()]
+    assert names == {
+        (path if path.parts[0] == "agentgym" else Path("agentgym") / path).as_posix()
+        for path in files
+    }
 
 
 def test_metadata_is_in_pyproject_only():
@@ -93,13 +87,44 @@ def test_the_wrong_import_is_refused_and_the_right_one_named(name: str):
 
 
 def loaded_by(statement: str, tmp_path: Path) -> set[str]:
-    """Names of all modules loaded by a statement, run in another folder and process."""
+    """Returns the modules loaded by a statement in another folder and process."""
     script = f"{statement}\nimport sys\nprint(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
+    return set(run([sys.executable, "-W", "error", "-c", script], tmp_path).split())
+
+
+def run(command: list[str], folder: Path) -> str:
+    """Returns the output of a command that must succeed."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+USER_SCRIPT = """\
+import agentgym
+import gymnasium
+
+env = gymnasium.make("AgentGym/NumberLine-v0")
+games = agentgym.make_parallel("AgentGym/TicTacToe-v0")
+"""
+
+
+def test_import_works_from_an_empty_folder_and_from_the_clones_parent(tmp_path: Path):
+    for folder in (tmp_path, ROOT.parent):
+        run([sys.executable, "-c", USER_SCRIPT], folder)
+
+
+def test_import_works_beside_any_folder_called_agentgym(tmp_path: Path):
+    """As in the folder that holds a clone: the name must not become a namespace package."""
+    (tmp_path / "agentgym").mkdir()
+    (tmp_path / "script.py").write_text(USER_SCRIPT, encoding="utf-8")
+    run([sys.executable, "script.py"], tmp_path)
+    run([sys.executable, "-c", USER_SCRIPT], tmp_path)
+
+
+@pytest.mark.slow
+def test_type_checkers_see_the_installed_package(tmp_path: Path):
+    (tmp_path / "script.py").write_text(USER_SCRIPT, encoding="utf-8")
+    run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "script.py"], tmp_path)
 
 
 def test_import_loads_nothing_heavy_and_no_environment(tmp_path: Path):
@@ -118,7 +143,7 @@ def test_wrappers_are_there_when_asked_for(tmp_path: Path):
 
 def test_wrappers_and_environments_need_no_torch(tmp_path: Path):
     statement = (
-        "import agentgym, agentgym.wrappers, agentgym.trie, gymnasium\n"
+        "import agentgym, agentgym.wrappers, agentgym.utils.token_trie, gymnasium\n"
         "gymnasium.make('AgentGym/NumberLine-v0').reset(seed=0)"
     )
     assert not loaded_by(statement, tmp_path) & {"torch", "transformers"}

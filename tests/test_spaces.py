@@ -24,7 +24,7 @@ import agentgym  # noqa: F401  # registers the ids
 from agentgym import UnicodeText
 from agentgym.spaces import _TextSlots
 
-from .echo import DictEcho, Echo
+from .helpers.echo import DictEcho, Echo
 
 TEXTS = [
     "",

@@ -1,7 +1,7 @@
 """Training of language-model policies: rollouts, credit assignment, losses, recipes."""
 
-import importlib.util
-import sys
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if __name__ != "agentgym.trainers":
     raise ImportError(
@@ -9,9 +9,29 @@ if __name__ != "agentgym.trainers":
         "Install the project (pip install -e .) and write `import agentgym.trainers`."
     )
 
-# Python still looks for the module that `python -m agentgym.trainers.poad` is to run.
-if sys.argv[:1] == ["-m"] and importlib.util.find_spec("torch") is None:
-    from agentgym.errors import MissingExtraError
+if TYPE_CHECKING:
+    from agentgym.trainers.api import load_policy as load_policy
+    from agentgym.trainers.api import make_trainer as make_trainer
+    from agentgym.trainers.api import train as train
+    from agentgym.trainers.callbacks import Callback as Callback
+    from agentgym.trainers.config import TrainConfig as TrainConfig
+    from agentgym.trainers.trainer import Algorithm as Algorithm
+    from agentgym.trainers.trainer import Trainer as Trainer
 
-    print(f"error: {MissingExtraError('Training', 'train', 'torch')}", file=sys.stderr)
-    sys.exit(2)
+_HOMES = {
+    "Algorithm": "trainer",
+    "Callback": "callbacks",
+    "TrainConfig": "config",
+    "Trainer": "trainer",
+    "load_policy": "api",
+    "make_trainer": "api",
+    "train": "api",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used; torch is loaded only then."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,378 +1,220 @@
-"""`TrainConfig`: the settings that all recipes share; a recipe adds its own in a subclass."""
+"""`TrainConfig`: the settings of a training run, in groups; a recipe adds its own in a subclass."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Self
 
-import tyro
+from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
+from agentgym.trainers.policy.policy import LoraSettings
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.settings import (
+    CriticConfig,
+    EnvironmentConfig,
+    EvaluationConfig,
+    ImitationConfig,
+    LossConfig,
+    ModelConfig,
+    OptimisationConfig,
+    RolloutConfig,
+    RunConfig,
+    check,
+    group_of,
+    groups_of,
+)
 
-from agentgym.arguments import parse_arguments
-from agentgym.errors import ConfigError, did_you_mean
-from agentgym.trainers.context import ContextSettings, Mode
-from agentgym.trainers.generation import Normalization, Sampling
-from agentgym.trainers.policy import LoraSettings
-
-KeyValues = Annotated[
-    dict[str, Any],
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs="*",
-        metavar="KEY=VALUE",
-        instance_from_str=parse_arguments,
-        is_instance=lambda value: isinstance(value, dict),
-        str_from_instance=lambda value: [f"{key}={item}" for key, item in value.items()],
-    ),
-]
-
-Normalize = Literal["batch", "task", "agent", "group", "none"]
-
-# What may differ when a run is continued: it changes how long or how closely one looks, not what
-# is computed.
+# Settings that may differ when a run is resumed: they change its length or its output, not its
+# results.
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
-    "threads env_workers microbatch_tokens device quiet transcripts".split()
+    "threads env_workers microbatch_tokens device quiet transcripts log_with".split()
 )
 
 
 @dataclass
 class TrainConfig:
-    """Settings of a training run."""
+    """Settings of a training run.
 
-    env_id: str = "AgentGym/NumberLine-v0"
-    """Environment to train in: an id of `agentgym list`, or your_module:YourEnv-v0."""
-    env_kwargs: KeyValues = field(default_factory=dict)
-    """Arguments of the environment, such as max_turns=20."""
-    train_tasks: int | None = None
-    """Train on the first so many training tasks only; None: on all."""
-    curriculum: Literal["uniform", "window", "failures", "progress"] = "uniform"
-    """Which tasks a round is played in: any, those with a middling success rate, failed ones again,
-    or those on which competence changes fastest."""
-    horizons: tuple[int, ...] = ()
-    """Longest episodes in turns, in stages; (): the environment's own limit throughout."""
-    horizon_every: int = 100
-    """Rounds of a stage."""
-    env_workers: int = 0
-    """Threads that step environments; for slow ones. 0: step them in the main thread."""
+    `TrainConfig.of(lr=1e-4, env_id="WebShop-v0")` takes the settings by their flat names, as the
+    command line does. A recipe's subclass adds settings as fields, and other defaults with
+    `settings.defaults`.
+    """
 
-    model: str = "tiny"
-    """"tiny", "nano" or "small" (made from the environment's own text), a Hugging Face id, or a
-    folder."""
-    lora_rank: int = 0
-    """Rank of a LoRA adapter; 0 trains all parameters."""
-    lora_alpha: float = 32.0
-    """The adapter is scaled by alpha / rank."""
-    lora_targets: tuple[str, ...] | None = None
-    """Modules with an adapter; None: chosen by the architecture."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Type of the weights."""
-    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
-    """Type of the arithmetic, by accelerate."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """"auto" (a GPU if there is one), "cpu" or "cuda"."""
-
-    context: Mode = "full"
-    """What the model reads: everything, the last `window` turns, the current observation and all
-    earlier actions, or the current observation alone."""
-    window: int = 3
-    """Earlier turns in the context "window"."""
-    instructions: bool = True
-    """Whether the environment's instructions open every prompt."""
-    max_tokens: int | None = None
-    """Limit of prompt plus action; None: the model's own."""
-    constrain: bool = False
-    """Choose among the admissible actions wherever the environment lists them."""
-    normalization: Normalization | None = None
-    """How they are drawn: token by token (None), or as a whole by a softmax over the sums of their
-    log-probs ("sum"), divided by their tokens ("token") or words ("word")."""
-    temperature: float = 1.0
-    """Divides the logits when actions are sampled."""
-    top_k: int = 0
-    """Sample among the k most probable tokens; 0: among all."""
-    top_p: float = 1.0
-    """Sample among the most probable tokens that hold this much probability."""
-    max_new_tokens: int = 32
-    """Length at which a free-form action is cut off."""
-
-    iterations: int = 100
-    """Rounds of collecting and updating."""
-    env_steps: int | None = None
-    """Stop after so many turns, if that comes first."""
-    episodes_per_iteration: int = 64
-    """Episodes collected in a round."""
-    group_size: int = 1
-    """Episodes with the same start; group-relative credit needs at least 2."""
-    num_envs: int = 64
-    """Episodes played at once."""
-
-    lr: float = 3e-4
-    """Learning rate of the policy."""
-    critic_lr: float = 1e-3
-    """Learning rate of the critic."""
-    lr_schedule: Literal["constant", "linear"] = "constant"
-    """"linear" goes to 0 at the last iteration."""
-    weight_decay: float = 0.0
-    """Decoupled weight decay (AdamW)."""
-    epochs: int = 2
-    """Passes over what was collected."""
-    minibatches: int = 4
-    """Optimiser steps in a pass."""
-    microbatch_tokens: int = 16384
-    """Tokens, padding included, in one forward and backward pass; gradients are accumulated over a
-    minibatch. Lower it if memory runs out: the result stays the same."""
-    max_grad_norm: float = 1.0
-    """Gradients of policy and critic are clipped to this norm, each by itself."""
-    clip: float = 0.2
-    """The ratio is clipped to [1 - clip, 1 + clip_high]."""
-    clip_high: float | None = None
-    """Upper clip; None: the same as `clip`."""
-    dual_clip: float | None = None
-    """Bounds the loss of a bad action by this many times its advantage; above 1. None: no bound."""
-    covariance_clip: float = 0.0
-    """Largest share of tokens that give no gradient because they drive the entropy down."""
-    ratio: Literal["token", "turn", "trajectory"] = "token"
-    """What has a probability ratio of its own."""
-    aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
-    """What counts the same in the loss: every token, turn or trajectory."""
-    normalize_advantages: Normalize = "batch"
-    """Bring advantages to mean 0 and deviation 1: over the round, each task, agent or group."""
-    filter_groups: bool = False
-    """Leave out groups whose episodes all have the same return."""
-    overlong_margin: int = 0
-    """Charge for actions that come closer to max_new_tokens than this, up to 1 at the limit."""
-    entropy_coef: float = 0.0
-    """Weight of an entropy bonus."""
-    entropy_floor: float | None = None
-    """Give the bonus only to tokens whose entropy (in nats) is below this; None: to all."""
-    kl_coef: float = 0.0
-    """Weight of the divergence from the starting policy."""
-    kl_in: Literal["loss", "reward"] = "loss"
-    """Whether the divergence is part of the loss or is taken off the rewards."""
-    target_kl: float | None = None
-    """End the passes of a round when the policy has moved this far (nats per token)."""
-    max_kl: float = 10.0
-    """Stop the run when it has moved this far: something is wrong."""
-    value_coef: float = 0.5
-    """Weight of the value loss."""
-    value_clip: float | None = None
-    """Clip of the change of a value in a round; None: no clip."""
-    critic_layers: tuple[int, ...] = (256,)
-    """Widths of the critic's hidden layers."""
-    critic_detach: bool = False
-    """Whether the critic only reads the model's hidden states and does not train them."""
-    critic_warmup: int = 0
-    """Rounds at the start in which only the critic learns."""
-
-    bc_demonstrations: int = 0
-    """Expert demonstrations of training tasks to imitate first; 0: no warm start."""
-    bc_share: float = 0.0
-    """Share of `env_steps` that demonstrations take instead; their turns then count as steps."""
-    bc_epochs: int = 10
-    """Passes over the demonstrations."""
-    bc_lr: float = 1e-3
-    """Learning rate of imitation."""
-    bc_batch_tokens: int = 8192
-    """Tokens, padding included, in a step of imitation."""
-    bc_lm_coef: float = 0.0
-    """Weight of predicting the observations too: teaches a fresh model to read."""
-
-    eval_every: int = 10
-    """Evaluate on held-out tasks every so many rounds; 0: only before and after."""
-    eval_episodes: int = 200
-    """Held-out tasks played in an evaluation; 0: no evaluation at all."""
-    eval_temperature: float = 0.0
-    """Temperature of evaluations; 0: always the most probable action."""
-    eval_baselines: bool = False
-    """Also show the random agent and the scripted expert in the final table."""
-
-    seed: int = 0
-    """Everything random is derived from it."""
-    run_dir: str = "runs/{recipe}-{env}-{seed}"
-    """Where logs, checkpoints and the policy go."""
-    save_every: int = 1
-    """Write a checkpoint every so many rounds."""
-    keep: int = 2
-    """Latest checkpoints to keep, besides the best."""
-    resume: bool = False
-    """Continue the run in run_dir, if there is one."""
-    transcripts: int = 4
-    """Trajectories of every round written to trajectories.jsonl."""
-    threads: int | None = None
-    """Threads of PyTorch; None: its own choice."""
-    quiet: bool = False
-    """Show nothing but the final table."""
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    optimisation: OptimisationConfig = field(default_factory=OptimisationConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    imitation: ImitationConfig = field(default_factory=ImitationConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
-        """Checks what can be checked before anything is loaded."""
-        for name, lowest in _AT_LEAST.items():
-            value = getattr(self, name, None)
-            if value is not None and not value >= lowest:  # so, not-a-number is refused too
-                raise ConfigError(f"{name} must be at least {lowest}, got {value}.")
-        for name in _FRACTIONS:
-            value = getattr(self, name, None)
-            if value is not None and not 0 <= value <= 1:
-                raise ConfigError(f"{name} must be in [0, 1], got {value}.")
-        for name, kind in get_type_hints(type(self)).items():
-            known, value = _listed(kind), getattr(self, name)
-            if known and value not in known:
-                hint = did_you_mean(str(value), [str(x) for x in known])
-                raise ConfigError(f"{name} must be one of {known}, got {value!r}.{hint}")
-        if self.episodes_per_iteration % self.group_size:
+        """Checks everything that can be checked before anything is loaded."""
+        for name, kind in groups_of(type(self)).items():
+            group = getattr(self, name)
+            if not isinstance(group, kind):
+                raise ConfigError(
+                    f"{name} is a group of settings, a {kind.__name__}, got {group!r:.80}. "
+                    f"{type(self).__name__}.of(...) takes the settings by their flat names."
+                )
+            check(group)
+        check(self)
+        _check_rollout(self)
+        _check_loss(self)
+        if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(
-                f"episodes_per_iteration = {self.episodes_per_iteration} does not divide into "
-                f"groups of group_size = {self.group_size}."
+                f"horizons are turns, at least 1 each; got {self.environment.horizons}."
             )
-        if self.temperature <= 0:
+        bc = self.imitation
+        if bc.bc_share and (self.run.env_steps is None or bc.bc_demonstrations):
             raise ConfigError(
-                f"temperature must be above 0 in training, got {self.temperature}: an agent that "
-                "never tries anything else learns nothing. eval_temperature may be 0."
-            )
-        if not 0 < self.top_p <= 1:
-            raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}.")
-        if any(turns < 1 for turns in self.horizons):
-            raise ConfigError(f"horizons are turns, at least 1 each; got {self.horizons}.")
-        if self.overlong_margin > self.max_new_tokens:
-            raise ConfigError(
-                f"overlong_margin = {self.overlong_margin} is more than an action can have: "
-                f"max_new_tokens = {self.max_new_tokens}."
-            )
-        if self.dual_clip is not None and self.dual_clip <= 1:
-            raise ConfigError(
-                f"dual_clip bounds a ratio that has left the clip and is above 1; got "
-                f"{self.dual_clip}."
-            )
-        if self.entropy_floor is not None and not self.entropy_coef:
-            raise ConfigError(
-                "entropy_floor says which tokens get the entropy bonus: set entropy_coef above 0."
-            )
-        if self.filter_groups and self.group_size < 2:
-            raise ConfigError("filter_groups compares a group's episodes: set group_size above 1.")
-        if self.bc_share and (self.env_steps is None or self.bc_demonstrations):
-            raise ConfigError(
-                "bc_share divides a budget of env_steps between demonstrations and play: set "
+                "bc_share divides a budget of env_steps between demonstrations and rollouts: set "
                 "env_steps, and leave bc_demonstrations at 0."
             )
-        if self.lora_rank and self.model in ("tiny", "nano", "small"):
+        model = self.model
+        if model.lora_rank and model.model in ("tiny", "nano", "small"):
             raise ConfigError(
-                f"A freshly made {self.model!r} model has nothing to adapt: leave lora_rank at 0, "
-                "or name a trained model."
+                f"LoRA needs a pretrained model, and {model.model!r} is a new one: leave lora_rank "
+                "at 0, or set model to a trained model."
             )
-        if self.dtype == "float16" and not self.lora_rank:
+        if model.dtype == "float16" and not model.lora_rank:
             raise ConfigError(
                 "float16 weights cannot take the small steps of full fine-tuning: use dtype "
                 "bfloat16 or float32 (with mixed_precision fp16), or train an adapter (lora_rank)."
             )
-        self.context_settings()  # raises for settings that cannot work
+        self.context_settings()  # raises for an invalid combination
+
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """Returns the configuration with some settings changed, by their flat names.
+
+        Args:
+            **settings: shared settings such as `lr=1e-4`, the recipe's own, or whole groups.
+
+        Raises:
+            UnknownArgumentError: for an unknown name; the message names the closest known one.
+            ConfigError: for an invalid value.
+        """
+        own = {each.name: each for each in dataclasses.fields(cls)}
+        groups, group = groups_of(cls), group_of(cls)
+        direct: dict[str, Any] = {}
+        grouped: dict[str, dict[str, Any]] = {}
+        for name, value in settings.items():
+            if name in group and not isinstance(value, groups.get(name, ())):
+                grouped.setdefault(group[name], {})[name] = value
+            elif name in own:
+                direct[name] = value
+            else:
+                known = [*(own.keys() - groups.keys()), *group]
+                raise UnknownArgumentError(
+                    f"There is no setting {name!r}.{did_you_mean(name, known)}"
+                )
+        for name, changes in grouped.items():
+            factory = own[name].default_factory
+            base = direct[name] if name in direct else factory()  # type: ignore[misc]
+            direct[name] = dataclasses.replace(base, **changes)
+        return cls(**direct)
+
+    def with_changes(self, **settings: Any) -> Self:
+        """Returns a copy with some settings changed, by their flat names."""
+        return type(self).of(**self.as_dict() | settings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns all settings by their flat names."""
+        flat: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            flat |= vars(value) if name in groups_of(type(self)) else {name: value}
+        return flat
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all settings by their flat names as JSON values."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in self.as_dict().items()
+        }
 
     def fixed(self, why: str, **settings: Any) -> None:
-        """Raises ConfigError where a recipe cannot heed a setting and it has another value."""
+        """Raises ConfigError where a recipe does not support another value of a setting."""
+        given = self.as_dict()
         for name, value in settings.items():
-            if (got := getattr(self, name)) != value:
-                raise ConfigError(f"{name} must be {value!r} here, got {got!r}: {why}.")
+            if given[name] != value:
+                raise ConfigError(
+                    f"This recipe supports {name} = {value!r} only, got {given[name]!r}: {why}."
+                )
 
     @property
     def imitates(self) -> bool:
-        """Whether the run begins with demonstrations."""
-        return self.bc_demonstrations > 0 or self.bc_share > 0
-
-    def context_settings(self) -> ContextSettings:
-        """Returns what the model reads."""
-        return ContextSettings(self.context, self.window, self.instructions, self.max_tokens)
-
-    def sampling(self) -> Sampling:
-        """Returns how actions are drawn in training."""
-        return Sampling(
-            self.temperature, self.top_k, self.top_p, self.max_new_tokens, self.normalization
-        )
+        """Whether the run begins with behaviour cloning."""
+        return self.imitation.bc_demonstrations > 0 or self.imitation.bc_share > 0
 
     @property
     def recompute_logprobs(self) -> bool:
-        """Whether ratios start from training's own forward pass rather than from what was sampled.
+        """Whether ratios start from log-probabilities of training's own forward pass.
 
-        Arithmetic of low precision differs between generation and training.
+        In low precision the arithmetic of generation and of training differs.
         """
-        return self.dtype != "float32" or self.mixed_precision != "no"
+        return self.model.dtype != "float32" or self.model.mixed_precision != "no"
+
+    def context_settings(self) -> ContextSettings:
+        """Returns the settings of the prompt."""
+        rollout = self.rollout
+        return ContextSettings(
+            rollout.context, rollout.window, rollout.instructions, rollout.max_tokens
+        )
+
+    def sampling(self) -> Sampling:
+        """Returns the decoding parameters of training."""
+        rollout = self.rollout
+        return Sampling(
+            rollout.temperature,
+            rollout.top_k,
+            rollout.top_p,
+            rollout.max_new_tokens,
+            rollout.normalization,
+        )
 
     def evaluation_sampling(self) -> Sampling:
-        """Returns how actions are drawn in evaluations."""
-        return dataclasses.replace(self.sampling(), temperature=self.eval_temperature)
+        """Returns the decoding parameters of evaluations."""
+        return dataclasses.replace(self.sampling(), temperature=self.evaluation.eval_temperature)
 
     def lora(self) -> LoraSettings | None:
-        """Returns the adapter's settings, if there is to be one."""
-        if not self.lora_rank:
+        """Returns the adapter's settings; None: no adapter."""
+        model = self.model
+        if not model.lora_rank:
             return None
-        return LoraSettings(self.lora_rank, self.lora_alpha, targets=self.lora_targets)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the settings as JSON values."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in dataclasses.asdict(self).items()
-        }
+        return LoraSettings(model.lora_rank, model.lora_alpha, targets=model.lora_targets)
 
 
-def _listed(kind: Any) -> tuple[Any, ...]:
-    """Returns the values of a `Literal`, also of one that may be None; () for any other type."""
-    parts = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal]
-    found = [value for part in parts for value in get_args(part)]
-    return (*found, None) if found and type(None) in get_args(kind) else tuple(found)
+def _check_rollout(config: TrainConfig) -> None:
+    rollout = config.rollout
+    if rollout.episodes_per_iteration % rollout.group_size:
+        raise ConfigError(
+            f"episodes_per_iteration = {rollout.episodes_per_iteration} does not divide into "
+            f"groups of group_size = {rollout.group_size}."
+        )
+    if not rollout.temperature > 0:
+        raise ConfigError(
+            f"temperature must be above 0 in training, got {rollout.temperature}: greedy rollouts "
+            "never explore. eval_temperature may be 0."
+        )
+    if not 0 < rollout.top_p <= 1:
+        raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
 
 
-# Of these settings and of those that recipes add, wherever they have them.
-_FRACTIONS = (
-    "bc_share gamma gamma_token lambda_turn lambda_token tau expectile covariance_clip".split()
-)
-_AT_LEAST = {
-    "train_tasks": 1,
-    "env_workers": 0,
-    "horizon_every": 1,
-    "lora_rank": 0,
-    "top_k": 0,
-    "max_new_tokens": 1,
-    "iterations": 0,
-    "env_steps": 1,
-    "episodes_per_iteration": 1,
-    "group_size": 1,
-    "num_envs": 1,
-    "lr": 0.0,
-    "critic_lr": 0.0,
-    "epochs": 1,
-    "minibatches": 1,
-    "microbatch_tokens": 1,
-    "max_grad_norm": 1e-12,
-    "clip": 0.0,
-    "clip_high": 0.0,
-    "covariance_clip": 0.0,
-    "overlong_margin": 0,
-    "entropy_coef": 0.0,
-    "entropy_floor": 0.0,
-    "kl_coef": 0.0,
-    "target_kl": 0.0,
-    "max_kl": 0.0,
-    "value_coef": 0.0,
-    "value_clip": 0.0,
-    "critic_warmup": 0,
-    "bc_demonstrations": 0,
-    "bc_epochs": 1,
-    "bc_batch_tokens": 1,
-    "bc_lm_coef": 0.0,
-    "eval_every": 0,
-    "eval_episodes": 0,
-    "eval_temperature": 0.0,
-    "save_every": 1,
-    "keep": 1,
-    "transcripts": 0,
-    "threads": 1,
-    "alpha": 0.0,
-    "beta": 0.0,
-    "omega": 0.0,
-    "chunk_size": 1,
-    "history": 0,
-    "label_every": 1,
-    "model_lr": 0.0,
-    "model_epochs": 1,
-    "trunk_lr": 0.0,
-    "conservative": 0.0,
-    "critic_steps": 1,
-    "critic_batch": 1,
-}
+def _check_loss(config: TrainConfig) -> None:
+    loss = config.loss
+    if loss.overlong_margin > config.rollout.max_new_tokens:
+        raise ConfigError(
+            f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "
+            f"max_new_tokens = {config.rollout.max_new_tokens}."
+        )
+    if loss.entropy_floor is not None and not loss.entropy_coef:
+        raise ConfigError(
+            "entropy_floor selects the tokens that get the entropy bonus: set entropy_coef above 0."
+        )
+    if loss.filter_groups and config.rollout.group_size < 2:
+        raise ConfigError("filter_groups compares a group's episodes: set group_size above 1.")

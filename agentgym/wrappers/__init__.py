@@ -1,4 +1,4 @@
-"""Wrappers: one a file, each a `gymnasium.Wrapper` over a text environment."""
+"""Wrappers, one per file: each is a `gymnasium.Wrapper` around a text environment."""
 
 from agentgym.wrappers.admissible_action import AdmissibleAction
 from agentgym.wrappers.base import TextWrapper
@@ -6,6 +6,7 @@ from agentgym.wrappers.encode_observation import EncodeObservation
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.multi_trial import MultiTrial
+from agentgym.wrappers.reward_function import RewardFunction, Transition
 from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.weighted_reward import WeightedReward
 
@@ -15,7 +16,9 @@ __all__ = [
     "ExtractAction",
     "HistoryObservation",
     "MultiTrial",
+    "RewardFunction",
     "TextWrapper",
     "TokenAction",
+    "Transition",
     "WeightedReward",
 ]

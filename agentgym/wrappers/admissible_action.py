@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
-from agentgym.reading import numbered
+from agentgym.utils.action_parsing import numbered
 from agentgym.wrappers.base import TextWrapper
 
 

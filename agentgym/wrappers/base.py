@@ -7,9 +7,9 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from agentgym.arguments import check_types, parameters_of
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.spaces import UnicodeText
+from agentgym.utils.arguments import check_types, parameters_of
 
 
 class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

@@ -11,7 +11,7 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.reading import labelled, unfenced
+from agentgym.utils.action_parsing import labelled, unfenced
 from agentgym.wrappers.base import TextWrapper
 
 _TAG = re.compile(r"<action>(.*?)(?:</action>|\Z)", re.IGNORECASE | re.DOTALL)
@@ -40,7 +40,7 @@ def without_thinking(answer: str) -> str:
 
 
 def read_labelled(answer: str, call_format: str = "") -> str:
-    """Returns what follows the first label "Action:": see `agentgym.reading.labelled`."""
+    """Returns the text after the first label "Action:" (see `action_parsing.labelled`)."""
     return _bare(labelled(answer))
 
 

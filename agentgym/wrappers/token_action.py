@@ -11,8 +11,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
-from agentgym.reading import numbered
-from agentgym.trie import TokenTrie
+from agentgym.utils.action_parsing import numbered
+from agentgym.utils.token_trie import TokenTrie
 from agentgym.wrappers.base import TextWrapper
 from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.catalogue import author_class
-from agentgym.catalogue import describe as describe
+from agentgym.cli.catalogue import author_class
+from agentgym.cli.catalogue import describe as describe
 from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.registration import TABLE, Entry
-from agentgym.trainers import cli as recipe_cli
+from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,12 +187,14 @@ class Setting:
 
     Attributes:
         name: name of the field.
+        group: name of its group, or "" for a setting outside the groups.
         default: the recipe's default.
         shared: the default that recipes have in common, or `MISSING` for a recipe's own setting.
         help: its description.
     """
 
     name: str
+    group: str
     default: Any
     shared: Any
     help: str
@@ -206,19 +208,14 @@ class Setting:
 MISSING: Any = dataclasses.MISSING
 
 
-def recipe_names() -> list[str]:
+def recipe_names() -> tuple[str, ...]:
     """Returns the names of all recipes."""
-    return list(recipe_cli.RECIPES)
-
-
-def recipe_summary(name: str) -> str:
-    """Returns a recipe's line in `agentgym train --help`."""
-    return recipe_cli.RECIPES[name]
+    return recipes.names()
 
 
 def recipe_module(name: str) -> Any:
     """Returns the module of a recipe, which has `Config` and a docstring."""
-    return recipe_cli.load_recipe(name)
+    return recipes.load(name)
 
 
 def recipe_source(name: str) -> Path:
@@ -230,39 +227,33 @@ def recipe_source(name: str) -> Path:
 
 def recipe_settings(name: str) -> list[Setting]:
     """Returns all settings of a recipe, with nested groups flattened."""
-    config = recipe_module(name).Config()
-    shared = dict(_fields(TrainConfig()))
-    texts = _field_docs(type(config))
+    shared = {field: value for _, _, field, value in _fields(TrainConfig())}
     return [
-        Setting(field, value, shared.get(field, MISSING), texts.get(field, ""))
-        for field, value in _fields(config)
+        Setting(field, group, value, shared.get(field, MISSING), _field_docs(cls).get(field, ""))
+        for group, cls, field, value in _fields(recipe_module(name).Config())
     ]
 
 
-def _fields(config: Any) -> Iterator[tuple[str, Any]]:
+def _fields(config: Any, group: str = "") -> Iterator[tuple[str, type, str, Any]]:
+    """Yields (group, class, name, value) of every field, nested ones included."""
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
-            yield from _fields(value)
+            yield from _fields(value, field.name)
         else:
-            yield field.name, value
+            yield group, type(config), field.name, value
 
 
 @functools.cache
 def _field_docs(cls: type) -> Mapping[str, str]:
-    """Returns the attribute docstrings of a dataclass, of its bases and of nested groups."""
+    """Returns the attribute docstrings of a dataclass and of its bases."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not dataclasses.is_dataclass(base):
             continue
-        for field in dataclasses.fields(base):
-            factory = field.default_factory
-            if isinstance(factory, type) and dataclasses.is_dataclass(factory):
-                found |= _field_docs(factory)
         tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(base)))
         assert isinstance(tree.body[0], ast.ClassDef)
-        body = tree.body[0].body
-        for node, following in pairwise(body):
+        for node, following in pairwise(tree.body[0].body):
             if (
                 isinstance(node, ast.AnnAssign)
                 and isinstance(node.target, ast.Name)

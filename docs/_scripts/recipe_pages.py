@@ -12,7 +12,7 @@ import project
 from project import MISSING, Setting, grid_tables
 from writing import ARXIV, code_block, details, link_papers, table
 
-CHANGES = re.compile(r"(?:^|(?<=[.;)])\s+)(Kept|Changed|Added|Left out):\s+")
+CHANGES = re.compile(r"(?:^|(?<=[.;)])\s+)((?:Kept|Changed|Added|Left out)\b[^:]{0,60}):\s+")
 GRID = "grid"
 EXAMPLE = "WebShop-v0"
 
@@ -36,10 +36,7 @@ def navigation() -> list[Any]:
 def _page(name: str) -> str:
     doc = inspect.getdoc(project.recipe_module(name)) or ""
     title, _, body = doc.partition("\n")
-    lines = [f"# {name}", ""]
-    if (summary := project.recipe_summary(name)) != title:
-        lines += [f"_{summary[0].upper()}{summary[1:].rstrip('.')}._", ""]
-    lines += [link_papers(title), "", *_description(body.strip("\n"))]
+    lines = [f"# {name}", "", link_papers(title), "", *_description(body.strip("\n"))]
     lines += ["", "## Usage", "", *code_block(_usage(name), "bash")]
     lines += ["", f"`agentgym train {name} --help` lists every setting.", "", "## Settings", ""]
     lines += _settings(project.recipe_settings(name))
@@ -60,7 +57,8 @@ def _description(body: str) -> list[str]:
     lines = link_papers("\n\n".join(texts)).split("\n")
     if changes:
         lines += ["", "## Differences from the Paper", ""]
-        lines += [f"- **{kind}**: {link_papers(' '.join(text.split()))}" for kind, text in changes]
+        for kind, text in changes:
+            lines.append(f"- **{link_papers(kind)}**: {link_papers(' '.join(text.split()))}")
     return lines
 
 
@@ -87,7 +85,11 @@ def _settings(settings: Sequence[Setting]) -> list[str]:
         rows = [(*_row(s)[:2], f"`{_value(s.shared)}`", s.help) for s in changed]
         header = ("Flag", "Default here", "Shared default", "Description")
         lines += ["", "Shared settings with another default:", "", *table(header, rows)]
-    body = table(("Flag", "Default", "Description"), [_row(s) for s in shared])
+    body: list[str] = []
+    for group in dict.fromkeys(setting.group for setting in shared):
+        rows = [_row(setting) for setting in shared if setting.group == group]
+        title = f"**{group.capitalize() or 'Other'}**"
+        body += [title, "", *table(("Flag", "Default", "Description"), rows), ""]
     return [*lines, "", *details("All other settings", body)]
 
 
@@ -146,10 +148,10 @@ def _index() -> str:
     rows = []
     for name in project.recipe_names():
         doc = inspect.getdoc(project.recipe_module(name)) or ""
+        summary = link_papers(doc.partition("\n")[0])
         paper = ARXIV.search(doc)
         link = f"[{paper[2]}](https://arxiv.org/abs/{paper[2]})" if paper else "-"
         measured = (final[env].get(name, "-") for env in envs)
-        summary = link_papers(project.recipe_summary(name))
         rows.append((f"[{name}]({name}.md)", summary, link, *measured))
     lines = ["# Recipes", "", *inspect.cleandoc(INDEX).split("\n"), "", "## All Recipes", ""]
     lines += table(("Recipe", "Description", "Paper", *envs), rows, len(envs))

@@ -12,20 +12,22 @@ from typing import Any
 import agentgym
 from agentgym import agents, core, errors, registration, spaces, tasks, wrappers
 from agentgym.agents.view import View
-from agentgym.evaluate import evaluate, make_env
-from agentgym.games import InvalidMove, TextGame
-from agentgym.multiagent import AECGame, ParallelGame
-from agentgym.report import Estimate, Record, Report, compare
-from agentgym.single_seat import SingleSeat
+from agentgym.evaluation.report import Estimate, Record, Report, compare
+from agentgym.evaluation.runner import evaluate, make_env
+from agentgym.multiagent.game import InvalidMove, TextGame
+from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
+from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers import trajectory
-from agentgym.trainers.agent import PolicyAgent
+from agentgym.trainers.api import LoadedPolicy, load_policy, train
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.context import ContextSettings
 from agentgym.trainers.credit import chunk, group, normalize, soft, turn_rewards, two_clock
-from agentgym.trainers.experience import Experience
-from agentgym.trainers.generation import Sampling
-from agentgym.trainers.policy import Policy
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.trainer import Algorithm, Trainer
 
 PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "agentgym": (
@@ -82,8 +84,12 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     ),
     "trainers": (
         "Trainer",
-        "Trajectories, settings, policy and the training loop. Needs the extra `train`.",
+        "Training from Python, settings, callbacks and trajectories. Needs the extra `train`.",
         [
+            train,
+            load_policy,
+            LoadedPolicy,
+            Callback,
             trajectory.Trajectory,
             trajectory.Turn,
             trajectory.Segment,
@@ -92,8 +98,9 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             trajectory.Values,
             trajectory.Credit,
             TrainConfig,
+            Algorithm,
             Trainer,
-            Experience,
+            RecipeHooks,
             Policy,
             Sampling,
             ContextSettings,

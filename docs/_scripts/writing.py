@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-ARXIV = re.compile(r"(?<![\w/.-])(arXiv[ :])?(\d{4}\.\d{4,5})(?:v\d+)?(?![\w.]*\d)")
+ARXIV = re.compile(r"(?<![\w/.-])(arXiv[\s:]+)?(\d{4}\.\d{4,5})(?:v\d+)?(?![\w.]*\d)")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) -> list[str]:

@@ -36,7 +36,7 @@ from textworld.generator.inform7 import Inform7Game  # pyright: ignore[reportMis
 
 from agentgym.envs.textworld.words import Fact, describe, recipe
 from agentgym.errors import ConfigError, DataError
-from agentgym.storage import built, cache_root
+from agentgym.utils.cache import built, cache_root
 
 textworld: Any = importlib.import_module("textworld")
 

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 from agentgym.core import TextEnv, TimeStep
-from agentgym.serialization import to_json
 from agentgym.tasks import Tasks
+from agentgym.utils.serialization import to_json
 
 ROOMS = ("living room", "kitchen", "bathroom", "bedroom")
 

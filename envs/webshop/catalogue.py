@@ -17,9 +17,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from agentgym import storage
 from agentgym.envs.webshop.records import DataFiles, Record, normalised
 from agentgym.errors import DataError
+from agentgym.utils import cache
 
 FORMAT = 1  # to be raised with every change of what is written or of the loading rules
 _open: dict[Path, Catalogue] = {}
@@ -84,16 +84,16 @@ class Catalogue(Sequence[Product]):
 
     def __init__(self, directory: Path):
         self.directory = directory
-        self._bytes = storage.load_bytes(directory, "products")
-        self._starts = storage.load(directory, "starts")
-        self._low = storage.load(directory, "price_low")
-        self._high = storage.load(directory, "price_high")
-        self.goal_counts = storage.load(directory, "goal_counts")
-        self.human_counts = storage.load(directory, "human_counts")
-        self._asins = storage.Facet(directory, "asin")
-        self._categories = storage.Facet(directory, "category")
-        self._queries = storage.Facet(directory, "query")
-        self._attributes = storage.Facet(directory, "attribute")
+        self._bytes = cache.load_bytes(directory, "products")
+        self._starts = cache.load(directory, "starts")
+        self._low = cache.load(directory, "price_low")
+        self._high = cache.load(directory, "price_high")
+        self.goal_counts = cache.load(directory, "goal_counts")
+        self.human_counts = cache.load(directory, "human_counts")
+        self._asins = cache.Facet(directory, "asin")
+        self._categories = cache.Facet(directory, "category")
+        self._queries = cache.Facet(directory, "query")
+        self._attributes = cache.Facet(directory, "attribute")
         self._decoded = functools.lru_cache(maxsize=256)(self._decode)
 
     @classmethod
@@ -139,18 +139,18 @@ class Catalogue(Sequence[Product]):
         """
         if key is not None:
             return cls._cached(json.dumps(["records", key]), records, key)
-        directory = storage.temporary_folder() / "catalogue"
-        return cls._opened(storage.built(directory, lambda to: _write(to, records(), "records")))
+        directory = cache.temporary_folder() / "catalogue"
+        return cls._opened(cache.built(directory, lambda to: _write(to, records(), "records")))
 
     @classmethod
     def _cached(cls, key: str, records: Callable[[], Iterable[Record]], source: str) -> Catalogue:
         name = hashlib.sha256(key.encode()).hexdigest()[:20]
-        target = storage.cache_root() / "webshop" / f"{FORMAT}-{name}"
+        target = cache.cache_root() / "webshop" / f"{FORMAT}-{name}"
         with _lock:
             if target in _open:
                 return _open[target]
             _open[target] = cls._opened(
-                storage.built(target, lambda to: _write(to, records(), source))
+                cache.built(target, lambda to: _write(to, records(), source))
             )
             return _open[target]
 
@@ -183,7 +183,7 @@ class Catalogue(Sequence[Product]):
 
     def _decode(self, index: int) -> Product:
         data = self._bytes[self._starts[index] : self._starts[index + 1]].tobytes()
-        fields = json.loads(storage.decode(data))
+        fields = json.loads(cache.decode(data))
         human = fields.pop("human")
         for name in ("bullet_points", "pricing", "attributes", "instruction_attributes"):
             fields[name] = tuple(fields[name])
@@ -209,7 +209,7 @@ class Catalogue(Sequence[Product]):
     @property
     def categories(self) -> tuple[str, ...]:
         """The departments, sorted."""
-        return tuple(storage.decode(value) for value in self._categories.values)
+        return tuple(cache.decode(value) for value in self._categories.values)
 
     def with_category(self, category: str) -> np.ndarray:
         """Returns the indices (ascending, int64) of the products of a department."""
@@ -225,8 +225,8 @@ class Catalogue(Sequence[Product]):
 
     def instruction_attribute_codes(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns (codes, product indices), in catalogue order, of all synthetic instructions."""
-        codes = storage.load(self.directory, "wanted_codes")
-        return codes, storage.load(self.directory, "wanted_rows")
+        codes = cache.load(self.directory, "wanted_codes")
+        return codes, cache.load(self.directory, "wanted_rows")
 
     def draw_prices(self, rng: random.Random) -> np.ndarray:
         """Returns the price of every product, float64 (n,): one draw for each range, in order."""
@@ -243,7 +243,7 @@ def _write(folder: Path, records: Iterable[Record], source: str) -> None:
     facets = {name: _FacetPairs() for name in ("asin", "category", "query", "attribute", "wanted")}
     with (folder / "products.bin").open("wb") as file:
         for row, fields in enumerate(normalised(records, source)):
-            encoded = storage.encode(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
+            encoded = cache.encode(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
             starts.append(starts[-1] + file.write(encoded))
             low.append(fields["pricing"][0])
             high.append(fields["pricing"][1] if len(fields["pricing"]) > 1 else np.nan)
@@ -256,16 +256,16 @@ def _write(folder: Path, records: Iterable[Record], source: str) -> None:
                 facets["wanted"].add(row, fields["instruction_attributes"])
     if len(starts) == 1:
         raise DataError(f"{source} holds no product.")
-    storage.save(folder, "starts", starts, "int64")
-    storage.save(folder, "price_low", low, "float64")
-    storage.save(folder, "price_high", high, "float64")
-    storage.save(folder, "goal_counts", goal_counts, "int64")
-    storage.save(folder, "human_counts", human_counts, "int32")
+    cache.save(folder, "starts", starts, "int64")
+    cache.save(folder, "price_low", low, "float64")
+    cache.save(folder, "price_high", high, "float64")
+    cache.save(folder, "goal_counts", goal_counts, "int64")
+    cache.save(folder, "human_counts", human_counts, "int32")
     wanted = facets.pop("wanted")
-    storage.save(folder, "wanted_codes", wanted.codes, "int32")
-    storage.save(folder, "wanted_rows", wanted.rows, "int32")
+    cache.save(folder, "wanted_codes", wanted.codes, "int32")
+    cache.save(folder, "wanted_rows", wanted.rows, "int32")
     for name, pairs in facets.items():
-        storage.Facet.write(folder, name, pairs.codes_of, pairs.codes, pairs.rows)
+        cache.Facet.write(folder, name, pairs.codes_of, pairs.codes, pairs.rows)
 
 
 def _goal_count(fields: dict[str, Any]) -> int:

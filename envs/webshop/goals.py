@@ -14,8 +14,8 @@ from typing import overload
 
 import numpy as np
 
-from agentgym import storage
 from agentgym.envs.webshop.catalogue import Catalogue, Product
+from agentgym.utils import cache
 
 FORMAT = 1
 ORDER_SEED = 233
@@ -77,12 +77,12 @@ class Goals(Sequence[Goal]):
         self.catalogue = catalogue
         self.directory = directory
         self.human = human
-        self.prices = storage.load(directory, "prices")
-        self._limits = storage.load(directory, "limits")
-        self._ends = storage.load(directory, "ends")
-        self._order = storage.load(directory, "order")
-        self._weights = storage.load(directory, "weights")
-        self._cumulative = storage.load(directory, "cumulative")
+        self.prices = cache.load(directory, "prices")
+        self._limits = cache.load(directory, "limits")
+        self._ends = cache.load(directory, "ends")
+        self._order = cache.load(directory, "order")
+        self._weights = cache.load(directory, "weights")
+        self._cumulative = cache.load(directory, "cumulative")
         self._made = functools.lru_cache(maxsize=256)(self._make)
 
     @classmethod
@@ -109,7 +109,7 @@ class Goals(Sequence[Goal]):
         target = catalogue.directory / f"goals-{FORMAT}-{kind}-{data_seed}-{order_seed}"
         with _lock:
             if target not in _open:
-                built = storage.built(
+                built = cache.built(
                     target, lambda to: _write(to, catalogue, human, data_seed, order_seed)
                 )
                 _open[target] = cls(catalogue, built, human)
@@ -244,12 +244,12 @@ def _write(
     random.Random(order_seed).shuffle(order)
     weights = np.ones(len(catalogue)) if human else _synthetic_weights(catalogue, counts)
     owners = np.repeat(np.arange(len(catalogue), dtype=np.int32), counts)
-    storage.save(folder, "prices", prices, "float64")
-    storage.save(folder, "limits", limits, "float64")
-    storage.save(folder, "ends", np.cumsum(counts), "int64")
-    storage.save(folder, "order", order, "uint32")
-    storage.save(folder, "weights", weights, "float64")
-    storage.save(folder, "cumulative", np.cumsum(weights[owners[order]]), "float64")
+    cache.save(folder, "prices", prices, "float64")
+    cache.save(folder, "limits", limits, "float64")
+    cache.save(folder, "ends", np.cumsum(counts), "int64")
+    cache.save(folder, "order", order, "uint32")
+    cache.save(folder, "weights", weights, "float64")
+    cache.save(folder, "cumulative", np.cumsum(weights[owners[order]]), "float64")
 
 
 def _synthetic_weights(catalogue: Catalogue, counts: np.ndarray) -> np.ndarray:

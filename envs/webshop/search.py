@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from agentgym import storage
 from agentgym.envs.webshop.analysis import term, terms, words
 from agentgym.envs.webshop.catalogue import Catalogue, Product
+from agentgym.utils import cache
 
 FORMAT = 1
 RESULT_LIMIT = 50
@@ -54,13 +54,13 @@ class SearchIndex:
     def __init__(self, catalogue: Catalogue, directory: Path):
         self.catalogue = catalogue
         self.directory = directory
-        self._terms = storage.StringTable(directory, "terms")
-        self._starts = storage.load(directory, "term_starts")
-        self._docs = storage.load(directory, "docs")
-        self._saturation = storage.load(directory, "saturation")
-        self._strongest = storage.load(directory, "strongest")
-        self._asin_rank = storage.load(directory, "asin_rank")
-        self._total = int(storage.load(directory, "total")[0])  # documents with any term
+        self._terms = cache.StringTable(directory, "terms")
+        self._starts = cache.load(directory, "term_starts")
+        self._docs = cache.load(directory, "docs")
+        self._saturation = cache.load(directory, "saturation")
+        self._strongest = cache.load(directory, "strongest")
+        self._asin_rank = cache.load(directory, "asin_rank")
+        self._total = int(cache.load(directory, "total")[0])  # documents with any term
         self._dense_limit = _DENSE_LIMIT
 
     @classmethod
@@ -73,7 +73,7 @@ class SearchIndex:
         target = catalogue.directory / f"index-{FORMAT}"
         with _lock:
             if target not in _open:
-                built = storage.built(target, lambda to: _write(to, catalogue))
+                built = cache.built(target, lambda to: _write(to, catalogue))
                 _open[target] = cls(catalogue, built)
             return _open[target]
 
@@ -232,16 +232,16 @@ def _write(folder: Path, catalogue: Catalogue) -> None:
         chunk = _postings(islice(products, _CHUNK), codes, first, lengths)
         np.save(folder / f"chunk-{chunks}.npy", chunk)
         chunks += 1
-    encoded = sorted((storage.encode(name), code) for name, code in codes.codes_of.items())
+    encoded = sorted((cache.encode(name), code) for name, code in codes.codes_of.items())
     place = np.empty(len(encoded), np.int64)
     place[[code for _, code in encoded]] = np.arange(len(encoded))
-    storage.StringTable.write(folder, "terms", [name for name, _ in encoded])
+    cache.StringTable.write(folder, "terms", [name for name, _ in encoded])
     del codes, encoded
     _merge(folder, chunks, place, _length_norms(lengths))
-    storage.save(folder, "total", [int(np.count_nonzero(lengths))], "int64")
+    cache.save(folder, "total", [int(np.count_nonzero(lengths))], "int64")
     ranks = np.empty(len(catalogue), np.int32)
     ranks[catalogue.by_asin] = np.arange(len(catalogue), dtype=np.int32)
-    storage.save(folder, "asin_rank", ranks, "int32")
+    cache.save(folder, "asin_rank", ranks, "int32")
 
 
 def _postings(
@@ -277,7 +277,7 @@ def _merge(folder: Path, chunks: int, place: np.ndarray, norms: np.ndarray) -> N
         counts += np.bincount(place[np.load(file, mmap_mode="r")[0]], minlength=len(place))
     starts = np.zeros(len(place) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
-    storage.save(folder, "term_starts", starts, "int64")
+    cache.save(folder, "term_starts", starts, "int64")
     total = int(starts[-1])
     docs, saturation = np.empty(total, np.int32), np.empty(total, np.float32)
     free = starts[:-1].copy()
@@ -295,6 +295,6 @@ def _merge(folder: Path, chunks: int, place: np.ndarray, norms: np.ndarray) -> N
         free += runs
         file.unlink()
     strongest = np.maximum.reduceat(saturation, starts[:-1]) if total else saturation
-    storage.save(folder, "strongest", strongest, "float32")
-    storage.save(folder, "docs", docs, "int32")
-    storage.save(folder, "saturation", saturation, "float32")
+    cache.save(folder, "strongest", strongest, "float32")
+    cache.save(folder, "docs", docs, "int32")
+    cache.save(folder, "saturation", saturation, "float32")

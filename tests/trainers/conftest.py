@@ -11,8 +11,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agentgym.trainers.policy import Policy, Sample
-from agentgym.trainers.tiny import tiny_tokenizer
+from agentgym.trainers.policy.policy import Policy, Sample
+from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 
 TEXTS = ["You are in a room. go north, go south; take the red key 17 times\n> "] * 3

@@ -10,21 +10,21 @@ import torch
 from accelerate import Accelerator
 
 from agentgym.envs.numbers.number_line import NumberLine
-from agentgym.evaluate import evaluate
-from agentgym.trainers import poad
-from agentgym.trainers.agent import PolicyAgent, make_context
-from agentgym.trainers.assembly import build_updater
-from agentgym.trainers.context import ContextSettings
+from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
-from agentgym.trainers.generation import Sampling
-from agentgym.trainers.imitation import demonstrate
-from agentgym.trainers.policy import Policy
-from agentgym.trainers.rollout import EnvPool, Episode, collect
-from agentgym.trainers.tiny import tiny_policy
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.recipes import poad
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update import Updater
+from agentgym.trainers.update.behaviour_cloning import demonstrate
+from agentgym.trainers.update.updater import Updater
 
 MODES = ("full", "window", "actions", "current")
 
@@ -43,7 +43,7 @@ def policy(folder) -> Policy:
 
 def play(policy: Policy, n: int = 12, mode: Any = "current", constrain: bool = True, **kwargs: Any):
     context = make_context(policy, ContextSettings(mode))
-    episodes = [Episode(f"train/{i}", i, (0, i)) for i in range(n)]
+    episodes = [EpisodeSpec(f"train/{i}", i, (0, i)) for i in range(n)]
     sampling = Sampling(max_new_tokens=4, **kwargs)
     with EnvPool(lambda: NumberLine(size=4, max_turns=4), 4) as pool:
         return collect(policy, pool, episodes, context, sampling, constrain=constrain)
@@ -56,11 +56,11 @@ def updater_of(policy: Policy, critic: Any = TokenValueHead, **settings: Any) ->
 
 
 def one_update(updater: Updater, batch: Batch) -> dict[str, torch.Tensor]:
-    reading = updater.read(batch, reference=False)
+    forward = updater.evaluate_actions(batch, reference=False)
     reads = "turns" if isinstance(updater.module.critic, TurnValueHead) else "tokens"
-    credit = two_clock.TwoClockGAE(reads=reads)(batch, reading.values)
+    credit = two_clock.TwoClockGAE(reads=reads)(batch, forward.values)
     rngs = iter([np.random.default_rng(0)])
-    updater.update(batch, normalize_advantages(credit, batch), reading, 0, rngs)
+    updater.update(batch, normalize_advantages(credit, batch), forward, 0, rngs)
     return {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 
@@ -68,7 +68,7 @@ def one_update(updater: Updater, batch: Batch) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("num_envs", [1, 64])
 def test_episodes_do_not_depend_on_their_neighbours(policy, mode, num_envs):
     context = make_context(policy, ContextSettings(mode))
-    episodes = [Episode(f"train/{i}", i, (0, i)) for i in range(12)]
+    episodes = [EpisodeSpec(f"train/{i}", i, (0, i)) for i in range(12)]
     with EnvPool(lambda: NumberLine(size=4, max_turns=4), num_envs) as pool:
         other = collect(policy, pool, episodes, context, Sampling(max_new_tokens=4), constrain=True)
     for a, b in zip(play(policy, mode=mode), other, strict=True):
@@ -85,7 +85,7 @@ def test_what_was_sampled_is_what_training_scores(policy, mode, constrain):
     batch = Batch.of(play(policy, mode=mode, constrain=constrain, temperature=0.7))
     updater = updater_of(policy, temperature=0.7)
     np.testing.assert_allclose(
-        updater.read(batch, reference=False).logprobs, batch.logprobs, atol=1e-5
+        updater.evaluate_actions(batch, reference=False).logprobs, batch.logprobs, atol=1e-5
     )
 
 
@@ -94,7 +94,7 @@ def test_a_truncated_episode_is_credited_with_the_value_of_its_last_observation(
     batch = Batch.of(play(policy, n=24, mode=mode))
     updater = updater_of(policy)
     assert set(batch.terminated.tolist()) == {True, False}
-    values = updater.read(batch, reference=False).values
+    values = updater.evaluate_actions(batch, reference=False).values
     assert values is not None
     cut = ~batch.terminated
     assert (values.bootstrap[cut] != 0).all()
@@ -179,7 +179,7 @@ def test_demonstrations_fit_where_the_policy_has_to(policy, mode):
     settings = ContextSettings(mode, 2, instructions=False, max_tokens=60)
     context = make_context(policy, settings)
     with EnvPool(lambda: NumberLine(size=30, max_turns=30), 1) as pool:
-        episodes = [Episode(f"train/{i}", i, (i,)) for i in range(6)]
+        episodes = [EpisodeSpec(f"train/{i}", i, (i,)) for i in range(6)]
         shown = demonstrate(policy, pool, episodes, context, lambda _: 6)
     for trajectory in shown:
         assert all(len(segment.tokens) <= 60 for segment in trajectory.segments)
@@ -216,8 +216,8 @@ class Longest(torch.nn.Module):
 
 
 def test_the_best_of_several_answers_is_said(policy, tmp_path):
-    from agentgym.trainers.best_of import BestOf
-    from agentgym.trainers.turn_model import TurnModel
+    from agentgym.trainers.critics.turn_model import TurnModel
+    from agentgym.trainers.policy_agent.best_of import BestOf
 
     settings, sampling = ContextSettings("current"), Sampling(1.0, max_new_tokens=4)
     agent = PolicyAgent(policy, settings, sampling, constrain=True, name="mine")

@@ -9,7 +9,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import AdmissibleAction
 
-from ..echo import Echo
+from ..helpers.echo import Echo
 
 
 def test_numbers_say_the_admissible_actions():

@@ -14,8 +14,8 @@ from agentgym.errors import ConfigError
 from agentgym.wrappers import EncodeObservation
 from agentgym.wrappers.encode_observation import CANDIDATE_FEATURES, WordHash, fits, regions
 
-from ..echo import Echo
-from .tokenizers import LATIN
+from ..helpers.echo import Echo
+from ..helpers.tokenizers import LATIN
 
 anything = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -73,7 +73,7 @@ CLICKS = ("click[back]", "click[b01]", "click[b02]", "click[9]", "click[10]")
 
 
 class Shop(Echo):
-    """States a task at the start."""
+    """States its task at reset."""
 
     def _start(self, task: str) -> Any:
         import dataclasses

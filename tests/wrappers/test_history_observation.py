@@ -5,7 +5,7 @@ import pytest
 from agentgym.errors import ConfigError
 from agentgym.wrappers import HistoryObservation
 
-from ..echo import Echo
+from ..helpers.echo import Echo
 
 
 def last(env: HistoryObservation, *actions: str) -> tuple[str, str]:

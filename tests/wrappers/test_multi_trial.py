@@ -8,7 +8,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import HistoryObservation, MultiTrial
 
-from ..echo import DictEcho, Echo
+from ..helpers.echo import DictEcho, Echo
 
 
 def test_attempts_start_alike_and_show_what_came_before():

@@ -5,7 +5,7 @@ import pytest
 from agentgym.errors import ConfigError
 from agentgym.wrappers import WeightedReward
 
-from ..echo import Echo
+from ..helpers.echo import Echo
 
 
 def test_the_reward_is_the_weighted_sum():

@@ -92,45 +92,24 @@ class StepBaseline:
         return Credit(broadcast(episode + self.omega * step, batch))
 
 
-@dataclass(frozen=True)
-class TurnReward:
-    """The reward of a turn as the advantage of its tokens: for rewards that are advantages.
+def turn_credit(
+    advantages: ArrayLike, batch: Batch, values: Values | None = None, *, baseline: bool = False
+) -> Credit:
+    """Returns the credit in which all tokens of a turn share its advantage.
 
-    Attributes:
-        baseline: subtract a token critic's values, whose targets are these advantages: the token
+    Args:
+        advantages: [M] the advantage of each turn, or its weight in an imitation loss.
+        batch: the trajectories.
+        values: of a token critic, if there is a baseline.
+        baseline: subtract the token critic's values, whose targets are these advantages: the token
             baseline b(o, a_<j) of ArCHer (arXiv 2402.19446).
     """
-
-    baseline: bool = False
-
-    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages, and targets of the baseline."""
-        advantages = broadcast(batch.rewards, batch)
-        if not self.baseline:
-            return Credit(advantages)
-        values = require_values(values, batch, "tokens")
-        assert values.tokens is not None
-        return Credit(advantages - values.tokens, advantages)
-
-
-@dataclass(frozen=True)
-class AdvantageWeight:
-    """Weights of imitation, min(exp(beta A), limit), from rewards that are advantages.
-
-    "Advantage-Weighted Regression", arXiv 1910.00177: one step of the surrogate on these weights
-    is one step of weighted likelihood.
-
-    Attributes:
-        beta: how much better actions count more.
-        limit: largest weight.
-    """
-
-    beta: float = 1.0
-    limit: float = 20.0
-
-    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Returns the weights as advantages; `values` are not used."""
-        return Credit(broadcast(weights_of(batch.rewards, self.beta, self.limit), batch))
+    tokens = broadcast(np.asarray(advantages, np.float64), batch)
+    if not baseline:
+        return Credit(tokens)
+    values = require_values(values, batch, "tokens")
+    assert values.tokens is not None
+    return Credit(tokens - values.tokens, tokens)
 
 
 def weights_of(advantages: ArrayLike, beta: float, limit: float = 20.0) -> FloatArray:
@@ -139,14 +118,14 @@ def weights_of(advantages: ArrayLike, beta: float, limit: float = 20.0) -> Float
     return np.exp(exponent).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class EpisodeReward:
-    """The sum of an episode's rewards as the advantage of all its tokens; no baseline."""
+def episode_credit(advantages: ArrayLike, batch: Batch) -> Credit:
+    """Returns the credit in which all tokens of an episode share its advantage.
 
-    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages; `values` are not used."""
-        totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
-        return Credit(broadcast(totals[batch.turn_trajectory], batch))
+    Args:
+        advantages: [N] the advantage of each trajectory, or its weight in a preference loss.
+        batch: the trajectories.
+    """
+    return turn_credit(np.asarray(advantages, np.float64)[batch.turn_trajectory], batch)
 
 
 def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
@@ -167,12 +146,12 @@ def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
     return members_of(pairs).mean(outcomes)
 
 
-def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Batch:
-    """Replaces rewards by how much each action improved what could be expected.
+def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Float64:
+    """Returns [M] the increase of the expected outcome by each action.
 
-    With Q_t as in `monte_carlo_values`, the state that an action is taken in was worth V_t =
-    Q_{t-1} / gamma, so r'_t = Q_t - Q_{t-1} / gamma is the action's advantage; the first states of
-    a group are worth the mean of its first Q.
+    With Q_t as in `monte_carlo_values`, the state that an action was taken in has the value V_t =
+    Q_{t-1} / gamma, so Q_t - Q_{t-1} / gamma is the advantage of the action. The value of the first
+    states of a group is the mean of its first Q.
 
     Args:
         batch: the trajectories.
@@ -180,38 +159,12 @@ def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Batch:
         gamma: the discount in Q; above 0.
     """
     if not 0.0 < gamma <= 1.0:
-        raise ValueError(f"gamma divides here: it is above 0 and at most 1; got {gamma}.")
+        raise ValueError(f"gamma must be in (0, 1], got {gamma}.")
     values = np.asarray(values, np.float64)
     first = batch.turn_offsets[:-1]
     expected = np.append(0.0, values[:-1]) / gamma
     expected[first] = members_of(batch.groups).mean(values[first])
-    return batch.with_rewards(values - expected)
-
-
-def shape_rewards(
-    batch: Batch, potentials: ArrayLike, gamma: float, final: ArrayLike | None = None
-) -> Batch:
-    """Adds potential-based shaping, r'_t = r_t + gamma Phi(s_{t+1}) - Phi(s_t).
-
-    Leaves the best policy as it is: "Policy Invariance Under Reward Transformations" (Ng, Harada,
-    Russell, ICML 1999). Phi is 0 after a termination.
-
-    Args:
-        batch: the trajectories.
-        potentials: [M] Phi of the state each action is taken in.
-        gamma: discount of a turn.
-        final: [N] Phi of the state after the last turn, where the trajectory was cut off.
-    """
-    potentials = np.asarray(potentials, np.float64)
-    if potentials.shape != (batch.num_turns,):
-        raise ValueError(f"Expected {batch.num_turns} potentials; got {potentials.shape}.")
-    if final is None:
-        if not batch.terminated.all():
-            raise ValueError("A trajectory was cut off: pass the potential of its last state.")
-        final = np.zeros(len(batch.trajectories))
-    following = np.append(potentials[1:], 0.0)
-    following[batch.turn_offsets[1:] - 1] = np.where(batch.terminated, 0.0, final)
-    return batch.with_rewards(batch.rewards + gamma * following - potentials)
+    return values - expected
 
 
 def _leave_one_out(x: Float64, groups: ArrayLike) -> Float64:

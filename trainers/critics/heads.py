@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
-    from agentgym.trainers.policy import Policy
+    from agentgym.trainers.policy.policy import Policy
 
 
 class ValueHead(nn.Module):
@@ -93,9 +93,9 @@ def value_head(kind: type[ValueHead], config: TrainConfig) -> Callable[[Policy],
     """Returns what makes the head that a run's settings describe, for `Trainer(critic=...)`."""
     return lambda policy: kind(
         policy.hidden_size,
-        config.critic_layers,
-        detach=config.critic_detach,
-        generator=torch.Generator().manual_seed(config.seed),
+        config.critic.critic_layers,
+        detach=config.critic.critic_detach,
+        generator=torch.Generator().manual_seed(config.run.seed),
     )
 
 

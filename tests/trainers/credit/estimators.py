@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from agentgym.trainers import credit
-from agentgym.trainers.cli import RECIPES, load_recipe
 from agentgym.trainers.credit.group import GiGPO
 from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.credit.two_clock import poad
+from agentgym.trainers.run.cli import RECIPES, load_recipe
 from agentgym.trainers.trainer import CreditFn, Trainer
 
-from .worlds import random_batch
+from ...helpers.worlds import random_batch
 
 
 class _Found(Exception):

@@ -13,7 +13,7 @@ from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.two_clock import BilevelGAE, TwoClockGAE, poad, turn
 from agentgym.trainers.trajectory import Batch, Values
 
-from .worlds import generators, random_batch, trajectory, values
+from ...helpers.worlds import generators, random_batch, trajectory, values
 
 fractions = st.floats(0, 1)
 

@@ -9,7 +9,7 @@ from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.compare import side_by_side
 
-from .worlds import generators, random_batch, values
+from ...helpers.worlds import generators, random_batch, values
 
 
 @given(rng=generators)

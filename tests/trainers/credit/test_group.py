@@ -23,7 +23,7 @@ from agentgym.trainers.credit.group import (
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.trajectory import Batch
 
-from .worlds import generators, random_batch, trajectory
+from ...helpers.worlds import generators, random_batch, trajectory
 
 ALL = [
     grpo(),

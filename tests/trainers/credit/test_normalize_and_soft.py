@@ -14,7 +14,7 @@ from agentgym.trainers.credit.soft import soft_q_targets, soft_values
 from agentgym.trainers.credit.two_clock import poad, turn
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
-from .worlds import generators, random_batch, trajectory, values
+from ...helpers.worlds import generators, random_batch, trajectory, values
 
 
 def credit_of(*advantages: float) -> Credit:

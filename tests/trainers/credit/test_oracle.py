@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from agentgym.trainers.cli import RECIPES
+from agentgym.trainers.run.cli import RECIPES
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

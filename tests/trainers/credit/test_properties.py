@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Values
 
+from ...helpers.worlds import generators, random_batch, trajectory, values
 from .estimators import ESTIMATORS, WITH_CRITIC
-from .worlds import generators, random_batch, trajectory, values
 
 few = settings(max_examples=20)
 every = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agentgym.trainers.credit.scan import discounted_returns, reverse_scan
 
-from .worlds import generators
+from ...helpers.worlds import generators
 
 
 def loop(delta, decay):

@@ -19,7 +19,7 @@ from agentgym.trainers.credit.turn_rewards import (
 from agentgym.trainers.credit.two_clock import turn
 from agentgym.trainers.trajectory import Batch, Values
 
-from .worlds import generators, random_batch, trajectory
+from ...helpers.worlds import generators, random_batch, trajectory
 
 
 @given(generators)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentgym.trainers.credit.two_clock import TwoClockGAE, ntpo, poad, turn
 from agentgym.trainers.trajectory import Batch, Values
 
-from .worlds import generators, random_batch, trajectory, values
+from ...helpers.worlds import generators, random_batch, trajectory, values
 
 fractions = st.floats(0, 1)
 

@@ -1,0 +1,76 @@
+"""Descriptions of the ids, read from the code, for `agentgym list` and the documentation."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+
+from agentgym.errors import MissingExtraError
+from agentgym.multiagent.game import TextGame
+from agentgym.registration import TABLE, Entry
+from agentgym.utils.arguments import keyword_parameters
+
+
+@dataclass(frozen=True)
+class Description:
+    """The line of an id in `agentgym list`.
+
+    Attributes:
+        id: the full id.
+        kind: "single-agent" or "multi-agent".
+        summary: first line of the docstring, or for a variant its plain id and its arguments.
+        max_turns: turns after which an episode is truncated. None: no limit.
+        extra: the optional dependency, if any.
+    """
+
+    id: str
+    kind: str
+    summary: str
+    max_turns: int | None
+    extra: str | None
+
+
+def author_class(entry: Entry) -> type:
+    """Returns the class an author wrote for an id: a `TextEnv`, or the `TextGame` of a module.
+
+    Raises:
+        MissingExtraError: if its module needs an optional dependency that is not installed.
+    """
+    module, _, name = entry.entry_point.partition(":")
+    try:
+        home = importlib.import_module(module)
+    except ImportError as error:
+        if entry.extra is None:
+            raise
+        raise MissingExtraError(entry.id, entry.extra, entry.package) from error
+    if name:
+        return getattr(home, name)
+    games = [
+        value
+        for value in vars(home).values()
+        if isinstance(value, type) and issubclass(value, TextGame) and value.__module__ == module
+    ]
+    assert len(games) == 1, f"{module} must define exactly one TextGame, has {games}"
+    return games[0]
+
+
+def describe(entry: Entry) -> Description:
+    """Returns an id's description."""
+    kind = "multi-agent" if entry.multi_agent else "single-agent"
+    try:
+        cls = author_class(entry)
+    except MissingExtraError as error:
+        return Description(entry.id, kind, str(error), None, entry.extra)
+    summary = (inspect.getdoc(cls) or "").partition("\n")[0]
+    plain = next(e for e in TABLE if e.entry_point == entry.entry_point)
+    if plain is not entry:
+        summary = f"{plain.name} with {_arguments(entry)}."
+    limit = entry.kwargs.get("max_turns", keyword_parameters(cls)["max_turns"].default)
+    if limit == "auto":
+        limit = cls(**entry.kwargs).max_turns
+    return Description(entry.id, kind, summary, limit, entry.extra)
+
+
+def _arguments(entry: Entry) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in (entry.kwargs | entry.seat).items())

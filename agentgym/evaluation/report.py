@@ -1,0 +1,229 @@
+"""What an evaluation found: a record per episode, and means with 95 % confidence intervals."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentgym.utils import serialization
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Z_95 = 1.959963984540054
+# Student's t for 1 to 12 degrees of freedom, where the expansion of `t_95` is not exact enough.
+_T_95 = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912)
+_T_95 += (2.364624, 2.306004, 2.262157, 2.228139, 2.200985, 2.178813)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One episode. `env.reset(seed=seed, options={"task": task})` starts the same one again.
+
+    Attributes:
+        task: the task's name.
+        seed: the seed of the episode.
+        reward: the sum of the rewards, undiscounted.
+        reward_terms: the sum of each reward term.
+        success: whether the task was solved at the end.
+        progress: how far it was solved at the end, in [0, 1].
+        turns: number of turns.
+        valid: share of valid actions, in [0, 1].
+        terminated: whether the game ended by itself.
+        truncated: whether the limit of turns ended it.
+    """
+
+    task: str
+    seed: int
+    reward: float
+    reward_terms: dict[str, float]
+    success: bool
+    progress: float
+    turns: int
+    valid: float
+    terminated: bool
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95 % confidence interval; low and high are None where n = 1 allows none."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def t_95(df: int) -> float:
+    """Returns the 97.5 % quantile of Student's t distribution, to 5 digits.
+
+    From 13 degrees of freedom on, the expansion in 1/df of Abramowitz & Stegun, 26.7.5.
+    """
+    if df <= len(_T_95):
+        return _T_95[df - 1]
+    z = Z_95
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / df + second / df**2 + third / df**3
+
+
+def mean_interval(values: Sequence[float]) -> Estimate:
+    """Returns the mean with its t interval.
+
+    The interval has no width if all values are equal, whatever their number.
+    """
+    n, mean = len(values), statistics.fmean(values)
+    if n == 1:
+        return Estimate(mean, None, None)
+    half = t_95(n - 1) * statistics.stdev(values, mean) / math.sqrt(n)
+    return Estimate(mean, mean - half, mean + half)
+
+
+def share_interval(hits: int, n: int) -> Estimate:
+    """Returns the share hits / n with its Wilson score interval (E. B. Wilson, 1927)."""
+    share, z2 = hits / n, Z_95**2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    low = 0.0 if hits == 0 else centre - half  # exactly, not to within rounding
+    high = 1.0 if hits == n else centre + half
+    return Estimate(share, low, high)
+
+
+@dataclass(frozen=True)
+class Report:
+    """An agent on the tasks of an environment.
+
+    Attributes:
+        env: the id of the environment.
+        agent: the name of the agent.
+        split: the split the tasks are from.
+        seed: the seed of the evaluation.
+        env_kwargs: the arguments of the environment.
+        planned: how many episodes were asked for.
+        episodes: the finished ones, in the order of the plan. Fewer than planned if the evaluation
+            was interrupted; then short episodes are over-represented.
+    """
+
+    env: str
+    agent: str
+    split: str
+    seed: int
+    planned: int
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    episodes: list[Record] = field(default_factory=list)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether episodes are missing."""
+        return len(self.episodes) < self.planned
+
+    def aggregate(self) -> dict[str, Estimate]:
+        """Returns the estimates by name; none if no episode was finished.
+
+        `success` and `truncated` are shares of episodes (Wilson intervals). `reward`, `progress`,
+        `valid`, `turns` and each `reward/TERM` are means over episodes (t intervals).
+
+        The intervals take the episodes as independent draws. Where the tasks of a small split are
+        each played several times, they are too wide rather than too narrow.
+        """
+        episodes = self.episodes
+        if not episodes:
+            return {}
+        columns = {
+            "reward": [e.reward for e in episodes],
+            "progress": [e.progress for e in episodes],
+            "valid": [e.valid for e in episodes],
+            "turns": [float(e.turns) for e in episodes],
+        }
+        for term in episodes[0].reward_terms:
+            columns[f"reward/{term}"] = [e.reward_terms[term] for e in episodes]
+        shares = {
+            "success": sum(e.success for e in episodes),
+            "truncated": sum(e.truncated for e in episodes),
+        }
+        found = {name: share_interval(hits, len(episodes)) for name, hits in shares.items()}
+        return found | {name: mean_interval(values) for name, values in columns.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns everything as JSON values, with the estimates under "aggregate"."""
+        aggregate = serialization.to_json(self.aggregate())
+        return {**serialization.to_json(self), "aggregate": aggregate}
+
+    def save(self, path: str | Path) -> None:
+        """Writes `to_json()` to a file."""
+        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+    def __rich__(self) -> Table:
+        return compare([self])
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get().rstrip()
+
+
+def compare(reports: Sequence[Report]) -> Table:
+    """Returns a table with a row for each report, under its environment and split.
+
+    Means with 95 % confidence intervals; it fits into 80 columns.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    table.add_column("agent", overflow="fold")
+    for title in ("n", "success", "reward", "progress", "valid", "turns", "trunc"):
+        table.add_column(title, justify="right", overflow="fold")
+    above = None
+    for report in reports:
+        heading = _heading(report)
+        if heading != above:
+            table.add_row(Text(heading, "bold"))
+            above = heading
+        table.add_row(Text(f"  {report.agent}"), *_cells(report))
+    caption = "success, valid and truncated in %; ± and [low, high]: 95 % confidence"
+    if any(report.interrupted for report in reports):
+        caption += "\ninterrupted: short episodes are over-represented"
+    table.caption, table.caption_justify = Text(caption), "left"
+    return table
+
+
+def _heading(report: Report) -> str:
+    kwargs = (f"{key}={json.dumps(value)}" for key, value in report.env_kwargs.items())
+    split = ("(training tasks)",) if report.split == "train" else ()
+    return " ".join((report.env.removeprefix("AgentGym/"), *kwargs, *split))
+
+
+def _cells(report: Report) -> list[str]:
+    n = str(len(report.episodes)) + f"/{report.planned}" * report.interrupted
+    found = report.aggregate()
+    if not found:
+        return [n]
+    success = f"{100 * found['success'].mean:.1f}"
+    if found["success"].low is not None and found["success"].high is not None:
+        success += f" [{100 * found['success'].low:.1f}, {100 * found['success'].high:.1f}]"
+    return [
+        n,
+        success,
+        _plus_minus(found["reward"]),
+        _plus_minus(found["progress"]),
+        f"{100 * found['valid'].mean:.1f}",
+        f"{found['turns'].mean:.1f}",
+        f"{100 * found['truncated'].mean:.1f}",
+    ]
+
+
+def _plus_minus(mean: Estimate) -> str:
+    if mean.high is None:
+        return f"{mean.mean:.2f}"
+    return f"{mean.mean:.2f} ± {mean.high - mean.mean:.2f}"

@@ -1,0 +1,336 @@
+"""`evaluate`: an agent plays tasks of an environment, many at once, and a `Report` says how well.
+
+What happens in an episode depends only on the environment's id and arguments, the agent, the task
+and the seed: not on how many environments are played side by side nor on their interleaving.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import load_env_creator, parse_env_id
+
+from agentgym.agents import Agent, View, make_agent
+from agentgym.cli.catalogue import author_class
+from agentgym.errors import AgentGymError, ConfigError
+from agentgym.evaluation.report import Record, Report
+from agentgym.registration import NAMESPACE, REGISTRY, find
+from agentgym.tasks import Tasks, task_rng
+from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters
+
+MOST_TASKS = 1_000_000
+
+TextGym = gymnasium.Env[Any, Any]
+
+
+def full_id(id: str) -> str:
+    """Returns the registered id: AgentGym's ids may be given without their namespace.
+
+    Raises:
+        ConfigError: if there is no such id; the message names the closest ones.
+    """
+    id = id.removeprefix("agentgym:")
+    if f"{NAMESPACE}/{id}" in REGISTRY:
+        return f"{NAMESPACE}/{id}"
+    if id in gymnasium.registry or ":" in id:
+        return id
+    return find(id).id
+
+
+def make_env(id: str, **kwargs: Any) -> TextGym:
+    """Makes an environment as `gymnasium.make` does, with the arguments checked first.
+
+    Args:
+        id: an id of AgentGym, with or without its namespace, or any other registered id;
+            "module:id" imports the module first.
+        kwargs: arguments of the environment.
+
+    Raises:
+        ConfigError: for an unknown id or argument, or a value that the environment refuses.
+        MissingExtraError: if the environment needs an optional dependency that is not installed.
+    """
+    id = full_id(id)
+    if ":" in id:
+        _check_module(id)
+    if id in REGISTRY:
+        known = keyword_parameters(_entry_point(id), author_class(REGISTRY[id]))
+        known.pop("game", None)  # fixed by the id
+        check_arguments(id, known, kwargs)
+    try:
+        return gymnasium.make(id, disable_env_checker=True, **kwargs)
+    except AgentGymError:
+        raise
+    except ValueError as error:  # how a constructor refuses an argument
+        raise ConfigError(f"{id}: {error}") from error
+
+
+def _check_module(id: str) -> None:
+    """Raises a ConfigError for "module:id" if there is no such module or the id is no id."""
+    module, _, name = id.partition(":")
+    try:
+        found = bool(module) and importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
+            raise
+        found = False
+    if not found:
+        raise ConfigError(f"There is no module {module!r}, which is to register {id!r}.")
+    try:
+        parse_env_id(name)
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from error
+
+
+def _entry_point(id: str) -> Callable[..., Any]:
+    point = gymnasium.spec(id).entry_point
+    return load_env_creator(point) if isinstance(point, str) else point  # type: ignore[return-value]
+
+
+def episode_seed(seed: int, task: str, repeat: int) -> int:
+    """Returns the seed of the repeat-th episode of a task in an evaluation with this seed."""
+    return int(task_rng(task, f"episode/{seed}/{repeat}").integers(2**31))
+
+
+class EpisodeRunner:
+    """An episode under way: what its agent sees, and what has been counted.
+
+    Args:
+        env: the environment to play it in.
+        task: the task.
+        seed: the seed of the episode.
+    """
+
+    def __init__(self, env: TextGym, task: str, seed: int):
+        self.view = View.start(env, task, seed)
+        self.task = task
+        self.seed = seed
+        self.rewards: list[float] = []
+        self.infos: list[dict[str, Any]] = []
+        self.terminated = False
+        self.truncated = False
+
+    def play(self, action: str) -> bool:
+        """Plays one turn; returns whether the episode is over."""
+        view = self.view
+        observation, reward, self.terminated, self.truncated, info = view.env.step(action)
+        view.history.append((view.observation, action))
+        view.observation, view.info = observation, info
+        self.rewards.append(float(reward))
+        self.infos.append(info)
+        return self.terminated or self.truncated
+
+    def record(self) -> Record:
+        """Returns the record of the episode, which has had a turn."""
+        terms: Counter[str] = Counter()
+        for info in self.infos:
+            terms.update(info["reward_terms"])
+        last = self.infos[-1]
+        return Record(
+            task=self.task,
+            seed=self.seed,
+            reward=sum(self.rewards),
+            reward_terms={name: float(terms[name]) for name in last["reward_terms"]},
+            success=bool(last["success"]),
+            progress=float(last["progress"]),
+            turns=len(self.infos),
+            valid=sum(bool(info["valid"]) for info in self.infos) / len(self.infos),
+            terminated=bool(self.terminated),
+            truncated=bool(self.truncated),
+        )
+
+    def transcript(self) -> dict[str, Any]:
+        """Returns everything that was shown and said, as JSON values."""
+        turns = [
+            {
+                "observation": observation,
+                "action": action,
+                "reward": reward,
+                "reward_terms": info["reward_terms"],
+                "valid": info["valid"],
+                "progress": info["progress"],
+            }
+            for (observation, action), reward, info in zip(
+                self.view.history, self.rewards, self.infos, strict=True
+            )
+        ]
+        return {
+            "instructions": self.view.instructions,
+            "transcript": turns,
+            "last_observation": self.view.observation,
+        }
+
+
+def evaluate(
+    env: str | Callable[[], TextGym],
+    agent: Agent | str,
+    *,
+    tasks: int | Sequence[str] | None = 200,
+    split: str = "test",
+    num_envs: int = 16,
+    seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+    save: str | Path | None = None,
+    on_episode: Callable[[Report], None] | None = None,
+) -> Report:
+    """Lets an agent play tasks and returns how well it did.
+
+    Ctrl-C ends it early: the report then holds the episodes finished until then.
+
+    Args:
+        env: an id, or a function that makes a (wrapped) text environment.
+        agent: an agent, or a word for `make_agent`.
+        tasks: how many tasks to draw from the split, by the seed and without repetition (a split
+            that is smaller is played whole as often as it fits, with new seeds); the tasks
+            themselves; or None: every task of the split once.
+        split: "train" or "test".
+        num_envs: how many episodes are played side by side.
+        seed: every episode's seed derives from it and the task.
+        env_kwargs: arguments of the environment; only with an id.
+        save: a file to which each finished episode is appended at once, a line of JSON with the
+            whole transcript.
+        on_episode: called after each finished episode with the report so far, its newest last.
+
+    Raises:
+        ConfigError: if the environment is no text environment or the arguments cannot work.
+        UnknownTaskError: if it has no such task.
+    """
+    given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
+    given |= {"env_kwargs": env_kwargs, "save": save}
+    check_types("evaluate", keyword_parameters(evaluate), given)
+    if num_envs < 1:
+        raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
+    if env_kwargs and not isinstance(env, str):
+        raise ConfigError("env_kwargs go with an id; a function has its own arguments.")
+    kwargs = dict(env_kwargs or {})
+    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else env
+    player = make_agent(agent) if isinstance(agent, str) else agent
+    if not (hasattr(player, "name") and hasattr(player, "act")):
+        raise ConfigError(
+            "An agent is a word for make_agent, or an object with a `name` and "
+            f"`act(views) -> actions`; got {agent!r:.80} ({type(agent).__name__})."
+        )
+    envs = [make()]
+    records: dict[int, Record] = {}
+    try:
+        plan = _plan(tasks_of(envs[0]), tasks, split, seed)
+        while len(envs) < min(num_envs, len(plan)):
+            envs.append(make())
+        report = Report(
+            env=_name(envs[0]),
+            agent=player.name,
+            split=split,
+            seed=seed,
+            planned=len(plan),
+            env_kwargs=json.loads(json.dumps(kwargs, default=repr)),
+        )
+
+        def finish(index: int, episode: EpisodeRunner) -> None:
+            records[index] = record = episode.record()
+            report.episodes.append(record)
+            if save is not None:
+                _append(Path(save), report, record, episode)
+            if on_episode is not None:
+                on_episode(report)
+
+        try:
+            _play(envs, player, plan, finish)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            report.episodes[:] = [records[index] for index in sorted(records)]
+        return report
+    finally:
+        for each in envs:
+            each.close()
+
+
+def _play(
+    envs: Sequence[TextGym],
+    agent: Agent,
+    plan: Sequence[tuple[str, int]],
+    finish: Callable[[int, EpisodeRunner], None],
+) -> None:
+    """Plays all episodes of the plan; an environment whose episode ends takes the next one."""
+    waiting = iter(enumerate(plan))
+    active = [
+        (index, EpisodeRunner(env, task, seed))
+        for env, (index, (task, seed)) in zip(envs, waiting, strict=False)
+    ]
+    while active:
+        actions = agent.act([episode.view for _, episode in active])
+        if len(actions) != len(active):
+            raise ValueError(
+                f"Agent {agent.name!r} was asked for {len(active)} actions, gave {len(actions)}."
+            )
+        under_way = []
+        for (index, episode), action in zip(active, actions, strict=True):
+            if not episode.play(action):
+                under_way.append((index, episode))
+                continue
+            finish(index, episode)
+            if (following := next(waiting, None)) is not None:
+                index, (task, seed) = following
+                under_way.append((index, EpisodeRunner(episode.view.env, task, seed)))
+        active = under_way
+
+
+def _plan(
+    known: Tasks, wanted: int | Sequence[str] | None, split: str, seed: int
+) -> list[tuple[str, int]]:
+    """Returns the tasks to play, each with the seed of its episode."""
+    pool = known.split(split)
+    if isinstance(wanted, int | np.integer):
+        if wanted < 1:
+            raise ConfigError(f"The number of tasks must be at least 1, got {wanted}.")
+        rounds, rest = divmod(int(wanted), len(pool))
+        drawn = task_rng(split, f"tasks/{seed}").choice(len(pool), size=rest, replace=False)
+        names = list(pool) * rounds if rounds else []
+        names += [pool[int(i)] for i in drawn]
+    elif wanted is None:
+        if len(pool) > MOST_TASKS:
+            raise ConfigError(f"This split has {len(pool):,} tasks: say how many to play.")
+        names = list(pool)
+    else:
+        names = [known.check(task) for task in ([wanted] if isinstance(wanted, str) else wanted)]
+        if not names:
+            raise ConfigError("Expected at least one task, got none.")
+    before: Counter[str] = Counter()
+    plan = []
+    for task in names:
+        plan.append((task, episode_seed(seed, task, before[task])))
+        before[task] += 1
+    return plan
+
+
+def tasks_of(env: TextGym) -> Tasks:
+    """Returns the tasks of a text environment; raises ConfigError for any other."""
+    try:
+        return env.get_wrapper_attr("tasks")
+    except AttributeError as error:
+        raise ConfigError(
+            f"{_name(env)} is no text environment: it has no `tasks`. See agentgym.textify."
+        ) from error
+
+
+def _name(env: TextGym) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _append(path: Path, report: Report, record: Record, episode: EpisodeRunner) -> None:
+    line = {
+        "env": report.env,
+        "env_kwargs": report.env_kwargs,
+        "agent": report.agent,
+        "split": report.split,
+        **vars(record),
+        **episode.transcript(),
+    }
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

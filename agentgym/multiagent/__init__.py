@@ -1,0 +1,1 @@
+"""Multi-agent games: rules, PettingZoo environments and single seats."""

@@ -1,0 +1,359 @@
+"""PettingZoo environments of a `TextGame`; the only module that imports PettingZoo.
+
+The rules say who acts now. `AECGame` asks these agents one after the other, `ParallelGame` all at
+once; a turn is played when all of them have spoken, so the same choices have the same outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
+
+from agentgym.core import UnreadableAction
+from agentgym.errors import ConfigError, SnapshotError
+from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.spaces import UnicodeText
+from agentgym.utils.action_parsing import numbered
+from agentgym.utils.arguments import check_arguments, check_render_mode, parameters_of
+from agentgym.wrappers.encode_observation import WordHash
+
+__all__ = ["AECGame", "ParallelGame", "PettingZooMixin", "SingleSeat", "make_pettingzoo"]
+
+Observation = dict[str, Any]
+
+NUMBERS = ("turn", "valid", "success", "progress", "acting")
+"""What an info holds where observations and actions are numbers."""
+SHOWN = ("action_mode", "observation_size", "render_mode")
+"""The arguments that say how a game is shown; the others are its rules'."""
+
+
+class PettingZooMixin:
+    """What both kinds of PettingZoo environment share: spaces, observations, rendering.
+
+    Args:
+        game: the rules.
+        action_mode: "text": an action is a string and an observation `{"text"}`; "discrete", for
+            games with a fixed set of actions: an action is an index into `game.actions` and an
+            observation `{"text", "action_mask"}`, the mask (int8) being 0 for who must not act.
+        observation_size: None: observations hold the text; a number: instead of `text` they hold
+            `observation`, the text's hashed words (see `agentgym.wrappers.EncodeObservation`),
+            float32 (observation_size,). If actions are numbers, too, infos hold only numbers
+            (`NUMBERS`), as libraries for networks want it.
+        render_mode: None, "ansi" (`render` returns text) or "human" (it is printed at every turn).
+    """
+
+    def __init__(
+        self,
+        game: TextGame,
+        *,
+        action_mode: str = "text",
+        observation_size: int | None = None,
+        render_mode: str | None = None,
+    ):
+        if action_mode not in ("text", "discrete"):
+            raise ConfigError(f"action_mode must be 'text' or 'discrete', got {action_mode!r}.")
+        if action_mode == "discrete" and not game.actions:
+            raise ConfigError(
+                f"{type(game).__name__} takes free text with these arguments, so that actions "
+                "cannot be numbered: use action_mode='text'."
+            )
+        if observation_size is not None and observation_size < 1:
+            raise ConfigError(f"observation_size must be at least 1, got {observation_size}.")
+        modes = ["ansi", "human"]
+        check_render_mode(render_mode, modes)
+        self.game = game
+        self.action_mode = action_mode
+        self.observation_size = observation_size
+        self._hash = WordHash(observation_size) if observation_size else None
+        self._numbers = {action: number for number, action in enumerate(game.actions)}
+        self.render_mode = render_mode
+        self.metadata: dict[str, Any] = {
+            "name": type(game).__name__,
+            "render_modes": modes,
+            "render_fps": 4,
+            "is_parallelizable": False,  # by PettingZoo's wrapper; `parallel_env` is native
+        }
+        self.possible_agents = list(game.possible_agents)
+        self.agents: list[str] = []
+        self.observation_spaces: dict[str, gymnasium.Space[Any]] = {}
+        self.action_spaces: dict[str, gymnasium.Space[Any]] = {}
+        for agent in self.possible_agents:
+            spaces: dict[str, gymnasium.Space[Any]] = (
+                {"observation": gymnasium.spaces.Box(-1, 1, (observation_size,), np.float32)}
+                if observation_size
+                else {"text": UnicodeText()}
+            )
+            if action_mode == "discrete":
+                spaces["action_mask"] = gymnasium.spaces.Box(0, 1, (len(game.actions),), np.int8)
+                self.action_spaces[agent] = gymnasium.spaces.Discrete(len(game.actions))
+            else:
+                self.action_spaces[agent] = UnicodeText()
+            self.observation_spaces[agent] = gymnasium.spaces.Dict(spaces)
+
+    def observation_space(self, agent: str) -> gymnasium.Space[Any]:
+        """Returns the agent's observation space, always the same object."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gymnasium.Space[Any]:
+        """Returns the agent's action space, always the same object."""
+        return self.action_spaces[agent]
+
+    def observe(self, agent: str) -> Observation:
+        """Returns what the agent sees now."""
+        step = self.game.seen(agent)
+        observation: Observation = (
+            {"observation": self._hash.text(step.observation)}
+            if self._hash
+            else {"text": step.observation}
+        )
+        if self.action_mode == "discrete":
+            observation["action_mask"] = self._mask(step.admissible)
+        return observation
+
+    def _mask(self, admissible: tuple[str, ...]) -> np.ndarray:
+        mask = np.zeros(len(self.game.actions), np.int8)
+        try:
+            mask[[self._numbers[action] for action in admissible]] = 1
+        except KeyError as error:
+            raise ValueError(
+                f"{type(self.game).__name__}._look calls {error} admissible, which is none of its "
+                "actions."
+            ) from None
+        return mask
+
+    def _info(self, agent: str) -> dict[str, Any]:
+        info = self.game.info(agent)
+        numbers = self._hash is not None and self.action_mode == "discrete"
+        return {name: info[name] for name in NUMBERS} if numbers else info
+
+    def render(self) -> str | None:
+        """Returns the spectator's picture as text ("ansi"); "human" has printed it already."""
+        if self.game.episode is None:
+            raise ResetNeeded("Call reset() before render().")
+        return self.game.picture() if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """Does nothing: there is nothing to close."""
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
+        # Options other than the task are ignored: PettingZoo's own tests pass some.
+        self.game.reset(seed, (options or {}).get("task"))
+        self.agents = list(self.possible_agents)
+        self._show()
+
+    def _play(self, said: Mapping[str, str]) -> None:
+        self.game.play(said)
+        self._show()
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            print(self.game.picture())
+
+    def _words(self, action: Any) -> str:
+        """Returns an action as text; a number that is none of the actions is an invalid one."""
+        if self.action_mode == "text":
+            if not isinstance(action, str):
+                raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
+            return action
+        number, actions = numbered(action), self.game.actions
+        return actions[number] if 0 <= number < len(actions) else f"action number {number}"
+
+
+def _pack(said: str) -> list[str]:
+    """Returns something said as JSON, which knows nothing of `UnreadableAction`."""
+    return [str(said), said.feedback] if isinstance(said, UnreadableAction) else [said]
+
+
+def _unpack(packed: list[str]) -> str:
+    return UnreadableAction(*packed) if len(packed) > 1 else packed[0]
+
+
+class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
+    """A game as an agent-environment-cycle environment: the acting agents speak one by one.
+
+    Agents that do not act now are passed over. Agents that act at the same time do not see each
+    other's choices. See `PettingZooMixin` for the arguments.
+    """
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Starts an episode; options: {"task": name} chooses the task."""
+        self._begin(seed, options)
+        self._said: dict[str, str] = {}
+        self._skip_agent_selection = None
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self._report()
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self.agent_selection = self.game.acting[0]
+
+    def step(self, action: Any) -> None:
+        """Takes the choice of `agent_selection`; None from an agent for whom the game is over.
+
+        Raises:
+            TypeError: if the action is of the wrong type.
+            gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
+        """
+        if not self.agents:
+            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self._said[agent] = self._words(action)
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        waiting = [name for name in self.game.acting if name not in self._said]
+        if waiting:
+            self.agent_selection = waiting[0]
+            return
+        said, self._said = self._said, {}
+        self._play(said)
+        self._report()
+        self._accumulate_rewards()
+        self.agent_selection = next(iter(self.game.acting), agent)
+        self._deads_step_first()
+
+    def _report(self) -> None:
+        game = self.game
+        self.rewards = {agent: game.reward(agent) for agent in self.agents}
+        self.terminations = {agent: game.terminated(agent) for agent in self.agents}
+        self.truncations = {agent: game.truncated(agent) for agent in self.agents}
+        self.infos = {agent: self._info(agent) for agent in self.agents}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
+        return {
+            "game": self.game.snapshot(),
+            "agents": list(self.agents),
+            "said": {agent: _pack(said) for agent, said in self._said.items()},
+            "rewards": dict(self.rewards),
+            "cumulative": dict(self._cumulative_rewards),
+            "selection": self.agent_selection,
+            "next": self._skip_agent_selection,
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Continues from a snapshot of an environment made with the same arguments.
+
+        A wrapped environment must have been reset before.
+
+        Raises:
+            SnapshotError: if the snapshot is of another game or damaged.
+        """
+        try:
+            agents, said, rewards = snapshot["agents"], snapshot["said"], snapshot["rewards"]
+            cumulative, selection = snapshot["cumulative"], snapshot["selection"]
+            after, game = snapshot["next"], snapshot["game"]
+        except KeyError as error:
+            raise SnapshotError(f"This snapshot is damaged: it lacks {error}.") from error
+        self.game.restore(game)
+        self.agents, self._cumulative_rewards = list(agents), dict(cumulative)
+        self._said = {agent: _unpack(packed) for agent, packed in said.items()}
+        self.agent_selection, self._skip_agent_selection = selection, after
+        self._report()
+        self.rewards = dict(rewards)
+
+
+class ParallelGame(PettingZooMixin, ParallelEnv[str, Observation, Any]):
+    """A game as a parallel environment: every step is one turn of the game.
+
+    Only the agents with `info["acting"]` are heard; actions of others are ignored and may be left
+    out. See `PettingZooMixin` for the arguments.
+    """
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """Starts an episode; options: {"task": name} chooses the task."""
+        self._begin(seed, options)
+        return self._results()
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[
+        dict[str, Observation],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Plays one turn.
+
+        Raises:
+            TypeError: if an action is of the wrong type.
+            ValueError: if the action of an acting agent is missing.
+            gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
+        """
+        game = self.game
+        heard = [agent for agent in game.acting if agent in actions]
+        self._play({agent: self._words(actions[agent]) for agent in heard})
+        observations, infos = self._results()
+        rewards = {agent: game.reward(agent) for agent in self.agents}
+        terminations = {agent: game.terminated(agent) for agent in self.agents}
+        truncations = {agent: game.truncated(agent) for agent in self.agents}
+        self.agents = [agent for agent in self.agents if not game.over(agent)]
+        return observations, rewards, terminations, truncations, infos
+
+    def _results(self) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        return (
+            {agent: self.observe(agent) for agent in self.agents},
+            {agent: self._info(agent) for agent in self.agents},
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
+        return {"game": self.game.snapshot()}
+
+    def restore(
+        self, snapshot: Mapping[str, Any]
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """Continues from a snapshot of an environment made with the same arguments.
+
+        Returns:
+            The observations and infos at the snapshot.
+
+        Raises:
+            SnapshotError: if the snapshot is of another game or damaged.
+        """
+        self.game.restore(snapshot.get("game", {}))
+        self.agents = [agent for agent in self.possible_agents if not self.game.over(agent)]
+        return self._results()
+
+
+Maker = Callable[..., Any]
+
+
+def _split(
+    game: type[TextGame], arguments: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the arguments of `PettingZooMixin`, and the game's."""
+    known = {name: parameters_of(PettingZooMixin)[name] for name in SHOWN}
+    check_arguments(game.__name__, {**parameters_of(game), **known}, arguments)
+    shown = {name: value for name, value in arguments.items() if name in known}
+    return shown, {name: value for name, value in arguments.items() if name not in known}
+
+
+def make_pettingzoo(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
+    """Returns PettingZoo's three makers of a game: `env`, `raw_env`, `parallel_env`.
+
+    All take the game's arguments and those of `PettingZooMixin`, by name.
+    """
+
+    def raw_env(**kwargs: Any) -> AECGame:
+        shown, kwargs = _split(game, kwargs)
+        return AECGame(game(**kwargs), **shown)
+
+    def env(**kwargs: Any) -> OrderEnforcingWrapper[str, Observation, Any]:
+        return OrderEnforcingWrapper(raw_env(**kwargs))
+
+    def parallel_env(**kwargs: Any) -> ParallelGame:
+        shown, kwargs = _split(game, kwargs)
+        return ParallelGame(game(**kwargs), **shown)
+
+    return env, raw_env, parallel_env

@@ -1,0 +1,1 @@
+"""Helpers that the contract is built on."""

@@ -1,0 +1,193 @@
+"""Arguments of environments and agents: `key=value` in words, and checks of names and types."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import numbers
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
+
+_PYTHON_WORDS = {"True": True, "False": False, "None": None}
+_KINDS: dict[Any, Any] = {
+    bool: (bool, np.bool_),
+    int: numbers.Integral,
+    float: numbers.Real,
+    str: str,
+    type(None): type(None),
+    Callable: Callable,
+    Mapping: Mapping,
+    dict: Mapping,
+    list: (list, tuple),
+    tuple: (list, tuple),
+    Sequence: Sequence,
+    os.PathLike: os.PathLike,
+}
+"""Annotation -> what a value must be an instance of; other annotations are not checked."""
+
+
+def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
+    """Returns the arguments in words such as "size=20", "render_mode=ansi", "data_dir=~/shop".
+
+    A value is read as JSON (numbers, true, false, null, "text", [..], {..}), as Python's True,
+    False or None, and as a plain string if it is none of these.
+
+    Raises:
+        ConfigError: for a word without "=" or a key given twice.
+    """
+    arguments: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key.isidentifier():
+            raise ConfigError(f"Expected key=value, got {pair!r}.")
+        if key in arguments:
+            raise ConfigError(f"{key!r} is given twice.")
+        arguments[key] = _value(value)
+    return arguments
+
+
+def _value(text: str) -> Any:
+    if text in _PYTHON_WORDS:
+        return _PYTHON_WORDS[text]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Returns what the makers take by keyword.
+
+    A class whose `__init__` takes `**kwargs` hands them on: the parameters of its bases count too.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for maker in makers:
+        functions = [maker]
+        if isinstance(maker, type):
+            functions = [cls.__dict__["__init__"] for cls in maker.__mro__ if _has_init(cls)]
+        for function in functions:
+            parameters = inspect.signature(function).parameters.values()
+            for p in parameters:
+                if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "self":
+                    found.setdefault(p.name, _resolved(function, p))
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
+    return found
+
+
+@functools.cache
+def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
+    """Returns what a class takes by keyword, found once."""
+    return keyword_parameters(cls)
+
+
+def _has_init(cls: type) -> bool:
+    return "__init__" in cls.__dict__ and cls is not object
+
+
+def _resolved(function: Callable[..., Any], parameter: inspect.Parameter) -> inspect.Parameter:
+    """Returns the parameter with its annotation as a type rather than as text."""
+    try:
+        hint = typing.get_type_hints(function).get(parameter.name, Any)
+    except NameError:  # a name imported for type checkers only
+        hint = Any
+    return parameter.replace(annotation=hint)
+
+
+def check_arguments(
+    what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
+    """Checks names, and types as far as `_KINDS` goes, of given arguments.
+
+    Raises:
+        UnknownArgumentError: for an unknown name; the message names the closest known ones.
+        ConfigError: for a value of another type; the message names the types.
+    """
+    for name in given:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise UnknownArgumentError(
+                f"{what} got an unexpected keyword argument {name!r}: {has}."
+                + did_you_mean(name, known)
+            )
+    check_types(what, known, given)
+
+
+def check_types(
+    what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
+    """Checks types, as far as `_KINDS` goes, of those of the given arguments that are known.
+
+    Raises:
+        ConfigError: for a value of another type.
+    """
+    for name, value in given.items():
+        if name in known and not _fits(hint := known[name].annotation, value):
+            raise ConfigError(
+                f"Argument {name!r} of {what} is {_written(hint)}; "
+                f"got {value!r:.80} ({type(value).__name__})."
+            )
+
+
+def check_render_mode(mode: str | None, known: Iterable[str]) -> None:
+    """Checks a render mode.
+
+    Raises:
+        UnknownArgumentError: for an unknown one. Stable-Baselines3's `make_vec_env` asks for images
+            first, and for nothing after a TypeError.
+    """
+    if mode is not None and mode not in known:
+        raise UnknownArgumentError(f"render_mode must be None or one of {known}, got {mode!r}.")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    for kind in _alternatives(hint):
+        if typing.get_origin(kind) is typing.Literal:
+            if value in typing.get_args(kind):
+                return True
+            continue
+        inner = typing.get_args(kind)
+        kind = typing.get_origin(kind) or kind
+        if kind not in _KINDS:
+            return True  # left to whoever takes it
+        if kind is tuple and inner[1:] == (...,) and isinstance(value, list | tuple):
+            if all(_fits(inner[0], item) for item in value):
+                return True
+            continue
+        if isinstance(value, bool) and kind is not bool:
+            continue
+        if isinstance(value, _KINDS[kind]):
+            return True
+    return False
+
+
+def _name(kind: Any) -> str:
+    inner = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple and inner[1:] == (...,):
+        return f"a sequence of {_name(inner[0])}"
+    return kind.__name__
+
+
+def _written(hint: Any) -> str:
+    names = []
+    for kind in _alternatives(hint):
+        if typing.get_origin(kind) is typing.Literal:
+            names += map(repr, typing.get_args(kind))
+        else:
+            names.append("None" if kind is types.NoneType else _name(kind))
+    return " or ".join(names)

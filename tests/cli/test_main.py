@@ -1,0 +1,397 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import agentgym
+from agentgym.agents import ChatError, RandomAgent
+from agentgym.cli import main as cli
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError
+from agentgym.evaluation import runner as evaluate
+from agentgym.utils.arguments import parse_arguments
+
+
+@pytest.fixture(autouse=True)
+def plain_output(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "PY_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*words: str) -> int:
+    try:
+        return cli.main(words)
+    except SystemExit as ended:  # tyro, for --help and wrong options
+        return int(ended.code or 0)
+
+
+def process(*words: str, **kwargs) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agentgym", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **kwargs,
+    )
+
+
+def test_arguments_are_json_where_they_can_be():
+    words = ["a=1", "b=2.5", "c=true", "d=null", 'e="x=y"', "f=[1, 2]", "g=/data/x", "h-i=a=b"]
+    assert parse_arguments([*words, "j=True", "k=None", "l=", "m=007"]) == {
+        **{"a": 1, "b": 2.5, "c": True, "d": None, "e": "x=y", "f": [1, 2], "g": "/data/x"},
+        **{"h_i": "a=b", "j": True, "k": None, "l": "", "m": "007"},
+    }
+    for wrong in (["size"], ["=3"], ["a b=3"], ["a=1", "a=2"]):
+        with pytest.raises(ConfigError):
+            parse_arguments(wrong)
+
+
+def test_list_shows_every_id(capsys):
+    assert run("list") == 0
+    shown = capsys.readouterr().out
+    for id in agentgym.REGISTRY:
+        assert id.partition("/")[2] in shown
+    assert "Walk to a target number" in shown
+
+
+def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run("list") == 0
+    shown = capsys.readouterr().out
+    assert "NumberLine-v0  single-agent, 15 turns\n    Walk to a target number, one" in shown
+    assert "Chess-v0  single-agent, 400 turns, extra chess" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_list_as_json(capsys):
+    assert run("list", "--json") == 0
+    listed = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed.keys() == agentgym.REGISTRY.keys()
+    assert listed["AgentGym/NumberLine-v0"] == {
+        "id": "AgentGym/NumberLine-v0",
+        "kind": "single-agent",
+        "summary": "Walk to a target number, one step at a time.",
+        "max_turns": 15,
+        "extra": None,
+    }
+    assert listed["AgentGym/TicTacToe-v0"]["kind"] == "multi-agent"
+    assert listed["AgentGym/TowerOfHanoi-v0"]["max_turns"] == 30
+    assert all(row["max_turns"] is None or row["max_turns"] > 0 for row in listed.values())
+
+
+def test_listing_loads_no_torch():
+    code = (
+        "import sys; from agentgym.cli.main import main; main(['list']); "
+        "assert not {'torch', 'transformers'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_watching_the_expert(capsys):
+    assert run("play", "NumberLine-v0", "--agent", "expert", "--task", "test/4", "--seed", "1") == 0
+    shown = capsys.readouterr().out
+    assert "task test/4  seed 1" in shown
+    assert NumberLine.instructions in shown
+    assert "> +" in shown or "> -" in shown
+    assert "Done!" in shown
+    assert "Solved after" in shown
+
+
+def test_play_repeats_an_episode_of_an_evaluation(capsys):
+    [record] = evaluate.evaluate("NumberLine-v0", "random", tasks=["test/11"]).episodes
+    run(
+        *("play", "NumberLine-v0", "--agent", "random"),
+        *("--task", record.task, "--seed", str(record.seed)),
+    )
+    assert f"after {record.turns} turn" in capsys.readouterr().out
+
+
+def test_a_human_plays_in_a_terminal():
+    words = ("play", "NumberLine-v0", "--task", "train/0", "--seed", "0", "--env-kwargs", "size=2")
+    played = process(*words, input="[bold]\n+\n-\n")
+    assert played.returncode == 0
+    assert "Invalid action '[bold]'. Reply with + or -." in played.stdout
+    assert "Actions: + | -" in played.stdout
+    assert "Solved after" in played.stdout
+    left = process(*words, input="quit\n")
+    assert (left.returncode, left.stderr) == (0, "")
+    assert "You left." in left.stdout
+
+
+def test_eval_compares_agents_and_writes_files(tmp_path, capsys):
+    reports, played = tmp_path / "reports.json", tmp_path / "played.jsonl"
+    words = ("--agent", "random", "expert", "--episodes", "20", "--num-envs", "3", "--seed", "4")
+    files = ("--json", str(reports), "--save", str(played))
+    assert run("eval", "NumberLine-v0", *words, "--env-kwargs", "size=6", *files) == 0
+    shown = capsys.readouterr().out
+    assert "NumberLine-v0 size=6" in shown
+    assert "random" in shown
+    assert "expert" in shown
+    data = json.loads(reports.read_text())
+    assert [report["agent"] for report in data] == ["random", "expert"]
+    expected = evaluate.evaluate(
+        "NumberLine-v0", "expert", tasks=20, seed=4, env_kwargs={"size": 6}
+    )
+    assert data[1] == expected.to_json()
+    assert len(played.read_text().splitlines()) == 40
+    assert run("eval", "NumberLine-v0", *files) == cli.WRONG_USE  # nothing is overwritten
+    assert len(played.read_text().splitlines()) == 40
+
+
+def test_an_environment_of_a_module_beside_the_user(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_module.py").write_text(
+        "import gymnasium\n"
+        "point = 'agentgym.envs.numbers.number_line:NumberLine'\n"
+        "gymnasium.register('Mine/Line-v0', entry_point=point)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    assert run("eval", "my_module:Mine/Line-v0", "--episodes", "3") == 0
+    assert "Mine/Line-v0" in capsys.readouterr().out
+    del gymnasium.registry["Mine/Line-v0"]
+
+
+def test_a_suite_goes_on_without_the_experts_that_do_not_exist(monkeypatch, capsys):
+    line = agentgym.REGISTRY["AgentGym/NumberLine-v0"]
+    monkeypatch.setattr(cli, "TABLE", (line,))
+    monkeypatch.setattr(NumberLine, "expert", lambda self: None)
+    words = ("eval", "--suite", "core", "--agent", "expert", "random", "--episodes", "5")
+    assert run(*words) == 0
+    shown = capsys.readouterr().out
+    assert "NumberLine has no scripted expert." in shown
+    assert "random" in shown
+    assert run("eval", "NumberLine-v0", "--agent", "expert") == cli.WRONG_USE
+
+
+def test_what_was_found_before_an_error_is_shown_and_written(tmp_path, monkeypatch, capsys):
+    calls = []
+
+    def act(self, views):
+        calls.append(len(views))
+        if len(calls) > 20:
+            raise ChatError("The server is gone.")
+        return ["+"] * len(views)
+
+    monkeypatch.setattr(RandomAgent, "act", act)
+    path = tmp_path / "reports.json"
+    words = ("eval", "NumberLine-v0", "--agent", "expert", "random", "--episodes", "50")
+    assert run(*words, "--json", str(path)) == cli.WRONG_USE
+    out, err = capsys.readouterr()
+    assert "Error: The server is gone." in err
+    assert "short episodes are over-represented" in out
+    expert, random = json.loads(path.read_text())
+    assert len(expert["episodes"]) == 50
+    assert 0 < len(random["episodes"]) < 50
+
+
+def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
+    calls = []
+
+    def act(self, views):
+        calls.append(len(views))
+        if len(calls) > 20:
+            raise KeyboardInterrupt
+        return ["+"] * len(views)
+
+    monkeypatch.setattr(RandomAgent, "act", act)
+    words = ("eval", "NumberLine-v0", "--agent", "random", "expert", "--episodes", "50")
+    assert run(*words) == cli.INTERRUPTED
+    shown = capsys.readouterr().out
+    assert "/50" in shown
+    assert "expert" not in shown  # not started
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("eval NumberLin-v0", "Did you mean: NumberLine-v0"),
+        ("eval webshop", "Did you mean: WebShop-v0"),
+        ("eval", "agentgym list"),
+        ("eval CartPole-v1", "no text environment"),
+        ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
+        ("eval NumberLine-v0 --agent chat:x@http://127.0.0.1:1/v1", "No reply from"),
+        ("eval NumberLine-v0 --agent random --agent-kwargs t=1", "it has none"),
+        ("eval NumberLine-v0 --env-kwargs siz=3", "Did you mean: size"),
+        ("eval NumberLine-v0 --env-kwargs size=x", "is int; got 'x'"),
+        ("eval NumberLine-v0 --env-kwargs size=1", "size must be at least 2"),
+        ("eval NumberLine-v0 --env-kwargs size", "Expected key=value"),
+        ("eval NumberLine-v0 --episodes 0", "at least 1"),
+        ("eval NumberLine-v0 --episodes many", "many"),
+        ("eval NumberLine-v0 --json no/such/folder/x.json", "no folder"),
+        ("eval NumberLine-v0 --save .", "is a folder"),
+        ("eval NumberLine-v0 --save no.json --json ./no.json", "give two names"),
+        ("eval NumberLine-v0 --agent", "Name at least one agent"),
+        ("eval NumberLine-v0 --episods 3", "--episodes"),
+        ("eval NumberLine-v0 --split dev", "dev"),
+        ("play NumberLin-v0", "Did you mean"),
+        ("play NumberLine-v0 --task tset/1", "Unknown task 'tset/1'"),
+        ("play NumberLine-v0 --seed -1", "seed must be"),
+        ("play", "ID"),
+        ("evl", "eval"),
+    ],
+)
+def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert run(*line.split()) == cli.WRONG_USE
+    assert message in "".join(capsys.readouterr())
+
+
+class Trainers(types.ModuleType):
+    """Stands in for `agentgym.trainers.run.cli`."""
+
+    def __init__(self, error: Exception | None = None):
+        super().__init__("agentgym.trainers.run.cli")
+        self.error = error
+        self.calls = []
+
+    def main(self, recipe: str | None, argv: list[str]) -> int | None:
+        self.calls.append((recipe, argv))
+        if self.error is not None:
+            raise self.error
+        return None
+
+
+def test_train_hands_the_rest_of_the_line_on(monkeypatch):
+    trainers = Trainers()
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.run.cli", trainers)
+    assert run("train", "poad", "--env", "X", "--help") == 0
+    assert run("train") == run("train", "--help") == 0
+    assert trainers.calls == [("poad", ["--env", "X", "--help"]), (None, []), (None, ["--help"])]
+
+
+def test_train_without_torch_says_what_to_install(monkeypatch, capsys):
+    trainers = Trainers(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.run.cli", trainers)
+    assert run("train", "poad") == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
+
+
+def test_a_core_installation_lists_recipes_and_says_what_training_needs():
+    code = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"torch", "transformers", "accelerate", "peft", "yaml"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from agentgym.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", code, "train"]
+    options = {"capture_output": True, "text": True, "timeout": 60}
+    listed = subprocess.run(command, **options)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "archer" in listed.stdout
+    trained = subprocess.run([*command, "poad"], **options)
+    assert trained.returncode == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in trained.stderr
+    assert "Traceback" not in trained.stderr
+
+
+def test_a_recipe_as_a_module_without_torch_says_what_to_install(tmp_path: Path):
+    site = "import importlib.util as u\nf = u.find_spec\n"
+    site += "u.find_spec = lambda name, *a: None if name == 'torch' else f(name, *a)\n"
+    (tmp_path / "sitecustomize.py").write_text(site)
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "agentgym.trainers.recipes.poad", "--help"]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert ran.returncode == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):
+    class Absent:
+        def find_spec(self, name, path=None, target=None):
+            if name == "agentgym.trainers.policy_agent.agent":
+                raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.delitem(sys.modules, "agentgym.trainers.policy_agent.agent", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    assert run("eval", "NumberLine-v0", "--agent", "policy:runs/x") == cli.WRONG_USE
+    assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
+
+
+def test_a_file_that_may_not_be_written_is_said_before_the_episodes(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(cli, "evaluate", None)
+    assert run("eval", "NumberLine-v0", "--json", str(tmp_path / "x.json")) == cli.WRONG_USE
+    assert "no permission to write" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_without_a_traceback(monkeypatch, capsys):
+    def fail(reports):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "compare", fail)
+    assert run("eval", "NumberLine-v0", "--episodes", "1") == cli.WRONG_USE
+    assert "No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [TypeError("a bug"), ZeroDivisionError(), RuntimeError("a bug")])
+def test_a_bug_keeps_its_traceback(error, monkeypatch):
+    def fail(self, views):
+        raise error
+
+    monkeypatch.setattr(RandomAgent, "act", fail)
+    with pytest.raises(type(error)):
+        cli.main(["eval", "NumberLine-v0"])
+
+
+def test_a_value_error_that_nobody_raised_on_purpose_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(RandomAgent, "act", lambda self, views: [int("x")])
+    with pytest.raises(ValueError, match="invalid literal"):
+        cli.main(["eval", "NumberLine-v0"])
+
+
+def test_no_command_shows_the_help(capsys):
+    assert run() == 0
+    shown = capsys.readouterr().out
+    for command in ("list", "play", "eval", "train"):
+        assert command in shown
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip() == agentgym.__version__
+
+
+def test_ctrl_c_at_the_prompt_ends_quietly(monkeypatch, capsys):
+    def interrupt(prompt):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupt)
+    assert run("play", "NumberLine-v0") == cli.INTERRUPTED
+    assert "Interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
+def test_a_reader_that_leaves_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "agentgym", "list"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert done.stderr == b""
+
+
+def test_a_pipe_gets_plain_text():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    environment.pop("COLUMNS")
+    shown = process("eval", "NumberLine-v0", "--episodes", "3", env=environment)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "\x1b" not in shown.stdout

@@ -1,0 +1,145 @@
+"""The code of docs/libraries.md runs if the corresponding library is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+import agentgym
+from agentgym.errors import ConfigError
+from agentgym.wrappers import ExtractAction
+
+PAGE = (Path(__file__).parents[2] / "docs" / "libraries.md").read_text(encoding="utf-8")
+PACKAGES = {
+    "Stable-Baselines3": "sb3_contrib",
+    "TorchRL": "torchrl",
+    "RLlib": "ray.rllib",
+    "TRL": "trl",
+    "A loop of your own": "agentgym",
+}
+MODEL = '"path/or/hub-id"'
+MAKE_A_MODEL = """
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from trl.chat_template_utils import qwen3_chat_template
+
+tokens = Tokenizer(models.BPE())
+tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+tokens.decoder = decoders.ByteLevel()
+special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+alphabet = pre_tokenizers.ByteLevel.alphabet()
+trainer = trainers.BpeTrainer(special_tokens=special, initial_alphabet=alphabet)
+tokens.train_from_iterator([], trainer)
+tokenizer = PreTrainedTokenizerFast(
+    tokenizer_object=tokens, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+)
+tokenizer.chat_template = qwen3_chat_template
+size = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2)
+config = Qwen3Config(vocab_size=len(tokenizer), num_key_value_heads=2, head_dim=16, **size)
+Qwen3ForCausalLM(config).save_pretrained("model")
+tokenizer.save_pretrained("model")
+"""
+QUICK = '"runs/trl", use_cpu=True, bf16=False, max_steps=2, per_device_train_batch_size=4, '
+QUICK += "num_generations=4, report_to=[], "
+
+
+def installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def snippets() -> list[Any]:
+    found = []
+    for section in PAGE.split("\n## ")[1:]:
+        title = section.partition("\n")[0]
+        package = PACKAGES[title]
+        missing = pytest.mark.skipif(not installed(package), reason=f"{package} is not installed")
+        for i, code in enumerate(re.findall(r"```python\n(.*?)```", section, re.DOTALL)):
+            found.append(pytest.param(code, id=f"{title} {i + 1}", marks=missing))
+    return found
+
+
+@pytest.mark.parametrize("code", snippets())
+def test_the_code_of_the_page_runs(code: str, tmp_path: Path):
+    if MODEL in code:
+        code = code.replace(MODEL, '"model"').replace('"runs/trl", ', QUICK)
+        code = MAKE_A_MODEL + code.replace("max_completion_length=512", "max_completion_length=16")
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+def test_a_tool_environment_plays_an_episode():
+    env = agentgym.ToolEnvironment("NumberLine-v0", size=5)
+    assert env.act("+") == "The episode is over: no action has an effect any more."
+    text = env.reset(task="train/3", seed=0, prompt=[], other=1)
+    at, target = map(int, re.findall(r"\d+", text))
+    for _ in range(abs(target - at)):
+        assert env.get_reward() == 0
+        text = env.act("+" if target > at else "-")
+    assert text.endswith("Done!\n\nThe episode is over.") and env.get_reward() == 1
+    assert env.act("+").startswith("The episode is over:") and env.get_reward() == 1
+    assert env.reset(task="train/3", seed=0) and env.get_reward() == 0
+
+
+@pytest.mark.parametrize("action", [None, True, ["5"], {"cell": 5}, b"5", float("nan")])
+def test_an_action_that_is_no_text_is_an_invalid_one(action: Any):
+    env = agentgym.ToolEnvironment("TicTacToe-v0", seat="player_0", invalid_penalty=0.25)
+    env.reset(seed=0)
+    assert env.act(action) and env.get_reward() == -0.25
+
+
+def test_a_number_is_an_action_where_its_text_is_one():
+    env = agentgym.ToolEnvironment("TicTacToe-v0", seat="player_0", invalid_penalty=0.25)
+    env.reset(seed=0)
+    env.act(5)  # pyright: ignore[reportArgumentType]  # as models do
+    assert env.get_reward() == 0
+
+
+def test_one_seat_of_a_game_is_a_tool_environment_too():
+    env = agentgym.ToolEnvironment("AgentGym/TicTacToe-v0", seat="player_0", opponents="optimal")
+    env.reset(seed=0)
+    said = [env.act(cell) for cell in "123456789" * 2]  # taken cells are rejected
+    assert said[-1].startswith("The episode is over") and env.get_reward() <= 0
+
+
+def test_an_environment_with_wrappers_is_a_tool_too():
+    env = ExtractAction(gymnasium.make("AgentGym/NumberLine-v0", size=5), "tags")
+    rows = agentgym.tool_rows(env, 2)
+    assert "<action>" in rows[0]["prompt"][0]["content"]
+    tool = agentgym.ToolEnvironment(env)
+    assert tool.instructions == rows[0]["prompt"][0]["content"]
+    tool.reset(**rows[1])
+    assert tool.act("I think. <action>+</action>").startswith("You are at")
+    with pytest.raises(ConfigError, match="made already takes no arguments"):
+        agentgym.ToolEnvironment(env, size=4)
+    for other in (gymnasium.make("CartPole-v1"), 5):
+        with pytest.raises(ConfigError, match="an environment of text actions, got"):
+            agentgym.ToolEnvironment(other)  # pyright: ignore[reportArgumentType]
+
+
+def test_rows_name_instructions_and_tasks():
+    with pytest.raises(ConfigError, match="count must be at least 1"):
+        agentgym.tool_rows("NumberLine-v0", 0)
+    rows = agentgym.tool_rows("NumberLine-v0", 5, split="test")
+    assert [row["task"] for row in rows] == [f"test/{i}" for i in range(5)]
+    assert [row["seed"] for row in rows] == list(range(5))
+    system, user = rows[0]["prompt"]
+    assert system["content"] == agentgym.ToolEnvironment("NumberLine-v0").instructions
+    assert system["content"].startswith("You stand on a number line.") and user["content"] == ""
+    system["content"] = "Play."
+    assert rows[1]["prompt"][0]["content"] != "Play.", "rows share nothing"
+    with pytest.raises(ConfigError, match="Unknown environment"):
+        agentgym.ToolEnvironment("NumbrLine-v0")

@@ -1,0 +1,214 @@
+"""Hidden information does not affect an agent's observation, admissible actions or advice.
+
+The tests replace everything that is hidden from an agent in a running game. Its observation and
+the actions of all scripted players and of the expert in its seat must stay the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import agentgym
+from agentgym.envs.communication.codenames import covered
+from agentgym.envs.communication.einstein import make_puzzle
+from agentgym.envs.communication.referential import make_state
+from agentgym.envs.communication.twenty_questions import things
+from agentgym.envs.negotiation.deal_or_no_deal import TOTAL
+from agentgym.envs.negotiation.trading import draw_values
+from agentgym.envs.overcooked.brigade import in_view
+from agentgym.envs.overcooked.cooks import Cooks
+from agentgym.envs.overcooked.kitchen import FOODS
+from agentgym.envs.social_deduction.deduction import DOCTOR, SEER, WOLF
+
+Hide = Callable[[Any, int, np.random.Generator], bool]
+"""Replaces the information hidden from an agent (by index). Returns whether any was replaced."""
+
+
+def poker(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state, rules = game.state, game.rules
+    if state.hand == game.hands:
+        return False
+    now = list(state.deals[state.hand])
+    mine = (me + state.hand) % 2
+    shown = [mine, 2] if len(now) > 2 and game._board() is not None else [mine]
+    deck = [*range(rules.ranks)] * rules.copies
+    for place in shown:
+        deck.remove(now[place])
+    hidden = [place for place in range(len(now)) if place not in shown]
+    for place, card in zip(hidden, rng.permutation(deck).tolist(), strict=False):
+        now[place] = card
+    state.deals[state.hand :] = [tuple(now), *reversed(state.deals[state.hand + 1 :])]
+    return True
+
+
+def dice(game: Any, me: int, rng: np.random.Generator) -> bool:
+    hands = game.state.hands
+    game.state.hands = [
+        hand if i == me else tuple(sorted(rng.integers(6, size=len(hand)).tolist()))
+        for i, hand in enumerate(hands)
+    ]
+    return True
+
+
+def codenames(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state = game.state
+    if me % 2 == 0 or state.winner >= 0:
+        return False
+    words = covered(state)
+    kinds = rng.permutation([state.key[word] for word in words]).tolist()
+    state.key.update(zip(words, kinds, strict=True))
+    return True
+
+
+def referential(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state, now = game.state, game._round()
+    if now == game.rounds:
+        return False
+    other = make_state(f"train/{rng.integers(999)}", game.rounds, game.objects, game.values)
+    for hidden in ("scenes", "targets", "orders"):
+        getattr(state, hidden)[now + 1 :] = getattr(other, hidden)[now + 1 :]
+    if me:
+        state.targets[now] = other.targets[now]
+    else:
+        state.orders[now] = other.orders[now]
+    return True
+
+
+def einstein(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state, players = game.state, len(game.possible_agents)
+    if state.answers:
+        return False
+    other = make_puzzle(f"train/{rng.integers(999)}", game.size, players)
+    state.hands = [
+        hand if i == me else list(clues)
+        for i, (hand, clues) in enumerate(zip(state.hands, other.hands, strict=True))
+    ]
+    state.answer = int(rng.integers(game.size[0]))
+    return True
+
+
+def questions(game: Any, me: int, rng: np.random.Generator) -> bool:
+    if not me or not game._acting():
+        return False
+    game.state.thing = int(rng.integers(len(things())))
+    return True
+
+
+def deal(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state = game.state
+    if state.takes:
+        return False
+    values = list(state.values)
+    values[1 - me] = tuple(rng.integers(TOTAL, size=3).tolist())
+    state.values = tuple(values)
+    return True
+
+
+def trading(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state = game.state
+    if not game._acting():
+        return False
+    values = list(state.values)
+    values[1 - me] = draw_values(rng, 1)[0].tolist()
+    state.values = tuple(values)
+    moved = rng.integers(0, 9, size=len(values[0])).tolist()
+    for goods in (state.stock, state.start):
+        goods[1 - me][:] = [n + more for n, more in zip(goods[1 - me], moved, strict=True)]
+    return True
+
+
+def werewolf(game: Any, me: int, rng: np.random.Generator) -> bool:
+    """Deals the roles unknown to the player anew."""
+    state = game.state
+    role = state.roles[me]
+    if not game._acting():
+        return False
+    told = set(state.seen) if role == SEER else set()
+    if role == WOLF:
+        told = {i for i, other in enumerate(state.roles) if other == WOLF}
+    unknown = [i for i, alive in enumerate(state.alive) if alive and i not in told | {me}]
+    roles = rng.permutation([state.roles[i] for i in unknown]).tolist()
+    for i, other in zip(unknown, roles, strict=True):
+        state.roles[i] = other
+    if role != WOLF:
+        state.proposal = int(rng.integers(7))
+    if role != DOCTOR:
+        state.guarded = int(rng.integers(7))
+    if role != SEER:
+        state.seen = {int(i): bool(rng.integers(2)) for i in rng.integers(7, size=2)}
+    return True
+
+
+def cooks(game: Any, me: int, rng: np.random.Generator) -> bool:
+    """Changes the objects out of sight and the beliefs of the others."""
+    state = game.state
+    for i, cook in enumerate(state.cooks):
+        if i != me:
+            cook.seen = dict(state.cooks[rng.integers(len(state.cooks))].seen)
+            cook.heard = ["nothing"]
+    mine = state.cooks[me]
+    for name in FOODS:
+        if not in_view(mine, state.where[name], game.radius):
+            state.chops[name] = int(rng.integers(4))
+    return True
+
+
+HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
+    "KuhnPoker-v0": (poker, {}),
+    "LeducPoker-v0": (poker, {}),
+    "LiarsDice-v0": (dice, {}),
+    "LiarsDice-Four-v0": (dice, {}),
+    "Codenames-v0": (codenames, {}),
+    "ReferentialGame-v0": (referential, {}),
+    "EinsteinPuzzle-v0": (einstein, {}),
+    "EinsteinPuzzle-Three-v0": (einstein, {}),
+    "TwentyQuestions-TwoPlayer-v0": (questions, {}),
+    "DealOrNoDeal-v0": (deal, {}),
+    "ResourceTrading-v0": (trading, {}),
+    "Werewolf-v0": (werewolf, {}),
+    "Werewolf-Menu-v0": (werewolf, {}),
+    "Overcooked-Cooks-v0": (cooks, {"radius": 1, "talk": True}),
+}
+
+
+def known(game: Any, agent: str) -> tuple[Any, ...]:
+    """Returns the agent's inputs and the actions of all scripted players in its seat."""
+    step = game._look(agent)
+    advice = [
+        game.script(level, agent, np.random.default_rng(0))
+        for level in game.levels
+        if agent in game.acting
+    ]
+    # The progress of cooks includes steps of the order out of their sight.
+    progress = 0 if isinstance(game, Cooks) else step.progress
+    seen = step.text, step.feedback, step.admissible, step.state_key, step.success, progress
+    return (*seen, advice, game.expert(agent))
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("told", [True, False])  # whether the opponents are known
+def test_nothing_depends_on_what_an_agent_may_not_know(name, told):
+    hide, kwargs = HIDDEN[name]
+    game = agentgym.make_parallel(f"AgentGym/{name}", max_turns=60, **kwargs).game
+    rng, compared = random.Random(name), 0
+    for seed in range(6):
+        if told:
+            game.opponents = {a: rng.choice(game.levels) for a in game.possible_agents}
+        game.reset(seed=seed)
+        while game.acting and compared < 150:
+            for me, agent in enumerate(game.possible_agents):
+                if agent not in game._present() or (agent not in game.acting and seed % 2):
+                    continue
+                other = copy.deepcopy(game)
+                if hide(other, me, np.random.default_rng(rng.randrange(10**6))):
+                    assert known(other, agent) == known(game, agent), agent
+                    compared += 1
+            level = rng.choice(game.levels)
+            game.play({a: game.script(level, a, np.random.default_rng(seed)) for a in game.acting})
+    assert compared > 10

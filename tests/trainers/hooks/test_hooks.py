@@ -1,0 +1,282 @@
+"""Replay, learned rewards, preferences and branches: what they keep and what they hand on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.errors import ConfigError
+from agentgym.evaluation.runner import make_env
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.turn_rewards import TurnReward
+from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
+from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.recipes import archer_iql, etpo
+from agentgym.trainers.recipes.dpo import preference_weights
+from agentgym.trainers.recipes.sac_glam import steps_of
+from agentgym.trainers.recipes.spa import Config
+from agentgym.trainers.recipes.spear import Config as SpearConfig
+from agentgym.trainers.recipes.spear import SelfImitation
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
+
+from ...helpers.worlds import generators, random_batch, trajectory
+from ..recipes.test_recipes import train, train_quickly
+
+
+@given(rng=generators)
+def test_a_packed_trajectory_comes_back_as_it_was(rng):
+    for before in random_batch(rng).trajectories:
+        after = unpack(pack(before))
+        assert Batch.of([after]).logprobs.dtype == np.float32
+        assert pack(after) == pack(before)
+        for a, b in zip(after.segments, before.segments, strict=True):
+            assert np.array_equal(a.tokens, b.tokens) and a.tokens.dtype == b.tokens.dtype
+
+
+def test_the_buffer_forgets_by_age_and_size():
+    buffer = ReplayBuffer(3)
+    for iteration in range(3):
+        buffer.add([trajectory([1], [iteration]), trajectory([1], [iteration])], iteration)
+    assert [t.episode_return for t in buffer.since(0)] == [1, 2, 2]
+    assert [t.episode_return for t in buffer.since(2)] == [2, 2]
+    other = ReplayBuffer(3)
+    other.load_state_dict(buffer.state_dict())
+    assert [pack(t) for t in other.since(0)] == [pack(t) for t in buffer.since(0)]
+
+
+def test_pairs_are_of_one_group_and_the_better_comes_first():
+    some = [trajectory([1], [r], seed=seed) for r, seed in [(0.0, 1), (1.0, 1), (1.0, 1), (0.5, 2)]]
+    assert pairs_of(some) == [(1, 0), (2, 0)]
+
+
+@given(
+    scores=st.lists(st.floats(-5, 5), min_size=2, max_size=6),
+    beta=st.floats(0.05, 2.0),
+    rng=generators,
+)
+def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
+    from agentgym.trainers.update.offline_losses import preference_loss
+
+    n = len(scores)
+    pairs = [(int(a), int(b)) for a, b in rng.integers(n, size=(4, 2)) if a != b] or [(0, 1)]
+    x = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+    better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
+    zeros = torch.zeros(len(pairs), dtype=torch.float64)
+    preference_loss(x[better], x[worse], zeros, zeros, beta=beta).mean().backward()
+    assert x.grad is not None
+    weights, _ = preference_weights(np.array(scores), pairs, beta)
+    assert np.allclose(weights, -x.grad.numpy(), atol=1e-9)
+
+
+def test_groups_in_which_all_are_equal_are_left_out_unless_nothing_is_left():
+    equal = [trajectory([1], [1.0], seed=1), trajectory([1], [1.0], seed=1)]
+    mixed = [trajectory([1], [0.0], seed=2), trajectory([1], [1.0], seed=2)]
+    assert without_equal_groups(equal + mixed) == mixed
+    assert without_equal_groups(equal) == equal
+
+
+def test_long_actions_are_charged_for():
+    batch = Batch.of([trajectory([2, 7, 8, 10], [0, 0, 0, 1])])
+    config = Config(max_new_tokens=10, overlong_margin=4)
+    rewards = with_penalties(batch, None, config).rewards
+    assert np.allclose(rewards, [0, -0.25, -0.5, 0.0])
+    assert with_penalties(batch, None, Config()) is batch
+
+
+def test_divergence_is_taken_off_the_turn_it_happened_in():
+    from agentgym.trainers.update.learner import ForwardPass
+
+    batch = Batch.of([trajectory([2, 1], [0, 1])])
+    zeros = np.zeros(3, np.float32)
+    forward = ForwardPass(np.array([-1, -1, -2], np.float32), None, zeros - 1.5, zeros)
+    config = Config(kl_coef=0.1, kl_in="reward")
+    assert np.allclose(with_penalties(batch, forward, config).rewards, [-0.1, 1.05])
+
+
+def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
+    config = SpearConfig(ramp=2, max_age=5, episodes_per_iteration=8)
+    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    first = [trajectory([1], [r], seed=1) for r in (0.0, 1.0)]
+    assert hook.gather(first, 0, rng) == first  # nothing to replay yet
+    second = [trajectory([1], [r], seed=2) for r in (0.0, 0.0)]
+    mixed = hook.gather(second, 1, rng)
+    assert [t.episode_return for t in mixed] == [0.0, 0.0, 1.0]
+    batch = Batch.of(mixed)
+    credit = hook.adjust(batch, Credit(np.array([0.3, -0.3, 9.0], np.float32)), 1)
+    assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
+    assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
+    assert hook.adjust(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+
+
+def test_branches_keep_what_they_took_over(tmp_path: Path):
+    rows = train(
+        "arpo_entropy", tmp_path / "run", iterations=2, group_size=4, eval_episodes=0, kl_coef=0.01
+    )
+    row = rows[-1]
+    assert row["credit/branches"] == 128
+    assert row["rollout/logprob_gap"] < 1e-4  # taken-over tokens have the probability they had
+    played = 2 * 128 * row["rollout/turns"]
+    assert row["env_steps"] > played * 0.9
+
+
+WITH_STATE = (
+    "spear arpo_replay spa istar nlpo sac_glam ilql archer archer_iql digi_q agentprm orm mc bc dpo"
+).split()
+
+
+@pytest.mark.parametrize("recipe", WITH_STATE)
+def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
+    few: dict[str, Any] = {"save_every": 1}
+    whole = train_quickly(recipe, tmp_path / "a", iterations=4, **few)
+    train_quickly(recipe, tmp_path / "b", iterations=2, **few)
+    train_quickly(recipe, tmp_path / "b", iterations=4, resume=True, **few)
+
+    def numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {k: v for k, v in row.items() if not k.startswith(("time/", "eval/"))} for row in rows
+        ]
+
+    assert numbers(read_metrics(tmp_path / "b")) == numbers(whole)
+
+
+def test_nlpo_starts_from_the_distribution_it_masked(tmp_path: Path):
+    few = {"iterations": 3, "episodes_per_iteration": 32, "eval_episodes": 0, "epochs": 1}
+    free = {"constrain": False, "max_new_tokens": 4, "top_p": 0.8}
+    rows = train("nlpo", tmp_path, mask_every=2, **few, **free)
+    gaps = [row["rollout/logprob_gap"] for row in rows if "rollout/logprob_gap" in row]
+    assert len(gaps) == 3 and max(gaps) < 1e-5  # with a mask of the policy's own and a lagged one
+
+
+def test_etpo_charges_every_token_for_its_divergence():
+    soft = etpo.SoftBackup(etpo.Config(beta=0.5, gamma=0.9, lambda_turn=0.8))
+    batch = random_batch(np.random.default_rng(1))
+    rng = np.random.default_rng(0)
+    values = Values(
+        rng.normal(size=batch.num_tokens).astype(np.float32),
+        rng.normal(size=batch.num_turns).astype(np.float32),
+        np.zeros(len(batch.trajectories), np.float32),
+    )
+    logprobs, reference = rng.normal(size=(2, batch.num_tokens)).astype(np.float32)
+    forward = ForwardPass(logprobs, values, reference, np.zeros_like(logprobs))
+    assert soft.relabel(batch, forward, 0, rng) is batch
+    charged = two_clock.poad(0.9, 0.8)(batch, values, token_rewards=0.5 * (reference - logprobs))
+    np.testing.assert_allclose(soft.credit(batch, values).advantages, charged.advantages)
+    same = ForwardPass(logprobs, values, logprobs, np.zeros_like(logprobs))
+    soft.relabel(batch, same, 0, rng)
+    free = two_clock.poad(0.9, 0.8)(batch, values).advantages
+    np.testing.assert_allclose(soft.credit(batch, values).advantages, free)
+
+
+def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
+    seen: list[Any] = []
+
+    class Copies(RecipeHooks):
+        def __init__(self, trainer: Trainer):
+            super().__init__()
+            self.model = TurnModel(trainer.policy, seed=0)
+            seen.append(self.model.reader)
+
+    config = TrainConfig(
+        model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
+        eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer = Trainer("test", config, credit=TurnReward(), hooks=Copies)
+    before = trainer.policy.clone()
+    trainer.run()
+    now = trainer.policy.state_dict()
+    assert all(torch.equal(p, now[name]) for name, p in seen[0].state_dict().items())
+    assert any(not torch.equal(p, now[name]) for name, p in before.state_dict().items())
+    assert seen[0].tokenizer is trainer.policy.tokenizer
+    assert seen[0].model is not trainer.policy.model
+
+
+def test_sac_learns_only_from_turns_whose_future_is_known():
+    played = trajectory([2, 3, 1], [0.0, 0.0, 1.0], actions=["b", "c", "d"])
+    for turn in played.turns:
+        turn.admissible = ("a", turn.action)
+    known = steps_of(played)
+    assert [step.choice for step in known] == [1] * len(played.turns)
+    assert known[-1].following is None and known[0].following is not None
+    cut = dataclasses.replace(played, terminated=False, truncated=True)
+    assert len(steps_of(cut)) == len(known) - 1
+
+
+def test_a_turn_that_was_cut_off_is_no_end_to_the_critic():
+    batch = Batch.of(
+        [trajectory([1, 2], [0.5, 1.0]), trajectory([1, 1], [0.0, 2.0], terminated=False)]
+    )
+    vectors = torch.arange(4.0)[:, None]
+    buffer = TransitionBuffer(3)
+    buffer.add(batch, Features(vectors, vectors + 10, vectors + 20))
+    kept = buffer.take(slice(None))  # the first turn had to make room
+    assert kept.reward.tolist() == [1.0, 0.0, 2.0]
+    assert kept.terminated.tolist() == [True, False, False]
+    assert kept.following[:, 0].tolist() == [21, 22, 23]
+    assert len(buffer) == 3
+
+
+def test_what_follows_a_turn_is_what_was_read_next():
+    policy = tiny_policy("NumberLine-v0", size="nano", env_kwargs={"size": 6, "max_turns": 3})
+    context = make_context(policy, ContextSettings("current", instructions=False))
+    pool = EnvPool(lambda: make_env("NumberLine-v0", size=6, max_turns=3), 4)
+    episodes = [EpisodeSpec(f"train/{i}", i, (0, i)) for i in range(24)]
+    sampling = Sampling(max_new_tokens=4)
+    batch = Batch.of(collect(policy, pool, episodes, context, sampling, constrain=True))
+    features = Encoder(policy).encode(batch)
+    last = batch.turn_offsets[1:] - 1
+    inner = np.setdiff1d(np.arange(batch.num_turns), last)
+    assert torch.equal(features.following[inner], features.observation[inner + 1])
+    assert set(batch.terminated.tolist()) == {True, False}
+    assert not features.following[last[batch.terminated]].any()
+    cut = int(np.flatnonzero(~batch.terminated)[0])
+    read = batch.trajectories[cut].segments[-1].tokens.astype(np.int64)
+    state = policy.model.model(input_ids=torch.from_numpy(read)[None])[0][0, -1]
+    expected = torch.nn.functional.layer_norm(state, state.shape)
+    torch.testing.assert_close(features.following[last[cut]], expected, atol=1e-4, rtol=0)
+
+
+def test_the_token_baseline_of_archer_is_learnt_and_subtracted(tmp_path: Path):
+    rows = train_quickly("archer", tmp_path, iterations=4, critic_warmup=0, token_baseline=True)
+    assert all(np.isfinite(row["losses/value_loss"]) for row in rows if "losses/kl" in row)
+    assert rows[-1]["losses/value_grad_norm"] > 0
+
+
+@pytest.mark.parametrize("recipe", ["spa", "agentprm", "orm", "istar"])
+def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path, monkeypatch):
+    same: list[bool] = []
+
+    def begun(trainer: Any) -> None:
+        model = trainer.hooks.model
+        reader = getattr(model, "reader", model)
+        pairs = zip(reader.parameters(), trainer.policy.parameters(), strict=True)
+        same.extend(torch.equal(a, b) and a is not b for a, b in pairs)
+        assert all(p.requires_grad for p in reader.parameters())
+        trainer.progress.iteration += 1
+
+    monkeypatch.setattr(Trainer, "_round", begun)
+    train_quickly(recipe, tmp_path, iterations=1)
+    assert same and all(same)
+
+
+@pytest.mark.parametrize("setting", [{"gamma": 2.0}, {"expectile": 1.0}, {"critic_steps": 0}])
+def test_offline_archer_checks_its_settings_at_once(setting: dict[str, Any]):
+    with pytest.raises(ConfigError, match=next(iter(setting))):
+        archer_iql.Config(**setting)

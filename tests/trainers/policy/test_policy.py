@@ -1,0 +1,447 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.policy.candidates import candidate_logprobs
+from agentgym.trainers.policy.collate import collate, segment_rows
+from agentgym.trainers.policy.loading import add_adapter
+from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sampling
+
+KINDS = ["llama", "gpt2", "qwen2", "gemma2", "mistral", "mamba"]
+CANDIDATES = ["go north", "go south", "go", "take the red key, then wait", "day 17"]
+CHOICES = [CANDIDATES, None, ["wait"], CANDIDATES[:3], None]
+
+
+def acted(policy, as_batch, sampling=None, choices=CHOICES, seed=0):
+    """Lets a policy act; returns what it did as a batch, collated."""
+    sampling = sampling or Sampling(max_new_tokens=6)
+    rng = np.random.default_rng(seed)
+    prompts = [rng.integers(2, 250, size=n).astype(np.int32) for n in (30, 3, 12, 21, 17)]
+    requests = [
+        Request(prompt, np.random.default_rng([seed, i]), choices[i])
+        for i, prompt in enumerate(prompts)
+    ]
+    batch = as_batch(prompts, policy.act(requests, sampling))
+    return batch, collate(batch, segment_rows(batch), policy.pad_token, sampling.temperature)
+
+
+def with_adapter(model, tokenizer, **settings):
+    policy = Policy(add_adapter(model, LoraSettings(rank=4, **settings)), tokenizer)
+    generator = torch.Generator().manual_seed(5)
+    for name, parameter in policy.named_parameters():
+        if "lora_B" in name:
+            parameter.data.normal_(0, 0.3, generator=generator)
+    return policy
+
+
+# Scores.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_those_of_the_plain_model(make_policy, as_batch, kind):
+    policy = make_policy(kind)
+    batch, collated = acted(policy, as_batch, Sampling(temperature=0.7, max_new_tokens=6))
+    scores = policy(collated)
+    expected_logprobs, expected_entropy = [], []
+    for trajectory in batch.trajectories:
+        turn, tokens = trajectory.turns[0], trajectory.segments[0].tokens
+        logits = policy.model(torch.from_numpy(tokens).long()[None]).logits[0].float() / 0.7
+        for j, position in enumerate(range(turn.start, turn.stop)):
+            allowed = torch.arange(logits.shape[1])
+            if turn.support is not None:
+                offsets = turn.support.offsets
+                allowed = torch.from_numpy(turn.support.ids[offsets[j] : offsets[j + 1]]).long()
+            at = (allowed == int(tokens[position])).nonzero()[0, 0]
+            over = torch.distributions.Categorical(logits=logits[position - 1, allowed])
+            expected_logprobs.append(over.log_prob(at))
+            expected_entropy.append(over.entropy())
+    torch.testing.assert_close(scores.logprobs, torch.stack(expected_logprobs), atol=2e-5, rtol=0)
+    torch.testing.assert_close(scores.entropy, torch.stack(expected_entropy), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2"])
+def test_gradients_are_those_of_the_plain_model(make_policy, as_batch, kind):
+    policy = make_policy(kind)
+    _, collated = acted(policy, as_batch)
+    scores = policy(collated)
+    weights = torch.randn(len(scores.logprobs), generator=torch.Generator().manual_seed(0))
+    (weights * (scores.logprobs + 0.3 * scores.entropy)).sum().backward()
+    got = {name: p.grad.clone() for name, p in policy.named_parameters()}
+    policy.zero_grad()
+    logits = policy.model(collated.tokens, attention_mask=collated.attention_mask).logits
+    at = logits[collated.row, collated.column]
+    offsets, ids = collated.support_offsets, collated.support_ids
+    assert offsets is not None and ids is not None
+    total = torch.zeros(())
+    for i in range(len(weights)):
+        allowed = ids[offsets[i] : offsets[i + 1]]
+        allowed = allowed if len(allowed) else torch.arange(logits.shape[-1])
+        over = torch.distributions.Categorical(logits=at[i, allowed])
+        place = (allowed == collated.target[i]).nonzero()[0, 0]
+        total = total + weights[i] * (over.log_prob(place) + 0.3 * over.entropy())
+    total.backward()
+    for name, parameter in policy.named_parameters():
+        torch.testing.assert_close(got[name], parameter.grad, atol=2e-5, rtol=1e-4)
+
+
+def test_hidden_states_are_what_the_head_reads(make_policy, as_batch):
+    policy = make_policy("qwen2")
+    _, collated = acted(policy, as_batch)
+    scores = policy(collated)
+    tokens, bootstrap = policy.hidden(collated)
+    torch.testing.assert_close(tokens, scores.hidden)
+    torch.testing.assert_close(bootstrap, scores.bootstrap_hidden)
+    assert tokens.shape == (len(collated.target), policy.hidden_size)
+    logits = policy.model(collated.tokens, attention_mask=collated.attention_mask).logits
+    head = policy.model.get_output_embeddings()
+    torch.testing.assert_close(head(tokens), logits[collated.row, collated.column])
+    # A bootstrap segment is the prompt alone: its end is where the first action token is predicted.
+    first = [int((collated.index == i).nonzero()) for i in np.unique(collated.index)[:1]]
+    torch.testing.assert_close(bootstrap[0], tokens[first[0]], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_do_not_depend_on_padding_or_company(make_policy, as_batch, kind):
+    policy = make_policy(kind)
+    batch, together = acted(policy, as_batch)
+    whole = policy(together)
+    for row in segment_rows(batch):
+        alone = collate(batch, [row], policy.pad_token)
+        scores = policy(alone)
+        places = torch.isin(together.index, alone.index) if len(alone.index) else slice(0, 0)
+        torch.testing.assert_close(whole.logprobs[places], scores.logprobs, atol=1e-5, rtol=0)
+        torch.testing.assert_close(whole.hidden[places], scores.hidden, atol=2e-5, rtol=0)
+        of = torch.isin(together.bootstrap_trajectory, alone.bootstrap_trajectory)
+        torch.testing.assert_close(
+            whole.bootstrap_hidden[of], scores.bootstrap_hidden, atol=2e-5, rtol=0
+        )
+
+
+@pytest.mark.parametrize("choices", [CHOICES, [None] * 5])
+@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+def test_scoring_in_parts_changes_nothing(make_policy, as_batch, kind, choices):
+    policy = make_policy(kind)
+    _, collated = acted(policy, as_batch, choices=choices)
+
+    def run():
+        policy.zero_grad()
+        scores = policy(collated)
+        (scores.logprobs.sum() + scores.entropy.sum()).backward()
+        return scores, [parameter.grad for parameter in policy.parameters()]
+
+    whole, grads = run()
+    policy.logits_at_once = 3 * len(policy.tokenizer)
+    parts, grads_of_parts = run()
+    torch.testing.assert_close(whole, parts)
+    torch.testing.assert_close(grads, grads_of_parts, atol=1e-5, rtol=1e-4)
+
+
+def test_only_action_positions_reach_the_head(make_policy, as_batch):
+    policy = make_policy()
+    read: list[int] = []
+    policy.model.get_output_embeddings().register_forward_hook(
+        lambda module, args, output: read.append(args[0].shape[0] * args[0].shape[1])
+    )
+    _, collated = acted(policy, as_batch)
+    assert collated.support_offsets is not None
+    read.clear()
+    policy(collated)
+    assert read == [int((collated.support_offsets.diff() != 1).sum())]
+    read.clear()
+    policy.hidden(collated)
+    assert read == [0]
+
+
+def test_actions_that_were_all_forced(make_policy, as_batch):
+    policy = make_policy()
+    _, collated = acted(policy, as_batch, choices=[["wait"]] * 5)
+    scores = policy(collated)
+    assert not scores.logprobs.any()
+    assert not scores.entropy.any()
+    scores.logprobs.sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in policy.parameters())
+
+
+def test_rows_without_actions(make_policy, as_batch):
+    policy = make_policy()
+    batch, _ = acted(policy, as_batch)
+    scores = policy(collate(batch, [(1, 1), (0, 1)], policy.pad_token))
+    assert scores.logprobs.shape == scores.entropy.shape == (0,)
+    assert scores.hidden.shape == (0, policy.hidden_size)
+    assert scores.bootstrap_hidden.shape == (2, policy.hidden_size)
+
+
+# Types, adapters, references.
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "qwen2"])
+def test_first_ratio_is_one_with_an_adapter(make_model, tokenizer, as_batch, kind):
+    policy = with_adapter(make_model(kind), tokenizer)
+    for sampling in (Sampling(max_new_tokens=6), Sampling(0.7, 9, 0.9, 6)):
+        batch, collated = acted(policy, as_batch, sampling)
+        error = policy(collated).logprobs - torch.from_numpy(batch.logprobs)[collated.index]
+        assert error.abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "qwen2"])
+def test_first_ratio_in_bfloat16(make_model, tokenizer, as_batch, kind):
+    """The bound: bfloat16 keeps 8 bits, logits are a few units, so a few hundredths."""
+    policy = Policy(make_model(kind).to(torch.bfloat16), tokenizer)
+    for seed in range(4):
+        batch, collated = acted(policy, as_batch, Sampling(max_new_tokens=8), seed=seed)
+        scores = policy(collated)
+        assert scores.logprobs.dtype == torch.float32
+        error = (scores.logprobs - torch.from_numpy(batch.logprobs)[collated.index]).abs()
+        assert error.max() < 0.1
+        assert error.mean() < 0.02
+
+
+def test_the_reference_of_an_adapter_is_its_base(make_model, tokenizer, make_policy, as_batch):
+    base, policy = make_policy(), with_adapter(make_model(), tokenizer)
+    assert policy.has_adapter
+    _, collated = acted(policy, as_batch)
+    expected = base(collated)
+    policy.freeze_reference()
+    reference = policy.reference_logprobs(collated)
+    torch.testing.assert_close(reference, expected.logprobs.detach())
+    assert not reference.requires_grad
+    assert not torch.allclose(policy(collated).logprobs, reference, atol=1e-3)
+    torch.testing.assert_close(policy.hidden(collated, adapter=False)[0], expected.hidden)
+    torch.testing.assert_close(policy.hidden(collated)[0], policy(collated).hidden)
+
+
+def test_only_the_adapter_is_trained(make_model, tokenizer, as_batch):
+    policy = with_adapter(make_model("qwen2"), tokenizer)
+    _, collated = acted(policy, as_batch)
+    policy(collated).logprobs.sum().backward()
+    for name, parameter in policy.named_parameters():
+        assert parameter.requires_grad == ("lora_" in name)
+        assert (parameter.grad is not None) == ("lora_" in name)
+
+
+def test_a_frozen_reference_stays_and_is_no_part_of_the_policy(make_policy, as_batch):
+    policy = make_policy()
+    _, collated = acted(policy, as_batch)
+    with pytest.raises(ConfigError, match="freeze_reference"):
+        policy.reference_logprobs(collated)
+    names = {name for name, _ in policy.named_parameters()}
+    before = policy(collated).logprobs.detach()
+    policy.freeze_reference()
+    optimiser = torch.optim.SGD(policy.parameters(), lr=0.1)
+    policy(collated).logprobs.sum().backward()
+    optimiser.step()
+    assert not torch.allclose(policy(collated).logprobs, before, atol=1e-3)
+    torch.testing.assert_close(policy.reference_logprobs(collated), before)
+    assert {name for name, _ in policy.named_parameters()} == names
+    assert len(policy.state_dict()) == len(policy.model.state_dict())
+
+
+def test_training_mode_changes_nothing(make_policy, as_batch):
+    """GPT-2 has dropout by default."""
+    policy = make_policy("gpt2")
+    _, collated = acted(policy, as_batch)
+    expected = policy.eval()(collated).logprobs
+    torch.testing.assert_close(policy.train()(collated).logprobs, expected)
+
+
+def test_gradient_checkpointing_changes_nothing(make_policy, as_batch):
+    policy = make_policy("llama")
+    _, collated = acted(policy, as_batch)
+    policy(collated).logprobs.sum().backward()
+    expected = [parameter.grad for parameter in policy.parameters()]
+    policy.zero_grad()
+    policy.model.gradient_checkpointing_enable()
+    policy.train()
+    policy(collated).logprobs.sum().backward()
+    torch.testing.assert_close([parameter.grad for parameter in policy.parameters()], expected)
+    # It forbids a cache in training mode; acting and listed actions must not notice.
+    for key, expected in acted(make_policy("llama"), as_batch)[1].__dict__.items():
+        value = getattr(acted(policy, as_batch)[1], key)
+        assert torch.equal(value, expected) if isinstance(value, torch.Tensor) else True
+    assert policy.training
+    prompt = np.arange(5, 25, dtype=np.int32)
+    expected = candidate_logprobs(make_policy("llama"), [prompt], [CANDIDATES])[0]
+    torch.testing.assert_close(candidate_logprobs(policy, [prompt], [CANDIDATES])[0], expected)
+    got = policy.score_candidates(prompt, CANDIDATES)
+    np.testing.assert_allclose(got, expected.detach().numpy(), atol=1e-5)
+
+
+# Listed actions.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("normalization", ["sum", "token", "word"])
+def test_candidate_scores_follow_their_definition(make_policy, kind, normalization):
+    policy = make_policy(kind)
+    prompts = [np.arange(5, n, dtype=np.int32) for n in (9, 40, 20)]
+    lists = [CANDIDATES, ["north", "north", "日本 の"], ["only"]]
+    got = policy.score_candidates_batch(prompts, lists, normalization)
+    for prompt, texts, result in zip(prompts, lists, got, strict=True):
+        scores = []
+        for text in texts:
+            action = [*policy.encode(text), policy.end_token]
+            sequence = torch.tensor([[*prompt.tolist(), *action]])
+            with torch.no_grad():
+                logprobs = policy.model(sequence).logits[0].log_softmax(-1)
+            total = sum(logprobs[len(prompt) - 1 + j, token] for j, token in enumerate(action))
+            words = max(1, len(text.split()))
+            scores.append(total / {"sum": 1, "token": len(action), "word": words}[normalization])
+        expected = torch.stack(scores).log_softmax(-1).numpy()
+        np.testing.assert_allclose(result, expected, atol=2e-5)
+        assert result.dtype == np.float32
+    alone = policy.score_candidates(prompts[1], lists[1], normalization)
+    np.testing.assert_allclose(alone, got[1], atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+def test_candidate_scores_have_gradients(make_policy, kind):
+    policy = make_policy(kind)
+    prompt = np.arange(5, 25, dtype=np.int32)
+    candidate_logprobs(policy, [prompt], [CANDIDATES])[0][2].backward()
+    got = [parameter.grad.clone() for parameter in policy.parameters()]
+    policy.zero_grad()
+    totals = []
+    for text in CANDIDATES:
+        action = [*policy.encode(text), policy.end_token]
+        logits = policy.model(torch.tensor([[*prompt.tolist(), *action]])).logits[0]
+        at = torch.arange(len(prompt) - 1, len(prompt) - 1 + len(action))
+        totals.append(logits.log_softmax(-1)[at, torch.tensor(action)].sum())
+    torch.stack(totals).log_softmax(-1)[2].backward()
+    expected = [parameter.grad for parameter in policy.parameters()]
+    torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "texts", "normalization", "message"),
+    [
+        ([5], [], "sum", "at least one candidate"),
+        ([], ["a"], "sum", "at least one token"),
+        ([5], ["a"], "letter", "sum, token or word"),
+        ([5] * 511, ["north"], "sum", "Shorten"),
+    ],
+)
+def test_candidates_that_cannot_be_scored(make_policy, prompt, texts, normalization, message):
+    with pytest.raises(ValueError, match=message):
+        make_policy().score_candidates(np.array(prompt, np.int32), texts, normalization)
+
+
+# Text.
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "naïve 日本 🎉\n\t\0", "a <|end|> b <|pad|>", "3141"]
+)
+def test_any_text_comes_back(make_policy, text):
+    policy = make_policy()
+    tokens = policy.encode(text)
+    assert policy.decode(tokens) == text
+    assert policy.end_token not in tokens
+    tokens.append(1)
+    assert policy.encode(text) == tokens[:-1]
+
+
+def test_lone_surrogates_are_no_error(make_policy):
+    assert make_policy().decode(make_policy().encode("a\ud800b")) == "a?b"
+
+
+# Files.
+
+
+def test_save_and_load(make_policy, as_batch, tmp_path):
+    policy = make_policy("gpt2")
+    _, collated = acted(policy, as_batch)
+    policy.save(tmp_path)
+    assert AutoModelForCausalLM.from_pretrained(tmp_path) is not None
+    assert AutoTokenizer.from_pretrained(tmp_path).eos_token_id == policy.end_token
+    loaded = Policy.load(tmp_path)
+    torch.testing.assert_close(loaded(collated), policy(collated))
+    assert loaded.encode("go <|end|> north 12") == policy.encode("go <|end|> north 12")
+    assert loaded.model.config.resid_pdrop == 0.0
+    half = Policy.load(tmp_path, dtype="bfloat16")
+    assert next(half.parameters()).dtype == torch.bfloat16
+
+
+def test_an_adapter_is_saved_and_loaded(make_policy, as_batch, tmp_path):
+    make_policy("llama").save(tmp_path / "base")
+    policy = Policy.load(tmp_path / "base", lora=LoraSettings(rank=4, targets=("q_proj", "o_proj")))
+    _, collated = acted(policy, as_batch)
+    optimiser = torch.optim.SGD([p for p in policy.parameters() if p.requires_grad], lr=1.0)
+    for _ in range(2):
+        policy(collated).logprobs.sum().backward()
+        optimiser.step()
+    policy.save(tmp_path / "adapter")
+    loaded = Policy.load(tmp_path / "adapter")
+    assert loaded.has_adapter
+    torch.testing.assert_close(loaded(collated).logprobs, policy(collated).logprobs)
+    torch.testing.assert_close(
+        loaded.reference_logprobs(collated), policy.reference_logprobs(collated)
+    )
+    trained = {name for name, p in loaded.named_parameters() if p.requires_grad}
+    assert trained == {name for name, p in policy.named_parameters() if p.requires_grad}
+    with pytest.raises(ConfigError, match="adapter already"):
+        Policy.load(tmp_path / "adapter", lora=LoraSettings())
+
+
+def test_adapter_weights_come_from_the_seed(make_policy, tmp_path):
+    make_policy("llama").save(tmp_path)
+    state = torch.get_rng_state()
+    one, same, other = (
+        Policy.load(tmp_path, lora=LoraSettings(rank=2), seed=seed).state_dict()
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_models_that_cannot_be_opened(make_model, make_policy, tokenizer, tmp_path):
+    with pytest.raises(ConfigError, match=r"expected a config\.json"):
+        Policy.load(tmp_path)
+    make_model().save_pretrained(tmp_path / "bare")
+    with pytest.raises(ConfigError, match="no tokenizer"):
+        Policy.load(tmp_path / "bare")
+    with pytest.raises(ConfigError, match="dtype"):
+        Policy.load(tmp_path / "bare", dtype="int8")  # type: ignore[arg-type]
+    make_policy().save(tmp_path / "good")
+    with pytest.raises(ConfigError, match=r"no_such_layer.*not found"):
+        Policy.load(tmp_path / "good", lora=LoraSettings(targets=("no_such_layer",)))
+    with pytest.raises(ConfigError, match="rank"):
+        Policy.load(tmp_path / "good", lora=LoraSettings(rank=0))
+    with torch.random.fork_rng():
+        bert = BertModel(
+            BertConfig(
+                vocab_size=300, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                intermediate_size=16,
+            )
+        )  # fmt: skip
+    with pytest.raises(ConfigError, match="no output head"):
+        Policy(bert, tokenizer)
+
+
+def test_a_tokenizer_of_another_model(make_model, tokenizer, tmp_path):
+    make_model(vocab_size=100, pad_token_id=0, eos_token_id=1).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="do not belong together"):
+        Policy.load(tmp_path)
+
+
+def test_a_tokenizer_without_an_end(make_model, tokenizer):
+    class Endless:
+        eos_token_id = None
+
+    with pytest.raises(ConfigError, match="eos_token"):
+        Policy(make_model(), Endless())
+
+
+def test_collated_moves_as_a_whole(make_policy, as_batch):
+    _, collated = acted(make_policy(), as_batch)
+    moved = collated.to("meta")
+    for field in dataclasses.fields(moved):
+        value = getattr(moved, field.name)
+        assert not isinstance(value, torch.Tensor) or value.device.type == "meta"

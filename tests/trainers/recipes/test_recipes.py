@@ -1,0 +1,318 @@
+"""Every recipe solves the smallest environment; what all of them share holds for each."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.run.cli import RECIPES
+from agentgym.trainers.run.logger import read_metrics
+
+# A line for each recipe: what it needs beyond the settings below to solve NumberLine in seconds.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "poad": {},
+    "ntpo": {},
+    "etpo": {},
+    "nlpo": {"top_p": 0.95},
+    "bilevel": {},
+    "turn": {},
+    "grpo": {"group_size": 8, "iterations": 20},
+    "rloo": {"group_size": 8, "iterations": 20},
+    "vl_dac": {},
+    "twosome": {"iterations": 22},
+    "glam": {},
+    "chunk": {"chunk_size": 2},
+    "loop": {"group_size": 8, "iterations": 20},
+    "flow_grpo": {"group_size": 8, "iterations": 20},
+    "gigpo": {"group_size": 8},
+    "spa": {"model_epochs": 8, "iterations": 20},
+    "istar": {"group_size": 8, "iterations": 20},
+    "agentprm": {"group_size": 4, "iterations": 20, "model_epochs": 8, "entropy_coef": 0.05},
+    "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
+    "dpo": {"group_size": 4, "iterations": 56, "lr": 4e-3, "episodes_per_iteration": 64},
+    "eto": {"group_size": 4, "iterations": 56, "lr": 4e-3, "episodes_per_iteration": 64},
+    "archer": {"iterations": 20},
+    "archer_iql": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
+    "sac_glam": {"iterations": 18, "gamma": 0.9, "replayed": 384, "critic_steps": 200},
+    "digi_q": {"iterations": 20},
+    "ilql": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
+    "mc": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
+    "bc": {"iterations": 20, "clip": 1.0, "dataset_demonstrations": 64, "lr": 2e-3},
+    "filtered_bc": {"iterations": 30, "top_fraction": 0.5, "entropy_coef": 0.1},
+    "spear": {"group_size": 8, "iterations": 20, "ramp": 10},
+    "arpo_replay": {"group_size": 8, "iterations": 20},
+    "arpo_entropy": {"group_size": 4, "iterations": 20},
+    "aepo": {"group_size": 4, "iterations": 20},
+    "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
+}
+
+
+def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
+    """Trains on NumberLine and returns the rows of metrics.jsonl."""
+    module = importlib.import_module(f"agentgym.trainers.{recipe}")
+    settings = {
+        "env_id": "NumberLine-v0",
+        "env_kwargs": {"size": 6, "max_turns": 8},
+        "model": "nano",
+        "context": "current",
+        "instructions": False,
+        "constrain": True,
+        "bc_demonstrations": 32,
+        "bc_epochs": 6,
+        "bc_lr": 2e-3,
+        "iterations": 14,
+        "episodes_per_iteration": 128,
+        "num_envs": 128,
+        "target_kl": 0.1,
+        "entropy_coef": 0.02,
+        "lr": 5e-4,
+        "eval_every": 0,
+        "eval_episodes": 64,
+        "device": "cpu",
+        "threads": 1,
+        "quiet": True,
+        "save_every": 100,
+        "run_dir": str(folder),
+    }
+    module.main(module.Config(**settings | SETTINGS[recipe] | changes))
+    return read_metrics(folder)
+
+
+def test_every_recipe_is_tested():
+    assert SETTINGS.keys() == RECIPES.keys(), "RECIPES and SETTINGS need a line each"
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_every_recipe_names_its_source(recipe: str):
+    """A title in quotes, and where it is to be found: an arXiv id, or a venue and a year."""
+    said = " ".join(str(importlib.import_module(f"agentgym.trainers.{recipe}").__doc__).split())
+    assert re.search(r'"[A-Z][^"]{20,}"', said)
+    assert re.search(r"arXiv \d{4}\.\d{5}|\([^()]+ (19|20)\d\d\)", said)
+
+
+OFFLINE = ("archer_iql", "bc", "ilql", "mc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", OFFLINE)
+def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path):
+    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=128)
+    rewards = [row["eval/reward"] for row in rows if "eval/reward" in row]
+    assert rewards[-1] > rewards[0] + 0.12
+    assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0  # nothing is played after the first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [recipe for recipe in SETTINGS if recipe not in OFFLINE])
+def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
+    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=0)
+    returns = [row["rollout/return"] for row in rows if "rollout/return" in row]
+    assert returns[0] < 0.75, "the little imitation must not have solved it"
+    assert np.mean(returns[-5:]) > 0.8
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_the_same_seed_gives_the_same_losses(recipe: str, tmp_path: Path):
+    few = {"iterations": 2, "episodes_per_iteration": 16, "eval_episodes": 4, "bc_epochs": 1}
+    runs = [train(recipe, tmp_path / name, **few) for name in ("a", "b")]
+    other = train(recipe, tmp_path / "c", **few, seed=1)
+
+    def losses(rows: list[dict[str, Any]]) -> list[float]:
+        return [v for row in rows for k, v in row.items() if k.startswith(("losses", "rollout"))]
+
+    assert losses(runs[0]) == losses(runs[1])
+    assert losses(runs[0]) != losses(other)
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_every_trainable_parameter_changes(recipe: str, tmp_path: Path, monkeypatch):
+    from agentgym.trainers.trainer import Trainer
+
+    before: dict[str, torch.Tensor] = {}
+    after: dict[str, torch.Tensor] = {}
+
+    def parameters(trainer: Trainer) -> dict[str, torch.Tensor]:
+        named = trainer.updater.module.named_parameters()
+        return {name: p.detach().clone() for name, p in named if p.requires_grad}
+
+    run = Trainer.run
+
+    def watched(trainer: Trainer) -> Any:
+        before.update(parameters(trainer))
+        reports = run(trainer)
+        after.update(parameters(trainer))
+        return reports
+
+    monkeypatch.setattr(Trainer, "run", watched)
+    train(recipe, tmp_path / "run", iterations=3, eval_episodes=0, bc_demonstrations=0)
+    assert before
+    same = [name for name in before if torch.equal(before[name], after[name])]
+    assert not same
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.7}, {"constrain": False, "top_k": 20}])
+def test_the_first_ratio_is_one(sampling: dict[str, Any], tmp_path: Path):
+    rows = train(
+        "poad", tmp_path, iterations=1, eval_episodes=0, epochs=1, max_new_tokens=6, **sampling
+    )
+    assert rows[-1]["rollout/logprob_gap"] < 1e-5
+
+
+@pytest.mark.parametrize("normalization", ["sum", "token", "word"])
+def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: Path):
+    rows = train(
+        "twosome",
+        tmp_path,
+        iterations=1,
+        eval_episodes=0,
+        epochs=1,
+        normalization=normalization,
+        temperature=0.8,
+    )
+    assert rows[-1]["rollout/logprob_gap"] < 1e-5
+    assert rows[-1]["losses/entropy"] > 0
+
+
+QUICK = {"episodes_per_iteration": 16, "eval_episodes": 0, "bc_epochs": 1, "group_size": 4}
+STEPS = "critic_steps model_epochs head_epochs dataset_demonstrations replayed".split()
+
+
+def train_quickly(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
+    """Trains as little as the recipe's own settings allow."""
+    fields = importlib.import_module(f"agentgym.trainers.{recipe}").Config.__dataclass_fields__
+    return train(
+        recipe, folder, **QUICK, **{name: 8 for name in STEPS if name in fields}, **changes
+    )
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_the_first_step_starts_at_ratio_one(recipe: str, tmp_path: Path):
+    one = {"iterations": 1, "epochs": 1, "minibatches": 1}
+    rows = train_quickly(recipe, tmp_path, **one)
+    assert rows[-1]["losses/kl"] < 1e-9
+    assert rows[-1]["losses/clip_fraction"] == 0
+
+
+SWITCHES: dict[str, Any] = {
+    "clip_high": 0.3,
+    "dual_clip": 3.0,
+    "entropy_coef": 0.01,
+    "entropy_floor": 1.0,
+    "covariance_clip": 0.02,
+    "ratio": "turn",
+    "aggregation": "constant",
+    "normalize_advantages": "task",
+    "filter_groups": True,
+    "overlong_margin": 2,
+    "max_new_tokens": 3,
+    "kl_coef": 0.01,
+    "kl_in": "reward",
+}
+# Switches that a recipe has no use for; everything else works together.
+REFUSED = {
+    "flow_grpo": {"overlong_margin", "kl_in"},
+    "dpo": {"normalize_advantages", "overlong_margin", "kl_in"},
+    "eto": {"normalize_advantages", "overlong_margin", "kl_in", "filter_groups"},
+    "digi_q": {"normalize_advantages", "overlong_margin", "kl_in"},
+    "filtered_bc": {"normalize_advantages", "overlong_margin", "kl_in", "covariance_clip"},
+    "arpo_replay": {"filter_groups"},
+    "archer_iql": {"filter_groups", "normalize_advantages", "kl_in"},
+    "mc": {"filter_groups", "normalize_advantages", "kl_in"},
+    "bc": {"filter_groups", "normalize_advantages", "kl_in", "overlong_margin", "covariance_clip"},
+    "ilql": {
+        "filter_groups",
+        "normalize_advantages",
+        "kl_in",
+        "overlong_margin",
+        "covariance_clip",
+    },
+}
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
+    refused = REFUSED.get(recipe, set())
+    for name in refused:
+        on = {name: SWITCHES[name], "max_new_tokens": 3}
+        with pytest.raises(ConfigError, match=f"{name} must be"):
+            train_quickly(recipe, tmp_path / "refused", **on)
+    on = {name: value for name, value in SWITCHES.items() if name not in refused}
+    rows = train_quickly(recipe, tmp_path / "run", iterations=2, **on)
+    numbers = [v for k, v in rows[-1].items() if k.startswith(("losses", "credit"))]
+    assert np.isfinite(np.array(numbers, float)).all()
+
+
+def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.policy.tiny import tiny_policy
+
+    kwargs = {"size": 6, "max_turns": 8}
+    tiny_policy("NumberLine-v0", seed=0, size="nano", folder=tmp_path / "base", env_kwargs=kwargs)
+    settings = {"model": str(tmp_path / "base"), "lora_rank": 4, "kl_coef": 0.01}
+    few = {"iterations": 2, "episodes_per_iteration": 32, "eval_episodes": 8}
+    rows = train("poad", tmp_path / "run", **settings, **few)
+    assert rows[-1]["losses/reference_kl"] > 0  # the reference is the base, adapter off
+    base = Policy.load(tmp_path / "base").model.state_dict()
+    trained = Policy.load(tmp_path / "run" / "policy")
+    assert trained.has_adapter
+    frozen = trained.model.get_base_model().state_dict()
+    for name, weight in base.items():
+        kept = frozen.get(name, frozen.get(name.replace(".weight", ".base_layer.weight")))
+        assert torch.equal(kept, weight), name
+    resumed = train("poad", tmp_path / "run", **settings, **few | {"iterations": 3}, resume=True)
+    assert resumed[-1]["iteration"] == 3
+
+
+def test_losses_stay_finite_without_any_reward(tmp_path: Path):
+    rows = train(
+        "grpo", tmp_path, iterations=2, eval_episodes=0, env_kwargs={"size": 60, "max_turns": 2}
+    )
+    numbers = [v for k, v in rows[-1].items() if k.startswith("losses")]
+    assert np.isfinite(np.array(numbers, float)).all()
+
+
+def test_settings_that_cannot_work_are_refused(tmp_path: Path):
+    for recipe, changes, match in [
+        ("poad", {"temperature": 0.0}, "temperature"),
+        ("poad", {"episodes_per_iteration": 10, "group_size": 4}, "group_size"),
+        ("grpo", {"group_size": 1}, "at least 2"),
+        ("rloo", {"group_size": 1}, "at least 2"),
+        ("poad", {"lora_rank": 4}, "lora_rank"),
+        ("poad", {"context": "whole"}, "context"),
+        ("poad", {"lr": -1.0}, "lr"),
+        ("poad", {"dual_clip": 1.0}, "dual_clip"),
+        ("poad", {"entropy_floor": 0.5, "entropy_coef": 0.0}, "entropy_coef"),
+        ("poad", {"filter_groups": True}, "group_size"),
+        ("digi_q", {"token_baseline": True}, "token_baseline"),
+        ("orm", {"label_every": 0}, "label_every"),
+        ("poad", {"gamma": 1.5}, "gamma"),
+        ("bilevel", {"lambda_token": -0.1}, "lambda_token"),
+        ("agentprm", {"gamma": 0.0}, "gamma"),
+        ("chunk", {"chunk_size": 0}, "chunk_size"),
+        ("hgpo", {"history": -1}, "history"),
+        ("archer_iql", {"expectile": 1.0}, "expectile"),
+    ]:
+        with pytest.raises(ConfigError, match=match):
+            train(recipe, tmp_path / "run", **changes)
+
+
+def test_a_budget_is_divided_between_demonstrations_and_play(tmp_path: Path):
+    budget = {"bc_demonstrations": 0, "env_steps": 400, "eval_episodes": 8, "iterations": 50}
+    few = {"episodes_per_iteration": 8, "bc_epochs": 1}
+    rows = train("poad", tmp_path / "half", bc_share=0.5, **budget, **few)
+    begun = rows[0]["env_steps"]
+    assert 200 <= begun < 220  # the last demonstration is played to its end
+    played = [row for row in rows if "rollout/turns" in row]
+    assert played and rows[-1]["env_steps"] >= 400 > played[-2]["env_steps"]
+    rows = train("poad", tmp_path / "all", bc_share=1.0, **budget, **few)
+    assert not any("rollout/turns" in row for row in rows)
+    for wrong in ({"bc_share": 1.5}, {"bc_share": 0.5, "env_steps": None}):
+        with pytest.raises(ConfigError, match="bc_share"):
+            train("poad", tmp_path / "wrong", **budget | wrong)

@@ -1,0 +1,272 @@
+"""Rollouts: slots, order, bookkeeping, truncation; with a scripted policy that counts its calls."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from agentgym import TextEnv, TimeStep
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.tasks import Tasks
+from agentgym.trainers.policy.sampling import Sample, Sampling
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
+from agentgym.trainers.rollout.context import Context, ContextSettings
+from agentgym.trainers.trajectory import Batch
+
+END = 0
+
+
+class Letters:
+    """A tokenizer: one character, one token."""
+
+    chat_template = None
+    bos_token_id = None
+    eos_token_id = END
+
+    def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
+        return {"input_ids": [ord(c) + 1 for c in text]}
+
+
+class RandomWalk:
+    """A policy that says + or - at random and remembers every prompt it was given."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.candidates: list[Any] = []
+
+    def session(self) -> Any:
+        return SimpleNamespace(drop=lambda slot: None)
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(c) + 1 for c in text]
+
+    def act(self, requests, sampling, cache=None) -> list[Sample]:
+        self.calls.append(["".join(chr(t - 1) if t else "$" for t in r.prompt) for r in requests])
+        self.candidates += [r.candidates for r in requests]
+        return [self.say("+-"[int(r.rng.integers(2))]) for r in requests]
+
+    def say(self, text: str) -> Sample:
+        tokens = np.array([*self.encode(text), END], np.int32)
+        return Sample(tokens, np.full(len(tokens), -0.5, np.float32), None, text, True)
+
+
+def context(limit: int | None = None, **settings: Any) -> Context:
+    return Context(ContextSettings(**settings), Letters(), end_token=END, model_max_tokens=limit)
+
+
+def episodes(n: int) -> list[EpisodeSpec]:
+    return [EpisodeSpec(f"train/{i}", i, (5, i)) for i in range(n)]
+
+
+def play(policy: Any = None, n: int = 12, num_envs: int = 4, workers: int = 0, **kwargs: Any):
+    make = kwargs.pop("make", lambda: NumberLine(max_turns=6))
+    constrain = kwargs.pop("constrain", False)
+    prompts = kwargs.pop("prompts", None) or context(**kwargs)
+    with EnvPool(make, num_envs, workers) as pool:
+        return collect(
+            policy or RandomWalk(),  # type: ignore[arg-type]
+            pool,
+            episodes(n),
+            prompts,
+            Sampling(max_new_tokens=4),
+            constrain=constrain,
+        )
+
+
+def facts(trajectories):
+    return [
+        (
+            *(t.task, t.seed, t.terminated, t.truncated, t.success, t.bootstrap),
+            t.final_observation,
+            *(tuple(segment.tokens.tolist()) for segment in t.segments),
+            *((turn.segment, turn.start, turn.stop, turn.action, turn.reward) for turn in t.turns),
+        )
+        for t in trajectories
+    ]
+
+
+@pytest.mark.parametrize("mode", ["full", "window", "current"])
+def test_results_do_not_depend_on_the_number_of_environments(mode):
+    expected = facts(play(num_envs=1, mode=mode))
+    for num_envs, workers in ((8, 0), (64, 0), (5, 3)):
+        assert facts(play(num_envs=num_envs, workers=workers, mode=mode)) == expected
+
+
+def test_finished_episodes_never_reach_the_model_and_no_slot_idles():
+    policy = RandomWalk()
+    trajectories = play(policy, n=20, num_envs=4)
+    turns = sum(len(t.turns) for t in trajectories)
+    assert sum(len(call) for call in policy.calls) == turns
+    assert not any("Done!" in prompt for call in policy.calls for prompt in call)
+    # Every call is full until fewer episodes than slots are left.
+    assert all(len(call) == 4 for call in policy.calls[: turns // 4 - 6])
+
+
+def test_turns_carry_what_the_environment_said():
+    for trajectory in play():
+        env = NumberLine(max_turns=6)
+        observation, info = env.reset(seed=trajectory.seed, options={"task": trajectory.task})
+        terminated = truncated = False
+        for turn in trajectory.turns:
+            assert turn.observation == observation
+            assert turn.state_key == info["state_key"]
+            assert turn.admissible == info["admissible"]
+            observation, reward, terminated, truncated, info = env.step(turn.action)
+            assert (turn.reward, turn.progress, turn.valid) == (reward, info["progress"], True)
+            assert turn.reward_terms == info["reward_terms"]
+        assert (trajectory.terminated, trajectory.truncated) == (terminated, truncated)
+        assert trajectory.final_observation == observation
+        assert trajectory.success == info["success"]
+
+
+def letters(tokens) -> str:
+    return "".join(chr(t - 1) if t else "$" for t in tokens)
+
+
+def test_full_history_is_one_segment_and_windows_are_joined_where_they_grow():
+    for trajectory in play(mode="full"):
+        assert len(trajectory.segments) == 1
+        for turn in trajectory.turns:
+            span = trajectory.segments[0].tokens[turn.start : turn.stop]
+            assert letters(span) == turn.action + "$"
+            assert letters(trajectory.segments[0].tokens[: turn.start]).endswith(
+                turn.observation + "\n> "
+            )
+    for trajectory in play(mode="window", window=2):
+        ends = len(trajectory.turns) + trajectory.truncated
+        assert len(trajectory.segments) == max(1, ends - 2)
+    for trajectory in play(mode="current"):
+        assert len(trajectory.segments) == len(trajectory.turns) + trajectory.truncated
+
+
+@pytest.mark.parametrize("mode", ["full", "window", "current"])
+def test_a_truncated_episode_keeps_the_prompt_after_its_last_observation(mode):
+    trajectories = play(n=30, mode=mode)
+    assert {t.truncated for t in trajectories} == {True, False}
+    for trajectory in trajectories:
+        if trajectory.truncated:
+            assert trajectory.bootstrap == len(trajectory.segments) - 1
+            prompt = letters(trajectory.segments[-1].tokens)
+            assert prompt.endswith(trajectory.final_observation + "\n> ")
+        else:
+            assert trajectory.bootstrap is None
+            assert letters(trajectory.segments[-1].tokens).endswith("$")
+
+
+def test_an_episode_that_outgrows_the_context_is_truncated_and_counted():
+    trajectories = play(n=30, limit=200, mode="full")
+    overflows = [t for t in trajectories if t.extras["overflow"]]
+    assert overflows
+    for t in overflows:
+        assert t.truncated and not t.terminated and t.bootstrap == 0
+        assert len(t.segments[0].tokens) <= 200
+    assert rollout_metrics(trajectories)["context_overflows"] == len(overflows)
+    Batch.of(trajectories)
+    windows = play(n=30, limit=200, mode="window", window=9)
+    assert not any(t.extras["overflow"] for t in windows)
+    assert rollout_metrics(windows)["turns_left_out"] > 0
+
+
+def test_constraint_hands_over_the_admissible_actions_where_there_are_any():
+    policy = RandomWalk()
+    play(policy, constrain=True)
+    assert set(policy.candidates) == {("+", "-")}
+    policy = RandomWalk()
+    play(policy)
+    assert set(policy.candidates) == {None}
+
+
+class Gate(NumberLine):
+    """An environment that answers when another one has finished a number of episodes."""
+
+    finished = threading.Semaphore(0)
+
+    def __init__(self, slow: bool):
+        super().__init__(max_turns=3)
+        self.slow = slow
+
+    def step(self, action: str):
+        if self.slow:
+            assert Gate.finished.acquire(timeout=60), "the slow environment stalled the others"
+        result = super().step(action)
+        if not self.slow and (result[2] or result[3]):
+            Gate.finished.release()
+        return result
+
+
+def test_a_slow_environment_stalls_nobody():
+    made = iter([True] + [False] * 3)
+    trajectories = play(n=12, num_envs=4, workers=4, make=lambda: Gate(next(made)))
+    assert [t.task for t in trajectories] == [f"train/{i}" for i in range(12)]
+
+
+class Broken(TextEnv):
+    """Raises at the second turn."""
+
+    instructions = ""
+    State = int
+    tasks = Tasks.generated()
+
+    def _start(self, task: str) -> TimeStep:
+        self.state = 0
+        return TimeStep("begin")
+
+    def _advance(self, action: str) -> TimeStep:
+        self.state += 1
+        if self.state == 2:
+            raise KeyError("lost")
+        return TimeStep("go on")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_an_environment_raises_says_where_it_happened(workers):
+    with pytest.raises(KeyError) as caught:
+        play(make=Broken, workers=workers)
+    assert "train/" in caught.value.__notes__[0]
+
+
+class Plain(gymnasium.Env[Any, Any]):
+    """An environment that knows nothing of AgentGym: no instructions, no info keys."""
+
+    action_space = observation_space = None  # type: ignore[assignment]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        self.left = 2
+        return "begin", {}
+
+    def step(self, action: Any):
+        self.left -= 1
+        return "go on", 1.0, self.left == 0, False, {}
+
+
+def test_any_environment_of_texts_will_do():
+    for trajectory in play(make=Plain):
+        assert trajectory.episode_return == 2.0
+        assert [turn.reward_terms for turn in trajectory.turns] == [{"task": 1.0}] * 2
+
+
+def test_what_on_progress_raises_ends_the_collection():
+    class Stop(Exception):
+        pass
+
+    def stop(done: int) -> None:
+        if done >= 3:
+            raise Stop
+
+    with EnvPool(NumberLine, 2, 2) as pool, pytest.raises(Stop):
+        collect(
+            RandomWalk(),  # type: ignore[arg-type]
+            pool,
+            episodes(9),
+            context(),
+            Sampling(),
+            on_progress=stop,
+        )
+
+
+def test_global_generators_are_untouched(global_rng_untouched):
+    play()

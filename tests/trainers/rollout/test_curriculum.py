@@ -1,0 +1,135 @@
+"""Curricula: what they prefer, that they remember it, and that every recipe can use them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.rollout.curriculum import (
+    KINDS,
+    Curriculum,
+    Failures,
+    LearningProgress,
+    SuccessWindow,
+    horizon,
+)
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trajectory import Trajectory
+
+from ...helpers.worlds import trajectory
+from ..recipes.test_recipes import train
+
+TASKS = [f"task/{i}" for i in range(40)]
+
+
+def played(rates: dict[str, float], text: dict[str, str] | None = None) -> list[Trajectory]:
+    """Four episodes of each task with this share of successes."""
+    found = []
+    for task, rate in rates.items():
+        for i in range(4):
+            one = trajectory([1], [0.0], task=task, seed=i, success=i < 4 * rate)
+            one.turns[0].observation = (text or {}).get(task, task)
+            found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_are_of_the_tasks_without_repetition_and_by_the_generator_alone(kind: str):
+    for observed in (False, True):
+        draws = []
+        for _ in range(2):
+            curriculum = KINDS[kind](TASKS, 30)
+            if observed:
+                curriculum.observe(played({task: i / 30 for i, task in enumerate(TASKS[:30])}))
+            draws.append(curriculum.draw(8, np.random.default_rng(0)))
+        assert draws[0] == draws[1]
+        names = [task for task, _ in draws[0]]
+        assert len(set(names)) == 8 and set(names) <= set(TASKS[:30])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_tasks_than_there_are_can_be_drawn(kind: str):
+    curriculum = KINDS[kind](TASKS[:3])
+    curriculum.observe(played({task: 0.5 for task in TASKS[:3]}))
+    assert {t for t, _ in curriculum.draw(7, np.random.default_rng(0))} == set(TASKS[:3])
+    assert len(curriculum.draw(7, np.random.default_rng(0))) == 7
+
+
+def test_the_window_leaves_out_what_is_solved_or_hopeless():
+    curriculum = SuccessWindow(TASKS)
+    curriculum.observe(played({task: [0.0, 0.5, 1.0][i % 3] for i, task in enumerate(TASKS)}))
+    good = {task for i, task in enumerate(TASKS) if i % 3 == 1}
+    drawn = Counter(
+        task for seed in range(30) for task, _ in curriculum.draw(4, np.random.default_rng(seed))
+    )
+    inside = sum(count for task, count in drawn.items() if task in good)
+    assert inside > 0.95 * drawn.total()
+
+
+def test_failures_come_back():
+    curriculum = Failures(TASKS)
+    curriculum.observe(played({task: float(i > 4) for i, task in enumerate(TASKS)}))
+    drawn = [
+        task for seed in range(20) for task, _ in curriculum.draw(8, np.random.default_rng(seed))
+    ]
+    failed = sum(task in TASKS[:5] for task in drawn)
+    assert failed > 0.45 * len(drawn)
+
+
+def test_progress_prefers_the_kind_of_task_that_is_being_learnt():
+    text = {task: f"{'red' if i % 2 else 'blue'} door {i}" for i, task in enumerate(TASKS)}
+    curriculum = LearningProgress(TASKS)
+    for step in range(6):  # red doors are being learnt, blue ones stay as hard as they were
+        rates = {task: min(1.0, 0.2 * step) if i % 2 else 0.5 for i, task in enumerate(TASKS)}
+        curriculum.observe(played(rates, text))
+    weights = curriculum.weights(TASKS)
+    assert weights[1::2].mean() > 1.5 * weights[::2].mean()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_state_comes_back(kind: str):
+    first, second = KINDS[kind](TASKS), KINDS[kind](TASKS)
+    first.observe(played({task: i / 40 for i, task in enumerate(TASKS)}))
+    second.load_state_dict(first.state_dict())
+    draws = [c.draw(8, np.random.default_rng(1)) for c in (first, second)]
+    assert draws[0] == draws[1]
+    assert isinstance(first, Curriculum)
+
+
+def test_horizons_come_in_stages():
+    assert [horizon((5, 10), 2, i) for i in range(5)] == [5, 5, 10, 10, 10]
+    assert horizon((), 2, 0) is None
+
+
+@pytest.mark.parametrize("kind", ["window", "failures", "progress"])
+def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
+    few: dict[str, Any] = {
+        "episodes_per_iteration": 16, "eval_episodes": 4, "bc_epochs": 2, "curriculum": kind,
+        "horizons": (3, 6), "horizon_every": 2, "save_every": 1,
+    }  # fmt: skip
+    whole = train("poad", tmp_path / "a", iterations=4, **few)
+    train("poad", tmp_path / "b", iterations=2, **few)
+    train("poad", tmp_path / "b", iterations=4, resume=True, **few)
+
+    def numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {k: v for k, v in row.items() if not k.startswith(("time/", "eval/"))} for row in rows
+        ]
+
+    assert numbers(read_metrics(tmp_path / "b")) == numbers(whole)
+    turns = [row["rollout/turns"] for row in whole if "rollout/turns" in row]
+    assert max(turns[:2]) <= 3 < max(turns[2:])
+    with pytest.raises(ConfigError, match="horizons"):
+        train("poad", tmp_path / "c", horizons=(0,))
+
+
+def test_without_preferences_tasks_are_drawn_as_ever():
+    from agentgym.trainers.rollout.collector import draw_tasks
+
+    drawn = Curriculum(TASKS, 30).draw(8, np.random.default_rng(5))
+    assert drawn == draw_tasks(TASKS, 8, np.random.default_rng(5), 30)

@@ -1,0 +1,172 @@
+"""`agentgym train`: settings from files and flags, and errors a user can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from agentgym.cli import main as cli
+from agentgym.errors import ConfigError
+from agentgym.trainers.recipes import poad
+from agentgym.trainers.run.cli import RECIPES, load_recipe, read_config
+
+FEW = (
+    "--env-id NumberLine-v0 --model nano --iterations 1 --episodes-per-iteration 4 "
+    "--eval-episodes 2 --device cpu --threads 1 --constrain --context current --quiet"
+).split()
+
+
+def test_without_a_recipe_they_are_listed(capsys):
+    for words in (["train"], ["train", "--help"]):
+        assert cli.main(words) == 0
+        shown = capsys.readouterr().out
+        assert all(f"  {name} " in shown for name in RECIPES)
+    assert cli.main(["train", "--env-id", "NumberLine-v0"]) == cli.WRONG_USE
+    assert "train RECIPE" in capsys.readouterr().err
+
+
+def settings(tmp_path: Path, text: str, *flags: str) -> poad.Config:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    return read_config(poad.Config, "poad", ["--config", str(file), *flags])
+
+
+def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path):
+    text = "lr: 0.25\niterations: 7\nconstrain: true\nenv_kwargs: {size: 5, max_turns: 9}\n"
+    config = settings(tmp_path, text + "lora_targets: [q_proj, v_proj]\n", "--iterations", "3")
+    assert (config.lr, config.iterations, config.constrain) == (0.25, 3, True)
+    assert config.env_kwargs == {"size": 5, "max_turns": 9}
+    assert config.lora_targets == ("q_proj", "v_proj")
+    assert config.gamma == poad.Config().gamma
+
+
+def test_an_unknown_setting_is_named_with_a_suggestion(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"'gama'.*gamma"):
+        settings(tmp_path, "gama: 0.9\n")
+
+
+def test_files_that_are_no_settings(tmp_path: Path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_config(poad.Config, "poad", ["--config", str(tmp_path / "missing.yaml")])
+    with pytest.raises(ConfigError, match="cannot be read"):
+        settings(tmp_path, "lr: [1\n")
+    with pytest.raises(ConfigError, match="name: value"):
+        settings(tmp_path, "- lr\n")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_has_settings_with_help(recipe: str, capsys):
+    module = load_recipe(recipe)
+    with pytest.raises(SystemExit) as left:
+        read_config(module.Config, recipe, ["--help"])
+    assert left.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--env-id" in shown and "Environment to train in" in shown
+
+
+def test_train_writes_what_it_promises_and_the_policy_plays(tmp_path: Path, capsys):
+    folder = tmp_path / "run"
+    assert cli.main(["train", "poad", *FEW, "--run-dir", str(folder)]) == 0
+    for name in ("config.json", "metrics.jsonl", "trajectories.jsonl", "curve.png", "report.json"):
+        assert (folder / name).stat().st_size > 0, name
+    board = EventAccumulator(str(folder / "tensorboard")).Reload()
+    drawn = {"advantages", "values", "rewards", "estimators/poad", "estimators/turn"}
+    assert {f"credit/{name}" for name in drawn} <= set(board.Tags()["histograms"])
+    page = tmp_path / "page.html"
+    assert cli.main(["view", str(folder), "--out", str(page)]) == 0
+    assert '"estimators":{"return":[' in page.read_text(encoding="utf-8")
+    capsys.readouterr()
+    again = ["eval", "NumberLine-v0", "--agent", f"policy:{folder}", "--episodes", "3"]
+    assert cli.main(again) == 0
+    shown = capsys.readouterr()
+    assert "NumberLine-v0" in shown.out
+    assert shown.err == ""
+    assert cli.main([*again, "--agent-kwargs", "device=nowhere"]) == cli.WRONG_USE
+    assert "device 'nowhere'" in capsys.readouterr().err
+    there = ["--model", str(folder), "--run-dir", str(tmp_path / "other")]
+    assert cli.main(["train", "poad", *FEW, *there]) == cli.WRONG_USE
+    assert str(folder / "policy") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["pod"], "Did you mean: poad"),
+        (["poad", "--env-id", "NumberLin-v0"], "NumberLine-v0"),
+        (["poad", "--env-kwargs", "sise=3"], "size"),
+        (["poad", "--env-kwargs", "size=1"], "size must be at least 2"),
+        (["poad", "--model", "/no/such/folder"], "/no/such/folder"),
+        (["poad", "--env-id", "CartPole-v1"], "no text environment"),
+        (["poad", "--run-dir", "runs/{task}"], "recipe, env or seed"),
+        pytest.param(
+            ["poad", "--device", "cuda"],
+            "no such GPU",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is one"),
+        ),
+    ],
+)
+def test_what_a_user_can_get_wrong_is_one_message(words, expected, tmp_path, capsys):
+    assert cli.main(["train", words[0], "--run-dir", str(tmp_path / "run"), *words[1:]]) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("recipe", "setting", "value", "expected"),
+    [
+        ("poad", "temperature", "0", "temperature must be above 0"),
+        ("poad", "lr", "nan", "lr must be at least 0"),
+        ("poad", "gamma", "1.5", "gamma must be in"),
+        ("archer_iql", "gamma", "1.5", "gamma must be in"),
+        ("ilql", "expectile", "-1", "expectile must be in"),
+        ("chunk", "chunk_size", "0", "chunk_size must be at least 1"),
+        ("orm", "label_every", "0", "label_every must be at least 1"),
+        ("poad", "device", "gpu", "cuda"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(recipe, setting, value, expected, capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["train", recipe, f"--{setting}", value])
+    assert left.value.code == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert expected in shown
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ({"ratio": "tokens"}, "ratio must be one of .*Did you mean: token"),
+        ({"normalization": "words"}, "normalization must be one of .*'word', None"),
+        ({"lr": float("nan")}, "lr must be at least 0.0, got nan"),
+    ],
+)
+def test_settings_made_in_python_are_checked_at_once(setting, expected):
+    with pytest.raises(ConfigError, match=expected):
+        poad.Config(**setting)
+
+
+def test_an_environment_without_tasks(tmp_path, capsys):
+    run = ["--env-id", "CartPole-v1", "--run-dir", str(tmp_path / "run")]
+    assert cli.main(["train", "poad", *run]) == 2
+    assert "textify" in capsys.readouterr().err
+
+
+def test_an_unwritable_run_folder(tmp_path: Path, capsys):
+    (tmp_path / "file").write_text("")
+    assert cli.main(["train", "poad", *FEW, "--run-dir", str(tmp_path / "file" / "run")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_model_folder_without_a_tokenizer(tmp_path: Path, capsys):
+    import json
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    run = ["--model", str(folder), "--run-dir", str(tmp_path / "run")]
+    assert cli.main(["train", "poad", *FEW, *run]) == 2
+    assert "tokenizer" in capsys.readouterr().err

@@ -1,0 +1,341 @@
+# A None where an array is needed is a failing test.
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
+# pyright: reportArgumentType=false, reportCallIssue=false
+from __future__ import annotations
+
+import pytest
+import torch
+
+from agentgym.trainers.update.losses import (
+    Sum,
+    aggregate,
+    aggregation_weights,
+    approximate_kl,
+    behaviour_cloning,
+    clipped_surrogate,
+    covariance_clip,
+    entropy_bonus,
+    explained_variance,
+    kl_penalty,
+    overlong_penalty,
+    policy_gradient,
+    value_loss,
+)
+from agentgym.trainers.update.offline_losses import (
+    advantage_weighted,
+    expectile_loss,
+    preference_loss,
+    span_sums,
+    utterance_advantages,
+    utterance_targets,
+)
+
+D = torch.float64
+
+
+def tensor(*numbers: float, grad: bool = False) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=D, requires_grad=grad)
+
+
+def test_golden_surrogate():
+    # ratios 1.5, 0.5, 1.5, 0.5 with advantages 1, 1, -1, -1, clip 0.2
+    ratio = tensor(1.5, 0.5, 1.5, 0.5)
+    result = clipped_surrogate(ratio.log(), torch.zeros(4), tensor(1, 1, -1, -1))
+    assert torch.isclose(result.loss.total, tensor(-1.2 - 0.5 + 1.5 + 0.8).sum())
+    assert result.loss.count == 4
+    assert result.clipped.mean() == 0.5
+    assert torch.isclose(result.kl.total, (ratio - 1 - ratio.log()).sum())
+
+
+def test_the_clip_removes_the_gradient_it_should():
+    logprobs = tensor(1.5, 0.5, 1.5, 0.5).log().requires_grad_()
+    clipped_surrogate(logprobs, torch.zeros(4), tensor(1, 1, -1, -1)).loss.total.backward()
+    assert torch.allclose(logprobs.grad, tensor(0, -0.5, 1.5, 0))
+
+
+def test_clip_high_and_low_are_separate():
+    ratio = tensor(1.3, 0.7).log()
+    loose = clipped_surrogate(ratio, torch.zeros(2), tensor(1, -1), clip_low=0.4, clip_high=0.4)
+    assert loose.clipped.total == 0
+    only_high = clipped_surrogate(ratio, torch.zeros(2), tensor(1, -1), clip_low=0.4)
+    assert torch.isclose(only_high.loss.total, tensor(-1.2 + 0.7).sum())
+
+
+def test_dual_clip_bounds_the_loss_of_bad_actions():
+    logprobs = tensor(10.0, 10.0).log().requires_grad_()
+    result = clipped_surrogate(logprobs, torch.zeros(2), tensor(-1, 1), dual_clip=3.0)
+    assert torch.isclose(result.loss.total, tensor(3.0 - 1.2).sum())
+    result.loss.total.backward()
+    assert not logprobs.grad.any()
+    with pytest.raises(ValueError, match="dual_clip"):
+        clipped_surrogate(logprobs, logprobs, logprobs, dual_clip=0.5)
+
+
+def test_ratio_of_a_span():
+    log_ratio = tensor(0.1, 0.3, -0.1)
+    span, advantages = torch.tensor([4, 4, 7]), tensor(1, 1, 1)
+    old = torch.zeros(3)
+    mean = clipped_surrogate(log_ratio, old, advantages, span=span, clip_high=9)
+    assert torch.isclose(mean.loss.total, -(2 * tensor(0.2).exp() + tensor(-0.1).exp()).sum())
+    joint = clipped_surrogate(log_ratio, old, advantages, span=span, span_ratio="sum", clip_high=9)
+    assert torch.isclose(joint.loss.total, -(2 * tensor(0.4).exp() + tensor(-0.1).exp()).sum())
+    assert torch.allclose(mean.kl.total, joint.kl.total)  # of tokens, whatever the ratio
+
+
+@pytest.mark.parametrize("span", [None, torch.tensor([0, 0, 1, 1, 1])])
+@pytest.mark.parametrize("dual_clip", [None, 3.0])
+def test_gradients(span, dual_clip):
+    generator = torch.Generator().manual_seed(0)
+    logprobs = torch.randn(5, generator=generator, dtype=D).mul(0.3).requires_grad_()
+    advantages = torch.randn(5, generator=generator, dtype=D)
+    weights = aggregation_weights(
+        "turn", torch.tensor([0, 0, 1, 1, 1]), torch.zeros(5, dtype=torch.long), dtype=D
+    )
+
+    def loss(x):
+        result = clipped_surrogate(
+            x, torch.zeros(5), advantages, span=span, dual_clip=dual_clip, weights=weights
+        )
+        return result.loss.mean()
+
+    assert torch.autograd.gradcheck(loss, (logprobs,))
+
+
+def test_at_ratio_one_the_gradient_is_the_policy_gradient():
+    logprobs = tensor(-1, -2, -3, grad=True)
+    advantages = tensor(0.5, -1, 2)
+    clipped_surrogate(logprobs, logprobs.detach(), advantages).loss.total.backward()
+    assert torch.allclose(logprobs.grad, -advantages)
+
+
+def test_detached_tokens_give_no_gradient():
+    logprobs = tensor(-1, -2, grad=True)
+    result = clipped_surrogate(
+        logprobs, logprobs.detach(), tensor(1, 1), detached=torch.tensor([True, False])
+    )
+    result.loss.total.backward()
+    assert logprobs.grad.tolist() == [0, -1]
+    assert result.loss.total == -2
+
+
+TURN = torch.tensor([0, 0, 0, 1, 2])
+TRAJECTORY = torch.tensor([0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("token", (1 + 2 + 3 + 4 + 5) / 5),
+        ("turn", (2 + 4 + 5) / 3),
+        ("trajectory", (2.5 + 5) / 2),
+        ("constant", (10 / 8 + 5 / 8) / 2),
+    ],
+)
+def test_aggregation_and_parts_that_add_up(how, expected):
+    weights = aggregation_weights(how, TURN, TRAJECTORY, length=8, dtype=D)
+    losses = tensor(1, 2, 3, 4, 5)
+    assert torch.isclose(aggregate(losses, weights).mean(), tensor(expected).sum())
+    parts = [torch.tensor([0, 4]), torch.tensor([1, 2, 3])]
+    first, second = (aggregate(losses[part], weights[part]) for part in parts)
+    assert torch.isclose((first + second).mean(), tensor(expected).sum())
+
+
+def test_unknown_aggregation_is_named():
+    with pytest.raises(ValueError, match="not 'sentence'"):
+        aggregation_weights("sentence", TURN, TRAJECTORY)
+    with pytest.raises(ValueError, match="positive length"):
+        aggregation_weights("constant", TURN, TRAJECTORY)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_few_tokens_and_extreme_ratios_give_no_nan(size):
+    empty = torch.zeros(size, requires_grad=True)
+    index = torch.zeros(size, dtype=torch.long)
+    for how in ("token", "turn", "trajectory", "constant"):
+        weights = aggregation_weights(how, index, index, length=1)
+        for span in (None, index):
+            result = clipped_surrogate(
+                empty, empty.detach() + 500, empty + 1, span=span, weights=weights
+            )
+            for part in (result.loss, result.clipped, result.kl):
+                assert torch.isfinite(part.mean())
+            result.loss.mean().backward()
+    assert Sum(torch.zeros(()), torch.zeros(())).mean() == 0
+
+
+def test_half_precision_is_computed_in_float32():
+    logprobs = torch.tensor([-1.0, -2.0], dtype=torch.bfloat16)
+    result = clipped_surrogate(logprobs, logprobs, torch.ones(2))
+    assert result.loss.total.dtype == torch.float32
+
+
+@pytest.mark.parametrize("span", [None, torch.arange(64) // 4])
+def test_losses_in_bfloat16_are_off_by_no_more_than_their_rounding(span):
+    # Rounding to 8 significant bits moves a log-prob by at most |x| / 256, so a ratio by a factor
+    # of at most exp(2 * 4 / 256) where log-probs are above -4; the clip and KL only shrink that.
+    generator = torch.Generator().manual_seed(0)
+    old = -4 * torch.rand(64, generator=generator)
+    new = (old + 0.3 * torch.randn(64, generator=generator)).clamp(-4, 0)
+    advantages = torch.randn(64, generator=generator)
+    weights = aggregation_weights("turn", torch.arange(64) // 4, torch.arange(64) // 16)
+    exact, rough = (
+        clipped_surrogate(x, y, z, span=span, weights=weights, dual_clip=3.0)
+        for x, y, z in [(new, old, advantages), (new.bfloat16(), old.bfloat16(), advantages)]
+    )
+    factor = torch.tensor(8 / 256).expm1() * (new - old).exp().max()
+    bound = factor * advantages.abs().max()
+    assert 0 < abs(exact.loss.mean() - rough.loss.mean()) < bound
+    assert abs(exact.kl.mean() - rough.kl.mean()) < factor
+
+
+def test_approximate_kl_is_never_negative_and_exact_for_small_ratios():
+    log_ratio = torch.linspace(-3, 3, 101)
+    assert (approximate_kl(log_ratio).total >= 0).item()
+    tiny = approximate_kl(torch.tensor([1e-3]))
+    assert torch.isclose(tiny.total, torch.tensor(5.0017e-7), rtol=1e-2)
+
+
+def test_covariance_clip_takes_tokens_with_large_covariance_only():
+    # (log pi - mean)(A - mean) = 2.25 at the ends, 0.25 in the middle
+    logprobs, advantages = tensor(-1.5, -0.5, 0.5, 1.5), tensor(-1.5, -0.5, 0.5, 1.5)
+
+    def clip(**kwargs):
+        return covariance_clip(
+            logprobs, advantages, generator=torch.Generator().manual_seed(0), **kwargs
+        ).tolist()
+
+    assert clip(fraction=1.0) == [True, False, False, True]
+    assert sum(clip(fraction=0.25)) == 1
+    assert clip(fraction=0.02) == [False] * 4
+    assert clip(fraction=1.0, low=0.1, high=1.0) == [False, True, True, False]
+
+
+def test_kl_penalties_golden_and_in_expectation():
+    x = torch.log(tensor(2.0))  # reference twice as likely
+    zero = torch.zeros_like(x)
+    assert torch.isclose(kl_penalty(zero, x, "k1"), -x)
+    assert torch.isclose(kl_penalty(zero, x, "k2"), 0.5 * x**2)
+    assert torch.isclose(kl_penalty(zero, x, "k3"), 1 - x)
+    p, q = tensor(0.7, 0.2, 0.1), tensor(0.5, 0.3, 0.2)
+    exact = (p * (p / q).log()).sum()
+    for kind in ("k1", "k3"):
+        assert torch.isclose((p * kl_penalty(p.log(), q.log(), kind)).sum(), exact)
+    with pytest.raises(ValueError, match="k4"):
+        kl_penalty(p, q, "k4")
+
+
+def test_gradient_of_k2_is_the_gradient_of_the_divergence():
+    logits, q = tensor(0.3, -0.2, 0.1, grad=True), tensor(0.5, 0.3, 0.2)
+    p = logits.softmax(0)
+    (p.detach() * kl_penalty(p.log(), q.log(), "k2")).sum().backward()
+    estimate = logits.grad.clone()
+    logits.grad = None
+    p = logits.softmax(0)
+    (p * (p / q).log()).sum().backward()
+    assert torch.allclose(estimate, logits.grad)
+
+
+def test_value_loss_golden():
+    values, targets, old = tensor(1.0, 3.0), tensor(0.0, 0.0), tensor(2.0, 2.9)
+    assert value_loss(values, targets).total == 0.5 + 4.5
+    # moved: 2 - 0.2 = 1.8 (worse than 1), 3.0 (within the range)
+    clipped = value_loss(values, targets, old, clip=0.2)
+    assert torch.isclose(clipped.total, tensor(1.8**2 / 2 + 4.5).sum())
+    assert value_loss(values, targets, huber=1.0).total == 0.5 + 2.5
+    with pytest.raises(ValueError, match="old values"):
+        value_loss(values, targets, clip=0.2)
+
+
+def test_explained_variance():
+    targets = tensor(1, 2, 3)
+    assert explained_variance(targets, targets) == 1
+    assert explained_variance(torch.zeros(3), targets) == 0
+    assert explained_variance(-targets, targets) == -3
+    assert explained_variance(targets, torch.ones(3)) == 0
+    assert explained_variance(torch.zeros(0), torch.zeros(0)) == 0
+
+
+def test_overlong_penalty_golden():
+    lengths = torch.tensor([0, 80, 85, 100, 200])
+    assert torch.allclose(overlong_penalty(lengths, 100, 20), tensor(0, 0, -0.25, -1, -1).float())
+    with pytest.raises(ValueError, match="margin"):
+        overlong_penalty(lengths, 10, 20)
+
+
+def test_small_losses_golden():
+    logprobs = tensor(-1.0, -2.0)
+    assert behaviour_cloning(logprobs).mean() == 1.5
+    assert policy_gradient(logprobs, tensor(2, -1)).total == 2 - 2
+    assert entropy_bonus(tensor(0.5, 1.0)).mean() == -0.75
+    awr = advantage_weighted(logprobs, tensor(0.0, 100.0), max_weight=20)
+    assert torch.isclose(awr.total, tensor(1 + 40).sum())
+    assert torch.isclose(expectile_loss(tensor(1, -2), 0.9).total, tensor(0.9 + 0.4).sum())
+    half = expectile_loss(tensor(1, -2), 0.5)
+    assert half.total == 2.5
+
+
+def test_preference_loss_golden():
+    pair = tensor(-1.0), tensor(-3.0)
+    reference = tensor(-2.0), tensor(-2.0)
+    loss = preference_loss(*pair, *reference, beta=0.5)
+    assert torch.isclose(loss.mean(), torch.log1p(tensor(-1.0).exp()).sum())
+    at_start = preference_loss(*reference, *reference)
+    assert torch.isclose(at_start.mean(), tensor(2.0).log().sum())
+    smooth = preference_loss(*pair, *reference, beta=0.5, label_smoothing=0.5)
+    other = preference_loss(*pair[::-1], *reference, beta=0.5, label_smoothing=0.5)
+    assert torch.isclose(smooth.total, other.total)
+
+
+def test_span_sums():
+    sums = span_sums(tensor(1, 2, 3, 4), torch.tensor([0, 2, 2, 0]), 4)
+    assert sums.tolist() == [5, 0, 5, 0]
+
+
+def test_utterance_targets_and_advantages_golden():
+    targets = utterance_targets(
+        tensor(1, 1), torch.tensor([True, False]), torch.tensor([[5.0, 5.0], [7.0, 7.0]]), 0.5
+    )
+    assert targets.tolist() == [[1, 3.5], [1, 4.5]]
+    q, v = torch.tensor([[3.0, 1.0], [2.0, 4.0]]), torch.tensor([[1.0, 1.0], [0.5, 2.0]])
+    assert utterance_advantages(q, v).tolist() == [1.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x, y: kl_penalty(x, y, "k1").sum(),
+        lambda x, y: kl_penalty(x, y, "k2").sum(),
+        lambda x, y: kl_penalty(x, y, "k3").sum(),
+        lambda x, y: value_loss(x, y).total,
+        lambda x, y: value_loss(x, y, x.detach() + 0.05, clip=0.2, huber=0.7).total,
+        lambda x, y: policy_gradient(x, y).mean(),
+        lambda x, y: advantage_weighted(x, y).mean(),
+        lambda x, y: behaviour_cloning(x).mean(),
+        lambda x, y: entropy_bonus(x).mean(),
+        lambda x, y: expectile_loss(y - x).total,
+        lambda x, y: preference_loss(x, x.flip(0), y, y.flip(0)).mean(),
+        lambda x, y: span_sums(x, torch.tensor([0, 0, 1, 1, 3]), 4).square().sum(),
+    ],
+)
+def test_gradients_of_small_losses(loss):
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(5, generator=generator, dtype=D, requires_grad=True)
+    y = torch.randn(5, generator=generator, dtype=D)
+    assert torch.autograd.gradcheck(lambda x: loss(x, y), (x,))
+
+
+def test_no_tokens_give_zero():
+    empty = torch.zeros(0, requires_grad=True)
+    for loss in (
+        value_loss(empty, empty, empty, clip=0.2),
+        policy_gradient(empty, empty),
+        advantage_weighted(empty, empty),
+        behaviour_cloning(empty),
+        entropy_bonus(empty),
+        expectile_loss(empty),
+        preference_loss(empty, empty, empty, empty),
+        aggregate(kl_penalty(empty, empty)),
+    ):
+        assert loss.mean() == 0
+    generator = torch.Generator().manual_seed(0)
+    assert len(covariance_clip(empty, empty, generator=generator)) == 0

@@ -1,0 +1,80 @@
+"""What each switch makes of the loss, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agentgym.trainers.recipes.poad import Config
+from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.update.learner import ForwardPass, Output
+from agentgym.trainers.update.updater import _Data
+
+from ...helpers.worlds import trajectory
+
+# Four tokens in the turns (0, 1), (2), (3); the first two turns are one trajectory.
+RATIOS, ADVANTAGES = (1.5, 0.5, 1.5, 0.5), (1.0, 1.0, -1.0, -1.0)
+ENTROPY = (0.2, 0.4, 0.6, 0.8)
+# Clipped at 0.2, the tokens lose -1.2, -0.5, 1.5 and 0.8.
+PLAIN = 0.15
+TURN, WHOLE = math.sqrt(1.5 * 0.5), (1.5 * 0.5 * 1.5) ** (1 / 3)
+
+
+def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor, list[Any]]:
+    """The loss, and the log-probs and entropies that it depends on."""
+    batch = Batch.of([trajectory([2, 1], [0, 0]), trajectory([1], [0])])
+    old = np.array(np.broadcast_to(logprobs, 4), np.float32)
+    batch = replace(batch, logprobs=old)
+    new = torch.from_numpy(old + np.log(RATIOS).astype(np.float32)).requires_grad_()
+    entropy = torch.tensor(ENTROPY, requires_grad=True)
+    reference = new.detach().numpy() - np.float32(math.log(2))
+    forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, old)
+    config, every = Config(**changes), torch.arange(4)
+    credit = Credit(np.array(ADVANTAGES, np.float32))
+    data = _Data.of(batch, credit, forward, config, torch.device("cpu"), 0)
+    output = Output(new, entropy, None, every, None)
+    loss, _ = data.loss(every, output, data.counts(np.arange(4)), config)
+    loss.backward()
+    return loss.detach(), [new.grad, entropy.grad]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, PLAIN),
+        ({"clip": 0.4}, (-1.4 - 0.5 + 1.5 + 0.6) / 4),
+        ({"clip_high": 0.4}, (-1.4 - 0.5 + 1.5 + 0.8) / 4),
+        ({"dual_clip": 1.2}, (-1.2 - 0.5 + 1.2 + 0.8) / 4),
+        ({"entropy_coef": 0.1}, PLAIN - 0.1 * 0.5),
+        ({"entropy_coef": 0.1, "entropy_floor": 0.5}, PLAIN - 0.1 * (0.2 + 0.4 + 0.5 + 0.5) / 4),
+        ({"kl_coef": 0.3}, PLAIN + 0.3 * (0.5 - 1 + math.log(2))),
+        ({"kl_coef": 0.3, "kl_in": "reward"}, PLAIN),
+        ({"ratio": "turn"}, (-2 * TURN + 1.5 + 0.8) / 4),
+        ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
+        ({"aggregation": "turn"}, ((-1.2 - 0.5) / 2 + 1.5 + 0.8) / 3),
+        ({"aggregation": "trajectory"}, ((-1.2 - 0.5 + 1.5) / 3 + 0.8) / 2),
+        ({"aggregation": "constant", "max_new_tokens": 10}, (-0.2 + 0.8) / 10 / 2),
+        ({"aggregation": "turn", "entropy_coef": 1.0}, (-0.85 + 1.5 + 0.8 - 0.3 - 0.6 - 0.8) / 3),
+    ],
+)
+def test_the_loss_of_a_switch(changes: dict[str, Any], expected: float):
+    assert float(loss_of(changes)[0]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_above_the_floor_entropy_has_no_gradient():
+    _, (_, entropy) = loss_of({"entropy_coef": 0.1, "entropy_floor": 0.5})
+    assert entropy.tolist() == pytest.approx([-0.025, -0.025, 0, 0])
+
+
+def test_tokens_that_drive_entropy_down_give_no_gradient():
+    # (log mu - mean)(A - mean) is 2 for all; half of them, two, may be taken.
+    _, (all_of_them, _) = loss_of({"clip": 0.9}, [0, 0, -4, -4])
+    _, (some, _) = loss_of({"clip": 0.9, "covariance_clip": 0.5}, [0, 0, -4, -4])
+    assert (all_of_them != 0).all()
+    assert sorted((some != 0).tolist()) == [False, False, True, True]
+    assert torch.equal(some[some != 0], all_of_them[some != 0])

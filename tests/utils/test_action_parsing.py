@@ -1,0 +1,93 @@
+"""Tolerated decorations of actions, in environments and games."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentgym  # noqa: F401  # registers the ids
+from agentgym.utils.action_parsing import match_action, plain
+
+ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
+MARKED = ("{}", " {}\n", "{}.", "{}!", '"{}".', "“{}.”", "`{}`", "**{}**", "```\n{}\n```")
+LABELLED = (
+    "Action: {}",
+    "**Action:** `{}`.",
+    "```text\nAction: {}\n```",
+    "Thought: what else?\nAction: {}\nObservation: made up",
+)
+
+
+@st.composite
+def dresses(draw: st.DrawFn) -> str:
+    """A template of nested marks, with an optional label and more marks."""
+    dress = "{}"
+    for templates in (MARKED, MARKED, ("{}", *LABELLED), MARKED):
+        dress = draw(st.sampled_from(templates)).format(dress)
+    return dress
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("dress", MARKED + LABELLED)
+def test_what_agents_add_changes_nothing(action: str, dress: str):
+    assert match_action(dress.format(action), ACTIONS) == action
+    assert match_action(dress.format(action.upper()), ACTIONS) == action
+
+
+@given(st.sampled_from(ACTIONS), dresses())
+def test_nor_does_it_where_they_add_much(action: str, dress: str):
+    assert match_action(dress.format(action), ACTIONS) == action
+
+
+@given(st.text(max_size=60), dresses())
+def test_plain_forms_are_plain(text: str, dress: str):
+    form = plain(dress.replace("{}", text))
+    assert plain(form) == form
+
+
+@given(st.text(), st.lists(st.text(), max_size=5))
+def test_only_a_listed_action_is_ever_meant_and_a_listed_one_always(said: str, actions: list[str]):
+    assert match_action(said, actions) in (None, *actions)
+    for action in actions:
+        assert match_action(action, actions) == action
+
+
+@pytest.mark.parametrize(
+    "said", ["", ".", "check or bet 2", "I check", "checks", "bet", "bet 20", "3 + 1", "²", "-1"]
+)
+def test_nothing_else_is_taken_for_an_action(said: str):
+    assert match_action(said, ACTIONS) is None
+
+
+def test_what_may_be_two_actions_is_none():
+    assert match_action("go.", ("Go", "go")) is None
+    assert match_action("go", ("Go", "go")) == "go"
+    assert match_action("*", ("*", "_")) == "*"
+
+
+def test_endless_texts_are_read_at_once():
+    for text in ("x" * 10**7, "Action: " * 10**6, "`" * 10**7, "```\n" * 10**6, ">" * 10**7):
+        assert match_action(text, ACTIONS) is None
+
+
+@pytest.mark.parametrize("id", ["AgentGym/Maze-v0", "AgentGym/KuhnPoker-v0", "AgentGym/Bandit-v0"])
+def test_environments_and_games_read_alike(id: str):
+    for dress in MARKED + LABELLED:
+        env: Any = gymnasium.make(id)
+        _, info = env.reset(seed=0)
+        action = info["admissible"][0]
+        expected = env.step(action)
+        env.reset(seed=0)
+        assert env.step(dress.format(action.upper())) == expected
+
+
+def test_chess_moves_keep_their_capitals():
+    pytest.importorskip("chess")
+    env: Any = gymnasium.make("AgentGym/Chess-v0")
+    env.reset(seed=0)
+    assert not env.step("NF3")[4]["valid"]
+    assert env.step("Action: `Nf3`.")[4]["valid"]

@@ -1,0 +1,16 @@
+"""`python -m agentgym.trainers RECIPE ...` is the command `agentgym train RECIPE ...`.
+
+`accelerate launch -m agentgym.trainers RECIPE ...` runs it in several processes.
+"""
+
+import importlib.util
+import sys
+
+from agentgym.errors import MissingExtraError
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("torch") is None:
+        sys.exit(f"error: {MissingExtraError('Training', 'train', 'torch')}")
+    from agentgym.trainers.run.cli import main
+
+    sys.exit(main(sys.argv[1:]))

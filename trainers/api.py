@@ -1,0 +1,121 @@
+"""Training and playing from Python: `train` and `load_policy`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.agents import View
+from agentgym.errors import ConfigError
+from agentgym.evaluation.report import Report
+from agentgym.trainers import recipes
+from agentgym.trainers.callbacks import Callback
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.policy_agent import load_agent
+from agentgym.trainers.run.environment import RewardFn
+from agentgym.trainers.trainer import Trainer
+
+
+def make_trainer(
+    recipe: str,
+    config: TrainConfig | None = None,
+    *,
+    env: Any = None,
+    reward: RewardFn | None = None,
+    callbacks: Iterable[Callback] = (),
+    trackers: Iterable[Any] = (),
+    **settings: Any,
+) -> Trainer:
+    """Returns the trainer of a recipe; `train` describes the arguments."""
+    module = recipes.load(recipe)
+    if config is not None and settings:
+        raise ConfigError("Give the settings in config or by name, not both.")
+    if config is None:
+        config = module.Config.of(**settings)
+    if not isinstance(config, module.Config):
+        raise ConfigError(
+            f"The settings of {recipe} are a {module.__name__}.Config, got a "
+            f"{type(config).__module__}.{type(config).__name__}."
+        )
+    return Trainer(
+        recipe,
+        config,
+        module.build(config),
+        env=env,
+        reward=reward,
+        callbacks=callbacks,
+        trackers=trackers,
+    )
+
+
+def train(recipe: str, config: TrainConfig | None = None, **options: Any) -> list[Report]:
+    """Trains a policy with a recipe; returns the evaluations before and after.
+
+        train("poad", env_id="WebShop-v0", constrain=True, bc_demonstrations=300, iterations=20)
+
+    Args:
+        recipe: the name of a recipe, such as "poad".
+        config: the settings, an instance of the recipe's `Config`; None: taken from `options`.
+        **options: settings by their flat names, as on the command line (`lr=1e-4`), and
+
+            - `env`: an environment (each slot plays a copy) or a function that makes one, in place
+              of `env_id`. A plain Gymnasium environment with text observations and actions works.
+            - `reward`: a function of a `Transition` that replaces the reward.
+            - `callbacks`: instances of `Callback`.
+            - `trackers`: further trackers of accelerate, instances of its `GeneralTracker`.
+
+    Raises:
+        ConfigError: for an unknown recipe or setting, or a value that does not fit.
+        CheckpointError: if the run's folder is in use or damaged.
+    """
+    return make_trainer(recipe, config, **options).run()
+
+
+class LoadedPolicy:
+    """A trained policy that maps texts to actions.
+
+    Args:
+        agent: the policy as an agent.
+        seed: seed of sampled actions.
+    """
+
+    def __init__(self, agent: Any, seed: int = 0):
+        self.agent = agent
+        self.seed = seed
+
+    def act(
+        self,
+        observation: str,
+        *,
+        instructions: str = "",
+        history: Sequence[tuple[str, str]] = (),
+        admissible: Sequence[str] = (),
+    ) -> str:
+        """Returns the action for an observation.
+
+        Args:
+            observation: the current observation.
+            instructions: the instructions of the environment.
+            history: earlier (observation, action) pairs of the episode, oldest first.
+            admissible: the admissible actions, for a policy trained with `constrain`.
+        """
+        info = {"admissible": tuple(admissible)}
+        view = View.of_text(instructions, observation, history, info, seed=self.seed)
+        return self.agent.act([view])[0]
+
+
+def load_policy(folder: str | Path, *, seed: int = 0, **options: Any) -> LoadedPolicy:
+    """Loads a trained policy.
+
+        load_policy("runs/poad-WebShop-v0-0").act("...")
+
+    Args:
+        folder: a run's folder, or its `policy` or `best`.
+        seed: seed of sampled actions.
+        **options: `temperature`, `constrain`, `max_new_tokens`, `device`.
+
+    Raises:
+        CheckpointError: if there is no policy in the folder.
+    """
+    return LoadedPolicy(load_agent(str(folder), **options), seed)

@@ -1,0 +1,116 @@
+"""`TurnModel`: a language model with a scalar head that scores turns.
+
+It starts as a copy of the policy and reads the same prompts, up to the end of an action. Learned
+turn rewards are such scores, fitted to the outcomes of trajectories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from agentgym.trainers.critics.heads import ValueHead
+from agentgym.trainers.policy.collate import collate
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.losses import Sum
+
+Loss = Callable[[Tensor, Tensor], Sum]
+"""From predictions [m] and the indices of their turns in the batch [m] to a loss."""
+
+
+class TurnModel(nn.Module):
+    """Predicts one number per turn.
+
+    Args:
+        policy: the policy whose copy it starts from. No weights are shared.
+        lr: learning rate.
+        epochs: epochs per call of `fit`.
+        tokens: tokens per step, padding included.
+        seed: seed of the head's weights.
+    """
+
+    def __init__(
+        self, policy: Policy, *, lr: float = 1e-3, epochs: int = 2, tokens: int = 2048, seed: int
+    ):
+        super().__init__()
+        self.reader = policy.clone()
+        generator = torch.Generator().manual_seed(seed)
+        self.head = ValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
+        self.head.to(policy.device)
+        self._epochs, self._tokens = epochs, tokens
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
+
+    def forward(self, batch: Batch, rows: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+        """Returns the predictions [m] for the turns of some rows, and their indices [m]."""
+        collated = collate(batch, rows, self.reader.pad_token).to(self.reader.device)
+        turn = torch.from_numpy(batch.token_turn).to(self.reader.device)[collated.index]
+        last = torch.ones_like(turn, dtype=torch.bool)
+        last[:-1] = turn[1:] != turn[:-1]
+        ends = replace(collated, row=collated.row[last], column=collated.column[last] + 1)
+        return self.head(self.reader.hidden(ends)[0]), turn[last]
+
+    @torch.no_grad()
+    def predict(self, batch: Batch) -> NDArray[np.float32]:
+        """Returns [M] the prediction for every turn."""
+        found = np.zeros(batch.num_turns, np.float32)
+        rows = Rows.of(batch)
+        for part in rows.microbatches(np.arange(len(rows.rows)), self._tokens):
+            numbers, turn = self(batch, [rows.rows[i] for i in part])
+            found[turn.cpu().numpy()] = numbers.cpu().numpy()
+        return found
+
+    def fit(self, batch: Batch, loss: Loss, rng: np.random.Generator) -> float:
+        """Fits the predictions to a batch; the turns of a trajectory share a step.
+
+        Args:
+            batch: the trajectories.
+            loss: the loss to minimise.
+            rng: shuffles the steps.
+
+        Returns:
+            The mean loss of the last epoch.
+        """
+        rows = Rows.of(batch)
+        mean = 0.0
+        for _ in range(self._epochs):
+            steps = rows.microbatches(np.arange(len(rows.rows)), self._tokens, together=True)
+            total, count = 0.0, 0.0
+            for i in rng.permutation(len(steps)):
+                numbers, turn = self(batch, [rows.rows[j] for j in steps[i]])
+                sums = loss(numbers, turn)
+                self.optimizer.zero_grad(set_to_none=True)
+                sums.mean().backward()
+                nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+                self.optimizer.step()
+                total, count = total + float(sums.total.detach()), count + float(sums.count)
+            mean = total / max(count, 1.0)
+        return mean
+
+    def states(self) -> dict[str, Any]:
+        """Returns weights and optimiser for a checkpoint."""
+        return {"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def restore(self, states: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.load_state_dict(states["weights"])
+        self.optimizer.load_state_dict(states["optimizer"])
+
+
+def turn_loss(targets: np.ndarray) -> Loss:
+    """Returns half the squared error against targets [M], as a loss for `TurnModel.fit`."""
+    wanted = torch.from_numpy(np.asarray(targets, np.float32))
+
+    def loss(numbers: Tensor, turn: Tensor) -> Sum:
+        error = numbers - wanted.to(numbers.device)[turn]
+        return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
+
+    return loss

@@ -1,0 +1,1 @@
+"""Recipe hooks: replay, learned rewards, preferences and data sets beside the training loop."""

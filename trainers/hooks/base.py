@@ -1,0 +1,158 @@
+"""`RecipeHooks`: the hooks of a recipe into an iteration, beside credit assignment.
+
+Replay, learned rewards and preferences change the same four places of an iteration: the
+trajectories to learn from, the rewards that credit is assigned from, the credit itself, and the
+advantages that enter the loss. The trainer calls the hooks and keeps their state in checkpoints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentgym.trainers.trajectory import Batch, Credit, Segment, Support, Trajectory, Turn
+from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy_agent.agent import PolicyAgent
+
+
+class RecipeHooks:
+    """Hooks that do nothing. A recipe overrides the ones it needs.
+
+    Attributes:
+        needs_reference: whether the hooks use the reference policy's log-probabilities.
+        plays: whether the policy plays episodes in every iteration. If False, `on_rollout_end`
+            receives none.
+        metrics: numbers of the last iteration to log under `credit/`.
+        env_steps: turns played by `on_rollout_end` itself in the last iteration.
+    """
+
+    needs_reference = False
+    plays = True
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+        self.env_steps = 0
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the trajectories to learn from, at least one.
+
+        Args:
+            fresh: the trajectories of this iteration.
+            iteration: the number of finished iterations.
+            rng: randomness of the hooks in this iteration.
+        """
+        return fresh
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Returns the batch with the rewards that credit is assigned from."""
+        return batch
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the credit, for recipes without a credit function of their own."""
+        raise NotImplementedError(f"{type(self).__name__} assigns no credit.")
+
+    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
+        """Returns the credit that enters the loss, after normalisation."""
+        return credit
+
+    def agent(self, policy: PolicyAgent) -> PolicyAgent:
+        """Returns the agent that plays evaluations: the policy, or a variant with learned parts.
+
+        Policy folders hold everything that the agent's `save` writes.
+        """
+        return policy
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state as tensors and plain Python values."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+
+
+class ReplayBuffer:
+    """The latest trajectories, up to a maximum number.
+
+    Args:
+        size: the maximum number.
+    """
+
+    def __init__(self, size: int):
+        if size < 1:
+            raise ValueError(f"A replay buffer holds at least one trajectory, got size {size}.")
+        self._kept: deque[tuple[int, Trajectory]] = deque(maxlen=size)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, trajectories: Iterable[Trajectory], iteration: int) -> None:
+        """Adds trajectories of an iteration; the oldest are dropped."""
+        self._kept.extend((iteration, trajectory) for trajectory in trajectories)
+
+    def since(self, iteration: int) -> list[Trajectory]:
+        """Returns the trajectories of this iteration or later, oldest first."""
+        return [trajectory for born, trajectory in self._kept if born >= iteration]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns plain Python values."""
+        return {"kept": [(born, pack(trajectory)) for born, trajectory in self._kept]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self._kept.clear()
+        self._kept.extend((born, unpack(packed)) for born, packed in state["kept"])
+
+
+def pack(trajectory: Trajectory) -> dict[str, Any]:
+    """Returns a trajectory as plain Python values, exactly."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.tolist()
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return [plain(item) for item in value] if isinstance(value, list) else value
+
+    return plain(trajectory)
+
+
+def unpack(packed: dict[str, Any]) -> Trajectory:
+    """Returns the trajectory of a `pack`."""
+    turns = []
+    for turn in packed["turns"]:
+        support = turn["support"]
+        if support is not None:
+            offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
+            support = Support(offsets, ids)
+        logprobs = np.array(turn["logprobs"], np.float32)
+        rest = {"logprobs": logprobs, "support": support, "admissible": tuple(turn["admissible"])}
+        turns.append(Turn(**turn | rest))
+    segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
+    return Trajectory(**packed | {"turns": turns, "segments": segments})
+
+
+def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+    """Returns (better, worse) for all pairs of one group with different returns."""
+    groups: dict[tuple[str, str, int, str], list[int]] = {}
+    for number, trajectory in enumerate(trajectories):
+        groups.setdefault(trajectory.group, []).append(number)
+    returns = [trajectory.episode_return for trajectory in trajectories]
+    return [
+        (a, b)
+        for members in groups.values()
+        for a in members
+        for b in members
+        if returns[a] > returns[b] + 1e-9
+    ]

@@ -1,0 +1,108 @@
+"""A fixed data set for offline recipes: episodes of the expert and of the starting policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
+from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, collect, draw_tasks
+from agentgym.trainers.settings import Count
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.behaviour_cloning import demonstrate
+from agentgym.trainers.update.learner import ForwardPass
+
+
+@dataclass
+class DatasetConfig:
+    """The data set of an offline recipe."""
+
+    dataset_episodes: Count = 256
+    """Episodes of the starting policy in the data set."""
+    dataset_demonstrations: Count = 64
+    """Episodes of the scripted expert in the data set."""
+
+
+def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
+    """Raises ConfigError for settings that a fixed data set does not support."""
+    if not dataset.dataset_episodes + dataset.dataset_demonstrations:
+        raise ConfigError("The data set is empty: set dataset_episodes above 0.")
+    config.fixed("no episodes are played", filter_groups=False)
+    config.fixed("advantages are weights of imitation", normalize_advantages="none")
+    config.fixed("the data are not the policy's own", kl_in="loss")
+
+
+class DataSet(RecipeHooks):
+    """Returns a sample of a fixed data set in every iteration; the policy plays no more.
+
+    Args:
+        trainer: the trainer of the policy.
+        dataset: the size of the data set.
+    """
+
+    plays = False
+
+    def __init__(self, trainer: Trainer, dataset: DatasetConfig):
+        super().__init__()
+        self.trainer = trainer
+        self.sizes = dataset.dataset_demonstrations, dataset.dataset_episodes
+        self.count = trainer.config.rollout.episodes_per_iteration
+        self.kept = ReplayBuffer(max(1, sum(self.sizes)))
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns a random sample of the data set."""
+        self.env_steps = 0
+        if not len(self.kept):
+            self.kept.add(self._make(rng), 0)
+            self.env_steps = sum(len(t.turns) for t in self.kept.since(0))
+        everything = self.kept.since(0)
+        count = min(self.count, len(everything))
+        return [everything[i] for i in rng.choice(len(everything), count, replace=False)]
+
+    def _make(self, rng: np.random.Generator) -> list[Trajectory]:
+        trainer, (shown, played) = self.trainer, self.sizes
+        config = trainer.config
+        starts = draw_tasks(trainer.tasks, shown + played, rng, config.environment.train_tasks)
+        episodes = [
+            EpisodeSpec(task, seed, (config.run.seed, 1 << 30, i))
+            for i, (task, seed) in enumerate(starts)
+        ]
+        policy, sampling, constrain = trainer.policy, config.sampling(), config.rollout.constrain
+        room = action_room(policy, sampling, constrain)
+        found = demonstrate(
+            policy, trainer.pool, episodes[:shown], trainer.context, room, constrain
+        )
+        return found + collect(
+            policy,
+            trainer.pool,
+            episodes[shown:],
+            trainer.context,
+            sampling,
+            constrain=constrain,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the data set."""
+        return {"kept": self.kept.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.kept.load_state_dict(state["kept"])
+
+
+class Demonstrations(DataSet):
+    """A data set of which every turn is imitated with the weight 1."""
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the weight 1 for every token."""
+        return turn_credit(np.ones(batch.num_turns), batch)

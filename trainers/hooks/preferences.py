@@ -1,0 +1,57 @@
+"""Preferences between episodes of a group: the gradient of DPO as credit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agentgym.trainers.credit.turn_rewards import episode_credit
+from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
+from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.update.learner import ForwardPass
+
+
+class Preferences(RecipeHooks):
+    """Assigns each episode its weight in the gradient of DPO.
+
+    Args:
+        beta: temperature of the preference loss.
+    """
+
+    needs_reference = True
+
+    def __init__(self, beta: float):
+        super().__init__()
+        self.beta = beta
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns -d loss / d log pi of every episode, times the number of episodes."""
+        assert forward is not None and forward.reference is not None
+        pairs = pairs_of(batch.trajectories)
+        weights = np.zeros(len(batch.trajectories))
+        self.metrics = {"pairs": float(len(pairs))}
+        if pairs:
+            owner = batch.turn_trajectory[batch.token_turn]
+            ratios = forward.logprobs.astype(np.float64) - forward.reference
+            scores = np.bincount(owner, ratios, minlength=len(batch.trajectories))
+            weights, accuracy = preference_weights(scores, pairs, self.beta)
+            self.metrics["preference_accuracy"] = accuracy
+        return episode_credit(weights * len(batch.trajectories), batch)
+
+
+def preference_weights(
+    scores: np.ndarray, pairs: list[tuple[int, int]], beta: float
+) -> tuple[np.ndarray, float]:
+    """Returns -d loss / d score of the mean DPO loss over pairs [n], and its accuracy.
+
+    Args:
+        scores: [n] log pi - log reference of each trajectory.
+        pairs: (better, worse), at least one.
+        beta: temperature.
+    """
+    better, worse = np.array(pairs).T
+    margin = beta * (scores[better] - scores[worse])
+    pull = beta / (1 + np.exp(np.clip(margin, -50, 50))) / len(pairs)
+    weights = np.bincount(better, pull, minlength=len(scores))
+    return weights - np.bincount(worse, pull, minlength=len(scores)), float((margin > 0).mean())

@@ -1,0 +1,1 @@
+"""A causal language model that generates and scores actions."""

@@ -1,0 +1,259 @@
+"""Listed actions: log-probabilities of a softmax over candidate texts, with gradients.
+
+A prompt is computed once; the candidates follow it as one tree of tokens, in which every token
+sees the prompt and its own ancestors. Models whose attention cannot be told so read each candidate
+after a prompt of its own.
+
+Shapes: B prompts, P prompt tokens, n tree nodes, C candidates, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentgym.trainers.policy.collate import Choice
+from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.lm_head import head_reads
+from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
+from agentgym.trainers.trajectory import Support
+
+IntArray = NDArray[np.int64]
+
+
+def candidate_logprobs(
+    policy: LanguageModel,
+    prompts: Sequence[NDArray[np.int32]],
+    candidates: Sequence[Sequence[str]],
+    normalization: Normalization = "sum",
+) -> list[Tensor]:
+    """Returns for each prompt the float32 [C] log-probabilities of its candidates.
+
+    Raises:
+        ValueError: for an unknown normalization, an empty prompt, no candidates, or a prompt and
+            candidate that are longer than the model can read.
+    """
+    if normalization not in ("sum", "token", "word"):
+        raise ValueError(f"normalization must be sum, token or word, got {normalization!r}.")
+    if len(prompts) != len(candidates):
+        raise ValueError(f"Got {len(prompts)} prompts but {len(candidates)} lists of candidates.")
+    for prompt, texts in zip(prompts, candidates, strict=True):
+        _check(policy, prompt, texts)
+    # Gradient checkpointing forbids the keys and values that the tree is read after.
+    checkpointing = policy.model.training and getattr(policy.model, "is_gradient_checkpointing", 0)
+    one_tree = policy.blocks and not checkpointing
+    totals = (_tree_totals if one_tree else _row_totals)(policy, prompts, candidates)
+    scores = []
+    for total, texts in zip(totals, candidates, strict=True):
+        lengths = _lengths(policy, texts, normalization)
+        scores.append((total / torch.from_numpy(lengths).to(total)).log_softmax(-1))
+    return scores
+
+
+def choose_candidates(
+    policy: LanguageModel, requests: Sequence[Request], sampling: Sampling
+) -> list[Sample]:
+    """Draws for each request one of its candidates, as a whole; no gradients wanted."""
+    assert sampling.normalization is not None
+    lists = [request.candidates or () for request in requests]
+    prompts = [request.prompt for request in requests]
+    samples = []
+    scores = candidate_logprobs(policy, prompts, lists, sampling.normalization)
+    for request, texts, score in zip(requests, lists, scores, strict=True):
+        uniform = torch.tensor([request.rng.random()], dtype=torch.float64, device=score.device)
+        column, logprob, _ = draw(score[None], uniform, sampling.temperature)
+        choice = int(column)
+        tokens = np.array([*policy.encode(texts[choice]), policy.end_token], np.int32)
+        logprobs = np.zeros(len(tokens), np.float32)
+        logprobs[0] = float(logprob)
+        forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
+        samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice))
+    return samples
+
+
+def choice_scores(
+    policy: LanguageModel,
+    choices: Sequence[Choice],
+    normalization: Normalization,
+    temperature: float,
+) -> tuple[Tensor, Tensor]:
+    """Returns log-probability and entropy [c] of candidates that were drawn, with gradients."""
+    scores = candidate_logprobs(
+        policy, [c.prompt for c in choices], [c.candidates for c in choices], normalization
+    )
+    logprobs = [(score / temperature).log_softmax(-1) for score in scores]
+    chosen = torch.stack([x[c.choice] for x, c in zip(logprobs, choices, strict=True)])
+    entropy = torch.stack([-(x.exp() * x).sum() for x in logprobs])
+    return chosen, entropy
+
+
+def _check(policy: LanguageModel, prompt: NDArray[np.int32], texts: Sequence[str]) -> None:
+    if len(texts) == 0:
+        raise ValueError("Expected at least one candidate, got none.")
+    if len(prompt) == 0:
+        raise ValueError("A prompt needs at least one token, got an empty one.")
+    longest = policy.trie(texts)[1]
+    if policy.max_length is not None and len(prompt) + longest > policy.max_length:
+        raise ValueError(
+            f"A prompt of {len(prompt)} tokens and a candidate of {longest} are longer than the "
+            f"{policy.max_length} tokens the model can read. Shorten the context."
+        )
+
+
+def _lengths(policy: LanguageModel, texts: Sequence[str], normalization: Normalization) -> NDArray:
+    if normalization == "sum":
+        return np.ones(len(texts), np.float32)
+    if normalization == "token":
+        return np.array([len(policy.encode(text)) + 1 for text in texts], np.float32)
+    return np.array([max(1, len(text.split())) for text in texts], np.float32)
+
+
+@dataclass
+class _Tree:
+    """Candidates as a tree; node 0 is the end of the prompt, parents come before children.
+
+    Attributes:
+        token: [n] token of each node (node 0: none).
+        parent: [n] its parent.
+        depth: [n] its distance from node 0.
+        paths: for each candidate its nodes.
+    """
+
+    token: IntArray
+    parent: IntArray
+    depth: IntArray
+    paths: list[list[int]]
+
+    @classmethod
+    def of(cls, policy: LanguageModel, texts: Sequence[str]) -> _Tree:
+        trie = policy.trie(texts)[0]
+        token, parent, depth = (np.zeros(len(trie), np.int64) for _ in range(3))
+        paths = []
+        for text in texts:
+            node, path = 0, []
+            for item in (*policy.encode(text), policy.end_token):
+                child = trie.step(node, item)
+                token[child], parent[child], depth[child] = item, node, depth[node] + 1
+                path.append(child)
+                node = child
+            paths.append(path)
+        return cls(token, parent, depth, paths)
+
+    @property
+    def sees(self) -> NDArray[np.bool_]:
+        """[n, n] whether a node is an ancestor of another, or itself; node 0 left out."""
+        sees = np.eye(len(self.token), dtype=bool)
+        for node in range(1, len(self.token)):
+            sees[node] |= sees[self.parent[node]]
+        return sees
+
+    def totals(self, edges: Tensor) -> Tensor:
+        """Returns [C] the sums of log-probs along the paths, from [n - 1] of nodes 1, 2, ..."""
+        lengths = torch.tensor([len(path) for path in self.paths])
+        owner = torch.repeat_interleave(torch.arange(len(self.paths)), lengths).to(edges.device)
+        nodes = torch.tensor([node - 1 for path in self.paths for node in path]).to(edges.device)
+        return edges.new_zeros(len(self.paths)).index_add(0, owner, edges[nodes])
+
+
+def _tree_totals(
+    policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], candidates: Sequence[Sequence[str]]
+) -> list[Tensor]:
+    order = sorted(range(len(prompts)), key=lambda i: -len(prompts[i]))
+    totals: dict[int, Tensor] = {}
+    for start in range(0, len(order), policy.batch_size):
+        some = order[start : start + policy.batch_size]
+        trees = [_Tree.of(policy, candidates[i]) for i in some]
+        for i, total in zip(some, _forest(policy, [prompts[i] for i in some], trees), strict=True):
+            totals[i] = total
+    return [totals[i] for i in range(len(prompts))]
+
+
+def _forest(
+    policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], trees: Sequence[_Tree]
+) -> list[Tensor]:
+    """Returns the totals of each prompt's tree."""
+    device, model = policy.device, policy.model
+    lengths = np.array([len(prompt) for prompt in prompts])
+    width, nodes = int(lengths.max()), max(len(tree.token) for tree in trees) - 1
+    known = np.arange(width) >= width - lengths[:, None]
+    tokens = np.full(known.shape, policy.pad_token, np.int64)
+    tokens[known] = np.concatenate(prompts)
+    positions = np.maximum(np.arange(width) - (width - lengths[:, None]), 0)
+    cache = policy.new_cache()
+    first = policy.next_logits(tokens, known, positions, cache)
+
+    # The tree: every node sees the prompt, its ancestors and itself; padding sees the prompt.
+    fed = np.full((len(prompts), nodes), policy.pad_token, np.int64)
+    places = np.zeros((len(prompts), nodes), np.int64)
+    visible = np.zeros((len(prompts), 1, nodes, width + nodes), bool)
+    visible[..., :width] = known[:, None, None, :]
+    for row, tree in enumerate(trees):
+        n = len(tree.token) - 1
+        fed[row, :n] = tree.token[1:]
+        places[row, :n] = lengths[row] + tree.depth[1:] - 1
+        visible[row, 0, :n, width : width + n] = tree.sees[1:, 1:]
+    dtype = model.get_input_embeddings().weight.dtype
+    mask = torch.zeros(visible.shape, dtype=dtype).masked_fill(
+        ~torch.from_numpy(visible), torch.finfo(dtype).min
+    )
+    # The log-probs of a node's children are read at the node; so only parents need logits.
+    pairs = [(row, node) for row, tree in enumerate(trees) for node in _inner(tree)]
+    where = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).to(device)
+    with head_reads(model, lambda hidden: hidden[where[:, 0], where[:, 1] - 1][None]):
+        rest = model(
+            input_ids=torch.from_numpy(fed).to(device),
+            attention_mask=mask.to(device),
+            position_ids=torch.from_numpy(places).to(device),
+            past_key_values=cache,
+            use_cache=True,
+        ).logits[0]
+    logprobs = torch.cat([first, rest.float()]).log_softmax(-1)
+    number = {pair: len(prompts) + i for i, pair in enumerate(pairs)}
+    totals = []
+    for row, tree in enumerate(trees):
+        at = [number.get((row, int(p)), row) for p in tree.parent[1:]]
+        edges = logprobs[torch.tensor(at).to(device), torch.from_numpy(tree.token[1:]).to(device)]
+        totals.append(tree.totals(edges))
+    return totals
+
+
+def _inner(tree: _Tree) -> list[int]:
+    """Returns the nodes, node 0 left out, that have children."""
+    return [int(node) for node in np.unique(tree.parent[1:]) if node]
+
+
+def _row_totals(
+    policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], candidates: Sequence[Sequence[str]]
+) -> list[Tensor]:
+    """The same for any model: every candidate follows a prompt of its own."""
+    totals = []
+    for prompt, texts in zip(prompts, candidates, strict=True):
+        endings = [[*policy.encode(text), policy.end_token] for text in texts]
+        parts = []
+        for start in range(0, len(endings), policy.batch_size):
+            parts.append(_rows(policy, prompt, endings[start : start + policy.batch_size]))
+        totals.append(torch.cat(parts))
+    return totals
+
+
+def _rows(
+    policy: LanguageModel, prompt: NDArray[np.int32], endings: Sequence[Sequence[int]]
+) -> Tensor:
+    lengths = np.array([len(ending) for ending in endings])
+    inside = np.arange(lengths.max()) < lengths[:, None]
+    tail = np.full(inside.shape, policy.pad_token, np.int64)
+    tail[inside] = np.concatenate(endings)
+    head = np.broadcast_to(np.asarray(prompt, np.int64), (len(endings), len(prompt)))
+    tokens = torch.from_numpy(np.concatenate([head, tail], axis=1)).to(policy.device)
+    mask = torch.from_numpy(np.concatenate([np.ones_like(head), inside], axis=1)).to(policy.device)
+    first = len(prompt) - 1
+    with head_reads(policy.model, lambda hidden: hidden[:, first:-1]):
+        logits = policy.model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+    logprobs = logits.float().log_softmax(-1).gather(-1, tokens[:, first + 1 :, None])[..., 0]
+    return logprobs.masked_fill(~torch.from_numpy(inside).to(policy.device), 0.0).sum(-1)

@@ -1,0 +1,228 @@
+"""From trajectories to padded tensors: `segment_rows`, `collate`, `Collated`.
+
+Shapes: B rows (segments), S positions, k action tokens in these rows, b bootstrap positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentgym.trainers.policy.sampling import Normalization
+from agentgym.trainers.trajectory import Batch, IntArray, Turn
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A candidate that was drawn as a whole.
+
+    Attributes:
+        place: number of its first token among the k.
+        prompt: [P] what the model had read.
+        candidates: what it chose from.
+        choice: which one.
+    """
+
+    place: int
+    prompt: NDArray[np.int32]
+    candidates: tuple[str, ...]
+    choice: int
+
+
+@dataclass
+class Collated:
+    """Some segments as right-padded tensors, with the places of their action tokens.
+
+    Action tokens are in the order of the rows and, within a row, of the batch.
+
+    Attributes:
+        tokens: int64 [B, S] token ids, padded on the right.
+        attention_mask: int64 [B, S] 1 for tokens, 0 for padding.
+        row: int64 [k] row of each action token.
+        column: int64 [k] position whose hidden state predicts it: its own position - 1.
+        target: int64 [k] its token id.
+        index: int64 [k] its place in the flat order of the batch's K action tokens.
+        support_offsets: int64 [k + 1] or None: action token i could have been one of
+            `support_ids[support_offsets[i]:support_offsets[i + 1]]`; an empty range means the whole
+            vocabulary. None: the whole vocabulary everywhere.
+        support_ids: int64 [support_offsets[-1]] token ids, or None.
+        bootstrap_row: int64 [b] rows that end in an observation whose value is needed.
+        bootstrap_column: int64 [b] position of the last token in that row.
+        bootstrap_trajectory: int64 [b] number of the trajectory in the batch.
+        temperature: what the logits are divided by, as when the actions were sampled.
+        choices: the actions that were drawn as a whole, by a softmax over candidates.
+        normalization: of their scores.
+    """
+
+    tokens: Tensor
+    attention_mask: Tensor
+    row: Tensor
+    column: Tensor
+    target: Tensor
+    index: Tensor
+    support_offsets: Tensor | None
+    support_ids: Tensor | None
+    bootstrap_row: Tensor
+    bootstrap_column: Tensor
+    bootstrap_trajectory: Tensor
+    temperature: float = 1.0
+    choices: Sequence[Choice] = ()
+    normalization: Normalization | None = None
+
+    def to(self, device: torch.device | str) -> Collated:
+        """Returns the same on another device."""
+        moved = {
+            field.name: value.to(device)
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return dataclasses.replace(self, **moved)
+
+    def places(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the states [k, H] and [b, H] at action tokens and bootstraps, of [B, S, H]."""
+        return states[self.row, self.column], states[self.bootstrap_row, self.bootstrap_column]
+
+    def undecided(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Returns which of the k tokens had an alternative, and the support of these alone.
+
+        A forced token's log-probability is 0 whatever a model says. Where all are forced, the first
+        one is returned, so that every parameter has a gradient on every process.
+        """
+        everything = torch.arange(len(self.target), device=self.target.device)
+        if self.support_offsets is None or self.support_ids is None or not len(everything):
+            return everything, None
+        counts = self.support_offsets.diff()
+        free = counts != 1
+        free[0] |= ~free.any()
+        ids = self.support_ids[torch.repeat_interleave(free, counts)]
+        offsets = torch.nn.functional.pad(counts[free].cumsum(0), (1, 0))
+        return everything[free], (offsets, ids)
+
+
+def segment_rows(batch: Batch) -> list[tuple[int, int]]:
+    """Returns all (trajectory, segment) that carry action tokens or a bootstrap, in order."""
+    rows: set[tuple[int, int]] = set()
+    for number, trajectory in enumerate(batch.trajectories):
+        rows.update((number, turn.segment) for turn in trajectory.turns)
+        if trajectory.bootstrap is not None:
+            rows.add((number, trajectory.bootstrap))
+    return sorted(rows)
+
+
+def collate(
+    batch: Batch,
+    rows: Sequence[tuple[int, int]],
+    pad_id: int,
+    temperature: float = 1.0,
+    normalization: Normalization | None = None,
+) -> Collated:
+    """Lays out some segments of a batch as tensors (on the CPU).
+
+    Args:
+        batch: the trajectories.
+        rows: (trajectory, segment) pairs, such as a part of `segment_rows(batch)`.
+        pad_id: token id of the padding (it is masked; any id will do).
+        temperature: the temperature the actions were sampled with.
+        normalization: how candidates were scored, where they were drawn as a whole.
+
+    Raises:
+        ValueError: if there are no rows, or an action starts at position 0 of its segment (nothing
+            predicts it), or the temperature is not positive.
+    """
+    if not rows:
+        raise ValueError("Expected at least one (trajectory, segment) to collate, got none.")
+    if not temperature > 0:
+        raise ValueError(
+            f"temperature must be positive, got {temperature}: actions taken greedily "
+            "(temperature 0) are for evaluation, they cannot be trained on."
+        )
+    turns: list[Turn] = []
+    turn_row: list[int] = []
+    turn_number: list[int] = []
+    bootstraps: list[tuple[int, int, int]] = []
+    sequences = [batch.trajectories[n].segments[segment].tokens for n, segment in rows]
+    for row, (n, segment) in enumerate(rows):
+        trajectory = batch.trajectories[n]
+        first = int(batch.turn_offsets[n])
+        for place, turn in enumerate(trajectory.turns):
+            if turn.segment == segment:
+                turns.append(turn)
+                turn_row.append(row)
+                turn_number.append(first + place)
+        if trajectory.bootstrap == segment:
+            bootstraps.append((row, len(sequences[row]) - 1, n))
+    tokens, mask = _pad(sequences, pad_id)
+    starts = np.array([turn.start for turn in turns], np.int64)
+    lengths = np.array([turn.stop - turn.start for turn in turns], np.int64)
+    if (starts < 1).any():
+        raise ValueError("An action starts at position 0 of its segment; no token predicts it.")
+    row = np.repeat(np.array(turn_row, np.int64), lengths)
+    column = _ranges(starts, lengths)
+    first_token = batch.token_offsets[np.array(turn_number, np.int64)]
+    offsets, ids = _supports(turns, lengths)
+    bootstrap = torch.tensor(bootstraps, dtype=torch.int64).reshape(-1, 3)
+    return Collated(
+        tokens=torch.from_numpy(tokens),
+        attention_mask=torch.from_numpy(mask),
+        row=torch.from_numpy(row),
+        column=torch.from_numpy(column - 1),
+        target=torch.from_numpy(tokens[row, column]),
+        index=torch.from_numpy(_ranges(first_token, lengths)),
+        support_offsets=None if offsets is None else torch.from_numpy(offsets),
+        support_ids=None if ids is None else torch.from_numpy(ids),
+        bootstrap_row=bootstrap[:, 0],
+        bootstrap_column=bootstrap[:, 1],
+        bootstrap_trajectory=bootstrap[:, 2],
+        temperature=float(temperature),
+        choices=_choices(turns, [sequences[row] for row in turn_row], lengths),
+        normalization=normalization,
+    )
+
+
+def _choices(
+    turns: Sequence[Turn], sequences: Sequence[NDArray[np.int32]], lengths: IntArray
+) -> list[Choice]:
+    """Returns the turns whose action was drawn as a whole."""
+    places = np.cumsum(lengths) - lengths
+    return [
+        Choice(int(place), sequence[: turn.start], turn.admissible, turn.choice)
+        for place, turn, sequence in zip(places, turns, sequences, strict=True)
+        if turn.choice is not None
+    ]
+
+
+def _pad(sequences: Sequence[np.ndarray], pad_id: int) -> tuple[IntArray, IntArray]:
+    """Returns sequences padded on the right, and their mask."""
+    lengths = np.array([len(sequence) for sequence in sequences])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    tokens = np.full(mask.shape, pad_id, np.int64)
+    tokens[mask] = np.concatenate(sequences)
+    return tokens, mask.astype(np.int64)
+
+
+def _ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """Returns start, start + 1, ... of each range, one after the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def _supports(
+    turns: Sequence[Turn], lengths: IntArray
+) -> tuple[IntArray, IntArray] | tuple[None, None]:
+    """Returns offsets [k + 1] and ids of all supports, or None where no turn has one."""
+    if all(turn.support is None for turn in turns):
+        return None, None
+    counts = [
+        np.zeros(length, np.int64) if turn.support is None else np.diff(turn.support.offsets)
+        for turn, length in zip(turns, lengths, strict=True)
+    ]
+    ids = [turn.support.ids for turn in turns if turn.support is not None]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+    return offsets, np.concatenate(ids).astype(np.int64)

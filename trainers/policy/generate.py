@@ -1,0 +1,345 @@
+"""The generation loop: from requests to samples, batched, with keys and values kept.
+
+Tokens are drawn by inverse CDF with uniform numbers of each request's own generator, so what is
+sampled does not depend on who else is in the batch. The log-probability kept with a token is the
+one it was really drawn with: temperature first, then the constraint, then top-k, then top-p.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.sampling import (
+    PrefixCache,
+    Request,
+    Sample,
+    Sampling,
+    States,
+    Tokens,
+)
+from agentgym.trainers.trajectory import Support
+
+
+def generate(
+    model: LanguageModel,
+    requests: Sequence[Request],
+    sampling: Sampling,
+    cache: PrefixCache | None = None,
+) -> list[Sample]:
+    """Generates one action for each request.
+
+    Raises:
+        ValueError: for an empty prompt, an empty list of candidates, or a prompt and action that
+            are longer than the model can read.
+    """
+    rows = [_Row(request, model, sampling) for request in requests]
+    guide = model.guide if sampling.temperature > 0 else None
+    if cache is not None:
+        cache.refresh(model.weights_version())
+        if not model.blocks or guide is not None:
+            cache = None
+    for batch in _batches([row for row in rows if not row.done], model, cache):
+        _Batch(batch, model, sampling, cache, guide).run()
+    stats = model.stats
+    stats.requests += len(rows)
+    stats.prompt_tokens += sum(len(row.request.prompt) for row in rows)
+    stats.new_tokens += sum(len(row.tokens) for row in rows)
+    stats.forced_tokens += sum(row.forced for row in rows)
+    return [row.sample(model, sampling.restricts) for row in rows]
+
+
+class _Row:
+    """A request under way.
+
+    Attributes:
+        pending: tokens that the model has not read yet.
+        read: how many it has read.
+        states: keys and values that were kept for the tokens read before this call.
+    """
+
+    def __init__(self, request: Request, model: LanguageModel, sampling: Sampling):
+        if len(request.prompt) == 0:
+            raise ValueError("A prompt needs at least one token, got an empty one.")
+        if request.candidates is not None and len(request.candidates) == 0:
+            raise ValueError("candidates is empty; pass None for a free-form action.")
+        self.request = request
+        self.trie, self.limit = None, sampling.max_new_tokens
+        if request.candidates is not None:
+            self.trie, self.limit = model.trie(request.candidates)
+        if model.max_length is not None and len(request.prompt) + self.limit > model.max_length:
+            raise ValueError(
+                f"A prompt of {len(request.prompt)} tokens and an action of up to {self.limit} are "
+                f"longer than the {model.max_length} tokens the model can read. Shorten the "
+                "context (a window of turns instead of all of them) or lower max_new_tokens."
+            )
+        self.end_token = model.end_token
+        self.uniforms = request.rng.random(self.limit)
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.allowed: list[Sequence[int]] = []
+        self.node = 0
+        self.done = False
+        self.forced = 0
+        self._force()
+        self.pending = np.concatenate([request.prompt, self.tokens]).astype(np.int32)
+        self.read = 0
+        self.states: States = []
+
+    def recall(self, cache: PrefixCache | None) -> None:
+        """Skips what the cache knows."""
+        if cache is not None:
+            self.read, self.states = cache.match(self.request.slot, self.pending)
+            self.pending = self.pending[self.read :]
+
+    def feed(self, width: int) -> Tokens:
+        """Returns up to `width` pending tokens, which count as read from now on."""
+        tokens, self.pending = self.pending[:width], self.pending[width:]
+        self.read += len(tokens)
+        return tokens
+
+    def add(self, token: int, logprob: float, allowed: Sequence[int]) -> None:
+        """Appends a drawn token and what is forced after it."""
+        before = len(self.tokens)
+        self._append(token, logprob, allowed)
+        if self.trie is None:
+            self.done = token == self.end_token or len(self.tokens) == self.limit
+        else:
+            self._force()
+        self.pending = np.array(self.tokens[before:], np.int32)
+
+    def _append(self, token: int, logprob: float, allowed: Sequence[int]) -> None:
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.allowed.append(allowed)
+        if self.trie is not None:
+            self.node = self.trie.step(self.node, token)
+
+    def _force(self) -> None:
+        """Appends tokens as long as there is only one to choose from."""
+        if self.trie is None:
+            return
+        while len(only := self.trie.children(self.node)) == 1:
+            self._append(only[0], 0.0, only)
+            self.forced += 1
+        self.done = not only
+
+    def sample(self, model: LanguageModel, restricted: bool) -> Sample:
+        """Returns the finished action."""
+        support = None
+        if restricted or self.trie is not None:
+            offsets = np.cumsum([0, *map(len, self.allowed)]).astype(np.int32)
+            ids = np.fromiter(itertools.chain.from_iterable(self.allowed), np.int32, offsets[-1])
+            support = Support(offsets, ids)
+        finished = self.tokens[-1] == self.end_token
+        if self.trie is None:
+            text = model.decode(self.tokens[:-1] if finished else self.tokens)
+        else:
+            index = self.trie.leaf(self.node)
+            assert index is not None and self.request.candidates is not None
+            text = self.request.candidates[index]
+        tokens = np.array(self.tokens, np.int32)
+        return Sample(tokens, np.array(self.logprobs, np.float32), support, text, finished)
+
+
+def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str) -> Support | None:
+    """Returns what could have been said at each token of a candidate; None if it is not one."""
+    if text not in candidates:
+        return None
+    trie, node = model.trie(candidates)[0], 0
+    allowed: list[Sequence[int]] = []
+    for token in (*model.encode(text), model.end_token):
+        allowed.append(trie.children(node))
+        node = trie.step(node, token)
+    offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)
+    return Support(offsets, np.fromiter(itertools.chain.from_iterable(allowed), np.int32))
+
+
+def _batches(
+    rows: Iterable[_Row], model: LanguageModel, cache: PrefixCache | None
+) -> Iterator[list[_Row]]:
+    """Yields batches of rows of similar length, the longest first."""
+    rows = list(rows)
+    for row in rows:
+        row.recall(cache)
+    rows.sort(key=lambda row: -len(row.pending))
+    batch: list[_Row] = []
+    for row in rows:
+        if batch:
+            longest, length = len(batch[0].pending), len(row.pending)
+            fits = length * 2 > longest if model.padding else length == longest
+            if not fits or len(batch) == model.batch_size:
+                yield batch
+                batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+class _Batch:
+    """Rows that the model reads together; each leaves when its action is complete."""
+
+    def __init__(
+        self,
+        rows: list[_Row],
+        model: LanguageModel,
+        sampling: Sampling,
+        cache: PrefixCache | None,
+        guide: LanguageModel | None,
+    ):
+        self.rows, self.model, self.sampling, self.prefixes = rows, model, sampling, cache
+        self.cache, self.mask = self._recalled()
+        self.guide = guide
+        self.guide_cache = None if guide is None else guide.new_cache()
+
+    def run(self) -> None:
+        """Generates until all rows are done."""
+        while self.rows:
+            logits, guide = self._read()
+            # Where padding is not allowed inside, some rows may have forced tokens left to read.
+            ready = [place for place, row in enumerate(self.rows) if not len(row.pending)]
+            if not ready:
+                continue
+            if len(ready) < len(self.rows):
+                logits, guide = logits[ready], None if guide is None else guide[ready]
+            drawn = [self.rows[place] for place in ready]
+            choices = choose(drawn, logits, self.sampling, guide)
+            for row, choice in zip(drawn, choices, strict=True):
+                row.add(*choice)
+            self._let_go()
+
+    def _recalled(self) -> tuple[Any, NDArray[np.bool_]]:
+        """Puts the kept states of all rows together, padded on the left."""
+        longest = max(row.read for row in self.rows)
+        self.model.stats.cached_tokens += sum(row.read for row in self.rows)
+        mask = np.arange(longest) >= longest - np.array([[row.read] for row in self.rows])
+        if not longest:
+            return self.model.new_cache(), mask
+        some = next(row.states for row in self.rows if row.read)
+        stacked: States = []
+        for layer, pair in enumerate(some):
+            both = []
+            for which, example in enumerate(pair):
+                heads, _, size = example.shape
+                states = example.new_zeros(len(self.rows), heads, longest, size)
+                for place, row in enumerate(self.rows):
+                    if row.read:
+                        kept = row.states[layer][which]
+                        states[place, :, longest - row.read :] = kept[:, : row.read]
+                both.append(states)
+            stacked.append((both[0], both[1]))
+        for row in self.rows:
+            row.states = []
+        return self.model.new_cache(stacked), mask
+
+    def _read(self) -> tuple[Tensor, Tensor | None]:
+        """Feeds pending tokens, padded on the left; returns the logits, and the guide's."""
+        rows, model = self.rows, self.model
+        lengths = np.array([len(row.pending) for row in rows])
+        if model.blocks or not self.mask.size:
+            width = int(lengths.max())
+        else:
+            # Recurrent models go on from a state by one token at a time.
+            width = int(lengths.min()) if model.padding else 1
+        positions = np.array([[row.read] for row in rows]) + np.arange(width)
+        lengths = np.minimum(lengths, width)
+        positions -= width - lengths[:, None]
+        block = np.arange(width) >= width - lengths[:, None]
+        tokens = np.full(block.shape, model.pad_token, np.int64)
+        tokens[block] = np.concatenate([row.feed(width) for row in rows])
+        self.mask = np.concatenate([self.mask, block], axis=1)
+        model.stats.forward_passes += 1
+        model.stats.fed_tokens += int(block.sum())
+        model.stats.padded_tokens += int((~block).sum())
+        positions = np.maximum(positions, 0)
+        logits = model.next_logits(tokens, self.mask, positions, self.cache)
+        if self.guide is None:
+            return logits, None
+        return logits, self.guide.next_logits(tokens, self.mask, positions, self.guide_cache)
+
+    def _let_go(self) -> None:
+        """Takes finished rows out of the batch, so that no work is done for them."""
+        stay = [place for place, row in enumerate(self.rows) if not row.done]
+        if len(stay) == len(self.rows):
+            return
+        if self.prefixes is not None:
+            for place, row in enumerate(self.rows):
+                if row.done and row.request.slot is not None:
+                    self._keep(place, row, self.prefixes)
+        self.rows = [self.rows[place] for place in stay]
+        self.mask = self.mask[stay]
+        if stay:
+            self.cache.reorder_cache(torch.tensor(stay))
+            if self.guide_cache is not None:
+                self.guide_cache.reorder_cache(torch.tensor(stay))
+
+    def _keep(self, place: int, row: _Row, prefixes: PrefixCache) -> None:
+        assert row.request.slot is not None
+        tokens = np.concatenate([row.request.prompt, row.tokens]).astype(np.int32)[: row.read]
+        columns = torch.from_numpy(np.flatnonzero(self.mask[place]))
+        states = [
+            (layer.keys[place][:, columns], layer.values[place][:, columns])
+            for layer in self.cache.layers
+        ]
+        prefixes.keep(row.request.slot, tokens, states)
+
+
+def choose(
+    rows: Sequence[_Row], logits: Tensor, sampling: Sampling, guide: Tensor | None = None
+) -> list[tuple[int, float, Sequence[int]]]:
+    """Draws the next token of each row from logits [b, V]; a guide has logits of its own.
+
+    Returns:
+        For each row the token, its log-probability and the tokens it could have been (none given
+        where that is the whole vocabulary).
+    """
+    choices: list[tuple[int, float, Sequence[int]]] = [(0, 0.0, ())] * len(rows)
+    free = [place for place, row in enumerate(rows) if row.trie is None]
+    bound = [place for place, row in enumerate(rows) if row.trie is not None]
+    for places in (free, bound):
+        if not places:
+            continue
+        some = logits if len(places) == len(rows) else logits[places]
+        by = None if guide is None else guide[places]
+        ids: list[Sequence[int]] = []
+        if places is bound:
+            ids = [row.trie.children(row.node) for p in places if (row := rows[p]).trie is not None]
+            some = _gather_allowed(some, ids)
+            by = None if by is None else _gather_allowed(by, ids)
+        uniforms = np.array([rows[p].uniforms[len(rows[p].tokens)] for p in places])
+        drawn = draw(
+            some,
+            torch.from_numpy(uniforms).to(some.device),
+            sampling.temperature,
+            sampling.top_k,
+            sampling.top_p,
+            by,
+        )
+        columns, logprobs = drawn.column.tolist(), drawn.logprob.tolist()
+        kept = drawn.kept.cpu().numpy() if sampling.restricts else None
+        for i, place in enumerate(places):
+            token = ids[i][columns[i]] if ids else columns[i]
+            allowed: Sequence[int] = ids[i] if ids else ()
+            if kept is not None:
+                left = np.flatnonzero(kept[i]).tolist()
+                allowed = [ids[i][column] for column in left] if ids else left
+            choices[place] = token, logprobs[i], allowed
+    return choices
+
+
+def _gather_allowed(logits: Tensor, ids: Sequence[Sequence[int]]) -> Tensor:
+    """Returns [b, C] the logits of the allowed tokens, padded with -inf."""
+    width = max(map(len, ids))
+    padded = np.zeros((len(ids), width), np.int64)
+    allowed = np.arange(width) < np.array([[len(some)] for some in ids])
+    padded[allowed] = list(itertools.chain.from_iterable(ids))
+    gathered = logits.gather(-1, torch.from_numpy(padded).to(logits.device))
+    return gathered.masked_fill(~torch.from_numpy(allowed).to(logits.device), -torch.inf)

@@ -1,0 +1,251 @@
+"""The default model: a small decoder and a tokenizer made from an environment's own text.
+
+Everything is made here, from a seed: nothing is downloaded. Saved with `Policy.save` it is an
+ordinary Hugging Face folder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.evaluation.runner import make_env
+from agentgym.trainers.policy.policy import Policy
+
+PAD, END = "<|pad|>", "<|end|>"
+# What BPE merges within: a marker such as " [SEP]", a word, one digit, signs, white space.
+PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+MOST_TURNS = 50
+ALIKE = 0.9
+"""How much tokens of the same word, and queries and keys, have in common at the start."""
+
+
+@dataclass(frozen=True)
+class TinySize:
+    """Size of a small Llama-style decoder (tied embeddings, no grouped queries).
+
+    Attributes:
+        layers: number of blocks; two are the least that can copy by induction.
+        hidden: width.
+        heads: attention heads; hidden / heads is even.
+        intermediate: width of the MLP.
+        vocabulary: largest number of tokens, special ones included.
+        positions: longest sequence.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int
+    vocabulary: int
+    positions: int
+
+
+SIZES: dict[str, TinySize] = {
+    "nano": TinySize(2, 64, 4, 128, 2048, 2048),
+    "tiny": TinySize(3, 128, 4, 256, 2048, 8192),
+    "small": TinySize(6, 256, 8, 768, 4096, 8192),
+}
+
+
+def tiny_policy(
+    env: str | Callable[[], gymnasium.Env[Any, Any]],
+    *,
+    seed: int = 0,
+    size: str | TinySize = "tiny",
+    folder: str | Path | None = None,
+    episodes: int = 64,
+    batch_size: int | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> Policy:
+    """Returns a fresh `Policy` whose tokenizer has read the environment's training tasks.
+
+    The same arguments give the same tokenizer and weights.
+
+    Args:
+        env: the id of an environment, or a function that makes one.
+        seed: of the weights, and of the episodes read.
+        size: a name of `SIZES`, or a size.
+        folder: where to save it, if anywhere.
+        episodes: how many episodes of expert and of random play are read.
+        batch_size: how many requests `Policy.act` runs at once; None: as suits the device.
+        env_kwargs: arguments of the environment, with an id.
+
+    Raises:
+        ConfigError: for an unknown size.
+    """
+    texts = played_texts(env, seed=seed, episodes=episodes, env_kwargs=env_kwargs)
+    policy = Policy(*tiny_model(texts, seed=seed, size=size), batch_size=batch_size)
+    if folder is not None:
+        policy.save(folder)
+    return policy
+
+
+def tiny_model(
+    texts: Sequence[str], *, seed: int = 0, size: str | TinySize = "tiny"
+) -> tuple[Any, Any]:
+    """Returns a fresh model and a tokenizer trained on texts.
+
+    Raises:
+        ConfigError: for an unknown size.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    if isinstance(size, str):
+        if size not in SIZES:
+            raise ConfigError(f"Unknown size {size!r}.{did_you_mean(size, SIZES)} {list(SIZES)}")
+        size = SIZES[size]
+    tokenizer = tiny_tokenizer(texts, size.vocabulary)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=size.hidden,
+        intermediate_size=size.intermediate,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.heads,
+        max_position_embeddings=size.positions,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        model: Any = LlamaForCausalLM(config)
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            # Residual branches start small, so that the depth does not matter at the start.
+            last = name.endswith(("o_proj.weight", "down_proj.weight"))
+            scale = 1 / math.sqrt(2 * size.layers) if last else 1.0
+            std = scale / math.sqrt(size.hidden)
+            parameter.data.normal_(0.0, std, generator=generator)
+    _begin_alike(model.get_input_embeddings().weight.data, tokenizer)
+    for layer in model.model.layers:
+        _begin_copying(layer.self_attn, generator)
+    return model.eval(), tokenizer
+
+
+@torch.no_grad()
+def _begin_copying(attention: Any, generator: torch.Generator) -> None:
+    """Lets attention begin by looking at similar tokens and passing on what it sees.
+
+    Output times value and query times key begin near multiples of the identity, as they are found
+    in trained models: "Mimetic Initialization of Self-Attention Layers", arXiv 2305.09828. With
+    the tied embeddings, looking at a word then already makes it likelier to be said.
+    """
+    value, size = attention.v_proj.weight, attention.v_proj.weight.shape[0]
+    square = torch.empty(size, size).normal_(generator=generator)
+    value.copy_(torch.linalg.qr(square)[0])
+    attention.o_proj.weight.copy_(value.T)
+    query, key = attention.q_proj.weight, attention.k_proj.weight
+    key.copy_(ALIKE * query + (1 - ALIKE**2) ** 0.5 * key)
+
+
+@torch.no_grad()
+def _begin_alike(embeddings: torch.Tensor, tokenizer: Any) -> None:
+    """Lets tokens that differ in case or in a leading space begin close to each other.
+
+    A trained model knows that "White", " white" and "white" are one word; without it, a fresh one
+    would have to learn for each word anew that what it reads is what it may say.
+    """
+    texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+    first: dict[str, int] = {}
+    for token, text in enumerate(texts):
+        word = text.strip().lower()
+        if word.isalpha() and (like := first.setdefault(word, token)) != token:
+            embeddings[token] = ALIKE * embeddings[like] + (1 - ALIKE**2) ** 0.5 * embeddings[token]
+
+
+def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
+    """Returns a byte-level BPE tokenizer: any text comes back as it was, digits stand alone.
+
+    Args:
+        texts: what it is trained on.
+        vocabulary: largest number of tokens; 258 or more (bytes and two special tokens).
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    if vocabulary < 258:
+        raise ConfigError(f"A vocabulary needs 258 tokens or more, got {vocabulary}.")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # type: ignore[assignment]
+        [
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[PAD, END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    clean = (text.encode("utf-8", "replace").decode() for text in texts)
+    tokenizer.train_from_iterator(clean, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        split_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def played_texts(
+    env: str | Callable[[], gymnasium.Env[Any, Any]],
+    *,
+    seed: int = 0,
+    episodes: int = 64,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Returns what expert and random agents read and say in an environment's training tasks.
+
+    Half of the episodes are the expert's; where there is none, all are played at random.
+
+    Args:
+        env: the id of an environment, with or without the namespace, or a function that makes one.
+        seed: of the episodes and the random agent.
+        episodes: how many of each kind.
+        env_kwargs: arguments of the environment.
+    """
+    texts: list[str] = []
+    played = make_env(env, **(env_kwargs or {})) if isinstance(env, str) else env()
+    try:
+        for episode in range(2 * episodes):
+            seeds = np.random.SeedSequence([seed, episode])
+            texts.extend(_play(played, np.random.default_rng(seeds), expert=episode % 2 == 0))
+    finally:
+        played.close()
+    return texts
+
+
+def _play(env: Any, rng: np.random.Generator, expert: bool) -> Iterator[str]:
+    """Plays one episode; yields the instructions, observations, candidates and actions."""
+    yield str(env.get_wrapper_attr("instructions"))
+    observation, info = env.reset(seed=int(rng.integers(2**31)))
+    env.action_space.seed(int(rng.integers(2**31)))
+    over = False
+    turns = 0
+    while not over and turns < MOST_TURNS:
+        admissible = info.get("admissible", ())
+        yield "\n".join((observation, *admissible))
+        action = env.get_wrapper_attr("expert")() if expert else None
+        if action is None and admissible:
+            action = admissible[int(rng.integers(len(admissible)))]
+        if action is None:
+            action = env.action_space.sample()
+        yield f"\n> {action}\n"
+        observation, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+        turns += 1
+    yield observation

@@ -1,0 +1,136 @@
+"""`PolicyAgent`: a trained policy as an agent, and the folder it is kept in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.agents.view import View
+from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
+from agentgym.trainers.rollout.context import Context, ContextSettings, Conversation
+
+SETTINGS_FILE = "agentgym_policy.json"
+
+
+@dataclass(eq=False)
+class _Seen:
+    """What the model has read of an episode: a conversation of so many turns."""
+
+    conversation: Conversation
+    slot: int
+    turns: int = 0
+    said: str = ""
+
+
+class PolicyAgent:
+    """Acts as a policy does in training: same prompts, same constraint.
+
+    Where an episode outgrows a context of mode "full", in which training would end it, the agent
+    goes on from the current observation alone.
+
+    Args:
+        policy: the policy.
+        settings: what it reads.
+        sampling: how it speaks; temperature 0 says the most probable action.
+        constrain: whether it chooses among `info["admissible"]` wherever that is not empty.
+        name: how reports call it.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        settings: ContextSettings,
+        sampling: Sampling,
+        *,
+        constrain: bool = False,
+        name: str = "policy",
+    ):
+        self.policy = policy
+        self.sampling = sampling
+        self.constrain = constrain
+        self.name = name
+        self.settings = settings
+        self._context = make_context(policy, settings)
+        self._cache = policy.session() if self._context.repeats else None
+        self._seen: weakref.WeakKeyDictionary[View, _Seen] = weakref.WeakKeyDictionary()
+        self._slots = 0
+
+    def save(self, folder: Path, **notes: Any) -> None:
+        """Saves the policy with everything needed to act again.
+
+        Args:
+            folder: where to.
+            **notes: kept in the file of settings.
+        """
+        self.policy.save(folder)
+        saved = {
+            "name": self.name,
+            "context": dataclasses.asdict(self.settings),
+            "sampling": dataclasses.asdict(self.sampling),
+            "constrain": self.constrain,
+            **notes,
+        }
+        text = json.dumps(saved, indent=1) + "\n"
+        (folder / SETTINGS_FILE).write_text(text, encoding="utf-8")
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        """Returns an action for each view."""
+        seen = [self._read(view) for view in views]
+        requests = [self._request(view, s) for view, s in zip(views, seen, strict=True)]
+        samples = self.policy.act(requests, self.sampling, self._cache)
+        for s, sample in zip(seen, samples, strict=True):
+            self._spoke(s, sample)
+        return [sample.text for sample in samples]
+
+    def _spoke(self, seen: _Seen, sample: Sample) -> None:
+        """Takes down what is said in an episode."""
+        seen.conversation.act(sample.tokens)
+        seen.turns += 1
+        seen.said = sample.text
+
+    def _read(self, view: View) -> _Seen:
+        """Returns the conversation up to the current observation."""
+        seen = self._seen.get(view)
+        turns = len(view.history)
+        if seen is None or seen.turns != turns or (turns and view.history[-1][1] != seen.said):
+            seen = self._begin(view)
+            for observation, action in view.history:
+                seen.conversation.observe(observation)
+                seen.conversation.act([*self.policy.encode(action), self.policy.end_token])
+            seen.turns = turns
+        seen.conversation.observe(view.observation)
+        return seen
+
+    def _begin(self, view: View) -> _Seen:
+        self._slots += 1
+        seen = self._seen[view] = _Seen(self._context.begin(view.instructions), self._slots)
+        if self._cache is not None:
+            weakref.finalize(view, self._cache.drop, seen.slot)
+        return seen
+
+    def _request(self, view: View, seen: _Seen) -> Request:
+        admissible = tuple(view.info.get("admissible", ())) if self.constrain else ()
+        lengths = [len(self.policy.encode(text)) + 1 for text in admissible]
+        room = max(lengths, default=self.sampling.max_new_tokens)
+        prompt = seen.conversation.prompt(room)
+        if prompt is None:
+            seen.conversation = self._context.begin(view.instructions)
+            seen.conversation.observe(view.observation)
+            prompt = seen.conversation.prompt(room)
+            assert prompt is not None, "a first observation is cut to fit"
+        return Request(prompt, view.rng, admissible or None, slot=seen.slot)
+
+
+def make_context(policy: Policy, settings: ContextSettings) -> Context:
+    """Returns the prompt builder of a policy."""
+    return Context(
+        settings,
+        policy.tokenizer,
+        end_token=policy.end_token,
+        model_max_tokens=policy.max_length,
+    )

@@ -1,0 +1,77 @@
+"""`BestOf`: a policy that says the best of several answers, as a learned model judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agentgym.agents.view import View
+from agentgym.trainers.critics.transitions import one_turn
+from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.trajectory import Batch
+
+FILE = "judge.pt"
+
+
+class BestOf(PolicyAgent):
+    """Draws `n` answers a turn and says the one that the judge gives the highest number.
+
+    "Process Reward Models for LLM Agents: Practical Framework and Directions" (arXiv 2502.10325)
+    plays so when it is evaluated.
+
+    Args:
+        agent: who answers; at temperature 0, where all answers would be equal, it is asked at 1.
+        judge: the model.
+        n: answers a turn; 1: the agent itself.
+    """
+
+    def __init__(self, agent: PolicyAgent, judge: TurnModel, n: int):
+        sampling = agent.sampling
+        if n > 1 and sampling.temperature == 0:
+            sampling = replace(sampling, temperature=1.0)
+        super().__init__(
+            agent.policy, agent.settings, sampling, constrain=agent.constrain, name=agent.name
+        )
+        self.judge, self.n = judge, n
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        """Returns an action for each view."""
+        seen = [self._read(view) for view in views]
+        requests = []
+        for view, s in zip(views, seen, strict=True):
+            request = self._request(view, s)
+            seeds = view.rng.integers(2**63, size=self.n)
+            requests += [replace(request, rng=np.random.default_rng(seed)) for seed in seeds]
+        samples = self.policy.act(requests, self.sampling, self._cache)
+        answers = [
+            one_turn(i, request.prompt, (), sample)
+            for i, (request, sample) in enumerate(zip(requests, samples, strict=True))
+        ]
+        numbers = self.judge.predict(Batch.of(answers)).reshape(len(views), self.n)
+        said = []
+        for i, (s, best) in enumerate(zip(seen, numbers.argmax(-1).tolist(), strict=True)):
+            sample = samples[i * self.n + best]
+            self._spoke(s, sample)
+            said.append(sample.text)
+        return said
+
+    def save(self, folder: Path, **notes: Any) -> None:
+        """Saves the policy and the judge beside it."""
+        super().save(folder, **notes)
+        torch.save({"n": self.n, "weights": self.judge.state_dict()}, folder / FILE)
+
+    @classmethod
+    def load(cls, agent: Any, folder: Path) -> Any:
+        """Returns an agent with the judge in a policy's folder; without one, the agent."""
+        if not (folder / FILE).exists():
+            return agent
+        saved = torch.load(folder / FILE, map_location="cpu", weights_only=True)
+        judge = TurnModel(agent.policy, seed=0)
+        judge.load_state_dict(saved["weights"])
+        return cls(agent, judge, saved["n"])

@@ -1,0 +1,49 @@
+"""ArCHer: an off-policy utterance-level critic and a token-level actor (hierarchical RL).
+
+"ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL" (Zhou et al., ICML 2024,
+arXiv 2402.19446). High level, off-policy, from a buffer of turns: twin Q(o, a) and twin V(o),
+
+    Q_k(o, a) <- r + gamma (1 - terminated) V'_k(o'),    V_k(o) <- Q'_k(o, a'), a' ~ pi(.|o)
+
+with target networks '. Low level: policy gradient on A = min Q - min V, for the actions of the
+iteration and for fresh actions in observations from the buffer, with the paper's optional baseline
+b(o, a_<j) per token.
+
+Kept: the losses, no minimum in the targets, gamma, tau, warm-up. Changed: the encoder is a frozen
+copy of the policy before RL, so each turn is encoded once (the authors fine-tune theirs). a is
+encoded after o, not separately. Fresh actions are sampled once per iteration. The actor also
+learns from the iteration's own turns, with clipped ratios after the first step. Truncated episodes
+bootstrap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.critics.heads import TokenValueHead, value_head
+from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
+from agentgym.trainers.settings import CriticConfig, Fraction, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of ArCHer."""
+
+    utterance: UtteranceConfig = defaults(UtteranceConfig)
+    critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
+    gamma: Fraction = 0.95
+    """Discount between turns."""
+    token_baseline: bool = False
+    """Subtract a learned token-level baseline from the advantages."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of ArCHer."""
+    return Algorithm(
+        critic=value_head(TokenValueHead, config) if config.token_baseline else None,
+        hooks=lambda trainer: UtteranceHooks(
+            trainer, config.utterance, config.gamma, token_baseline=config.token_baseline
+        ),
+    )

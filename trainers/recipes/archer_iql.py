@@ -1,0 +1,111 @@
+"""Offline ArCHer: implicit Q-learning over utterances with an advantage-weighted actor.
+
+The offline variant of ArCHer (arXiv 2402.19446) with IQL, "Offline Reinforcement Learning with
+Implicit Q-Learning" (arXiv 2110.06169, eq. 5-7). V(o) is an expectile of Q(o, a) over the actions
+of a fixed data set, so its best actions are backed up without evaluating actions outside it. The
+actor imitates the data with the weights exp(beta A).
+
+Kept: expectile 0.9, gamma = 0.99. Changed: twin networks as online, and the frozen encoder of
+`archer`. beta is 5, since returns are of the order of 1 here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import Gt, Lt
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
+from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
+from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
+from agentgym.trainers.settings import (
+    Fraction,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.offline_losses import utterance_advantages
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of offline ArCHer."""
+
+    dataset: DatasetConfig = defaults(DatasetConfig)
+    utterance: UtteranceConfig = defaults(UtteranceConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    gamma: Fraction = 0.99
+    """Discount between turns."""
+    expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.9
+    """Expectile of Q that V follows; towards 1 it approaches the best action of the data."""
+    beta: NonNegative = 5.0
+    """Inverse temperature of the weights exp(beta A)."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        check_offline(self, self.dataset)
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the data need not be the policy's own."""
+        return True
+
+
+class OfflineUtteranceHooks(UtteranceHooks):
+    """Fits the utterance-level critic to a fixed data set.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    plays = False
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, config.utterance, config.gamma, expectile=config.expectile)
+        self.data, self.beta = DataSet(trainer, config.dataset), config.beta
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns a sample of the data set; fits the critic to all of it."""
+        chosen = self.data.on_rollout_end(fresh, iteration, rng)
+        self.env_steps = self.data.env_steps
+        if not len(self.buffer):
+            batch = Batch.of(self.data.kept.since(0))
+            self.buffer.size = batch.num_turns
+            self.buffer.add(batch, self.encoder.encode(batch))
+        self._fit([], rng)
+        return chosen
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the imitation weight of every turn, min(exp(beta A), 20)."""
+        q, v = self._values(batch)
+        self.metrics["utterance_value"] = float(v.mean())
+        weights = weights_of(utterance_advantages(q, v).numpy(), self.beta)
+        return turn_credit(weights, batch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns critic, optimiser, buffer, encoder and data set."""
+        return super().state_dict() | {"data": self.data.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        super().load_state_dict(state)
+        self.data.load_state_dict(state["data"])
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of offline ArCHer."""
+    return Algorithm(hooks=lambda trainer: OfflineUtteranceHooks(trainer, config))

@@ -1,0 +1,72 @@
+"""ARPO: rollouts that branch at uncertain turns, with group-relative credit.
+
+"Agentic Reinforced Policy Optimization" (arXiv 2507.19849). Half of a group's episodes are played
+from the start. The others branch off them at turns whose entropy has risen most above that of the
+first turn: they take over the turns before and continue differently. Shared beginnings receive the
+mean credit of their continuations, and the continuations receive the difference.
+
+Kept: as many branches as roots, the rule rand - alpha (H_t - H_0) <= beta with alpha = 0.2, beta =
+0.5, GRPO over all leaves. Changed: branch points are chosen after all roots are finished (the
+paper branches during the rollout, after each tool call). Entropies are exact, over the whole
+action (the authors estimate them from the top ten tokens of its first twenty), in units of the log
+of the number of legal tokens. A branch repeats the actions before it in its environment, which
+equals a snapshot and works with any wrapper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.hooks.branching import Branching
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    Positive,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of branching rollouts."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+    branches: Positive = 4
+    """Branches per group, besides its `group_size` roots."""
+    alpha: NonNegative = 0.2
+    """How much a rise of entropy raises the probability of a branch."""
+    beta: NonNegative = 0.5
+    """Probability of a branch at a turn as uncertain as the first."""
+    adaptive: bool = False
+    """Share branches out by the rise of entropy in a group, and spread them over its roots (as in
+    `aepo`)."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of ARPO."""
+    return Algorithm(
+        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        hooks=lambda trainer: Branching(
+            trainer,
+            branches=config.branches,
+            alpha=config.alpha,
+            beta=config.beta,
+            adaptive=config.adaptive,
+        ),
+    )

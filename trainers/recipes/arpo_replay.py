@@ -1,0 +1,85 @@
+"""Success replay for groups whose episodes all failed (ARPO for GUI agents).
+
+"ARPO: End-to-End Policy Optimization for GUI Agents with Experience Replay" (arXiv 2505.16282). A
+group whose episodes all fail gives GRPO no gradient. If the task was solved before, that success
+replaces one of the failures. Groups with equal returns are dropped afterwards.
+
+Kept: GRPO, the replay of a task's own success, the filter. Changed: the authors select trainable
+tasks once in advance. `curriculum` can do so during training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.hooks.base import RecipeHooks, pack, unpack
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.update.penalties import without_equal_groups
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of success replay."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.3)
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+        self.fixed("groups are filtered after the replay", filter_groups=False)
+
+
+class SuccessReplay(RecipeHooks):
+    """Keeps the latest successful episode of every task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.solved: dict[str, Trajectory] = {}
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the rollout, with a failure replaced in each group that failed throughout."""
+        last = {trajectory.group: i for i, trajectory in enumerate(fresh)}
+        succeeded = {trajectory.group for trajectory in fresh if trajectory.success}
+        mixed, used = list(fresh), 0
+        for name, i in last.items():
+            old = self.solved.get(fresh[i].task)
+            if name not in succeeded and old is not None:
+                # It may have started from another seed; the group is that of the task.
+                mixed[i] = dataclasses.replace(old, seed=fresh[i].seed)
+                used += 1
+        self.solved.update((t.task, t) for t in fresh if t.success)
+        self.metrics = {"replayed": float(used), "tasks_solved": float(len(self.solved))}
+        return without_equal_groups(mixed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the successful episodes."""
+        return {"solved": [pack(trajectory) for trajectory in self.solved.values()]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.solved = {packed["task"]: unpack(packed) for packed in state["solved"]}
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of success replay."""
+    return Algorithm(
+        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        hooks=lambda _: SuccessReplay(),
+    )

@@ -1,0 +1,44 @@
+"""Behaviour cloning of the scripted expert.
+
+"ALVINN: An Autonomous Land Vehicle in a Neural Network" (Pomerleau, NeurIPS 1988). A fixed set of
+demonstrations, a sample of which is imitated in every iteration. Its learning curve is the baseline
+that learning from reward starts from. `bc_demonstrations` of the other recipes does the same before
+RL, with a decaying learning rate.
+
+Kept: the likelihood of the expert's tokens, under the constraint that the policy acts with.
+Changed: an iteration may not move a token's probability beyond the clip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
+from agentgym.trainers.settings import LossConfig, OptimisationConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of behaviour cloning."""
+
+    dataset: DatasetConfig = defaults(DatasetConfig, dataset_episodes=0, dataset_demonstrations=512)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        check_offline(self, self.dataset)
+        self.fixed("every token has the same weight", covariance_clip=0.0)
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the data need not be the policy's own."""
+        return True
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of behaviour cloning."""
+    return Algorithm(hooks=lambda trainer: Demonstrations(trainer, config.dataset))

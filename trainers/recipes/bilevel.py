@@ -1,0 +1,47 @@
+"""Bi-level GAE: GAE over turns, then over the tokens of each turn.
+
+"VAGEN: Reinforcing World Model Reasoning for Multi-Turn VLM Agents" (arXiv 2510.16907). A critic
+values the state before every token, as in POAD. Credit is assigned in two passes: over turns, at
+their last tokens,
+
+    A_t = r_t + gamma V_{t+1} - V_t + gamma lambda A_{t+1}
+
+and then inside each turn, towards its A_t.
+
+Kept: the two passes and their two discounts. Changed: the rollout records the ends of turns. The
+authors' code infers them from non-zero rewards, which loses turns without a reward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TokenValueHead, value_head
+from agentgym.trainers.settings import Fraction
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of bi-level GAE."""
+
+    gamma: Fraction = 0.95
+    """Discount between turns."""
+    lambda_turn: Fraction = 1.0
+    """GAE lambda between turns."""
+    gamma_token: Fraction = 1.0
+    """Discount inside a turn."""
+    lambda_token: Fraction = 1.0
+    """GAE lambda inside a turn."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of bi-level GAE."""
+    return Algorithm(
+        credit=two_clock.BilevelGAE(
+            config.gamma_token, config.lambda_token, config.gamma, config.lambda_turn
+        ),
+        critic=value_head(TokenValueHead, config),
+    )

@@ -1,0 +1,52 @@
+"""DPO: preferences between the better and worse episodes of a group, online.
+
+"Direct Preference Optimization: Your Language Model is Secretly a Reward Model" (arXiv 2305.18290)
+on pairs of whole episodes, as in ETO (arXiv 2403.02502). The loss of a pair is
+
+    -log sigmoid(beta [log pi/ref (better) - log pi/ref (worse)])
+
+Its gradient weighs all tokens of an episode alike, by a number that is known after one forward
+pass. That number is the credit. One step on it (one epoch, one minibatch, the default) is one step
+of DPO up to a constant factor, which Adam ignores but `max_grad_norm` does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of DPO."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    beta: NonNegative = 0.1
+    """Temperature of the preference loss; small values let the policy move far."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: a preferred episode need not be the policy's own."""
+        return True
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of DPO."""
+    return Algorithm(hooks=lambda _: Preferences(config.beta))

@@ -1,0 +1,87 @@
+"""ETO: preferences between the expert's episodes and the policy's failures.
+
+"Trial and Error: Exploration-Based Trajectory Optimization for LLM Agents" (Song et al., arXiv
+2403.02502). The policy plays. Every episode that falls short of the scripted expert's in the same
+task is paired with it, and DPO (see `dpo`) learns from the pairs.
+
+Kept: the contrast of failures with demonstrations, iterated. Changed: pairs are learned from in
+the iteration in which they are collected, not after whole phases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.update.behaviour_cloning import demonstrate
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of ETO."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig, group_size=4)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    beta: NonNegative = 0.1
+    """Temperature of the preference loss; small values let the policy move far."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+        self.fixed("failed groups are paired with the expert", filter_groups=False)
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the expert's episodes are not the policy's own."""
+        return True
+
+
+class Contrast(Preferences):
+    """Adds the expert's episode to every group with a failure.
+
+    Args:
+        trainer: the trainer of the policy.
+        beta: temperature of the preference loss.
+    """
+
+    def __init__(self, trainer: Trainer, beta: float):
+        super().__init__(beta)
+        self.trainer = trainer
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the rollout with demonstrations of the tasks that were not solved."""
+        failed = dict.fromkeys((t.task, t.seed) for t in fresh if not t.success)
+        episodes = [EpisodeSpec(task, seed, (i,)) for i, (task, seed) in enumerate(failed)]
+        trainer, constrain = self.trainer, self.trainer.config.rollout.constrain
+        shown = demonstrate(
+            trainer.policy,
+            trainer.pool,
+            episodes,
+            trainer.context,
+            action_room(trainer.policy, trainer.config.sampling(), constrain),
+            constrain=constrain,
+        )
+        self.env_steps = sum(len(trajectory.turns) for trajectory in shown)
+        return fresh + shown
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of ETO."""
+    return Algorithm(hooks=lambda trainer: Contrast(trainer, config.beta))

@@ -1,0 +1,39 @@
+"""Flow-GRPO: the verified outcome of an episode, broadcast to all of its turns.
+
+"In-the-Flow Agentic System Optimization for Effective Planning and Tool Use" (AgentFlow, arXiv
+2510.05592). GRPO on success alone: S is 1 or 0, and all turns of an episode share the advantage
+A = (S - mean) / std over the group. Intermediate rewards are ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of Flow-GRPO."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "success"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of Flow-GRPO."""
+    return Algorithm(credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome))

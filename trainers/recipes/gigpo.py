@@ -1,0 +1,51 @@
+"""GiGPO: group-relative credit for episodes and for turns that share a state.
+
+"Group-in-Group Policy Optimization for LLM Agent Training" (Feng et al., NeurIPS 2025, arXiv
+2505.10978). No critic. An episode is compared with its group, as in GRPO. Each of its turns is
+also compared with all turns that the group took in the same state (`info["state_key"]`). The
+advantage is the sum of both, A_E + omega A_S.
+
+Kept: both comparisons, the discount of 0.95, groups of 8. Changed: an episode counts once in the
+statistics of its group, as in the paper, and not once per turn as in its code (`statistics`). There
+is no KL penalty (theirs: `kl_coef` 0.01). Differences are divided by the standard deviation, as in
+the authors' scripts (their function's default does not divide).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.settings import (
+    Fraction,
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of GiGPO."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    gamma: Fraction = 0.95
+    """Discount of the return that follows a turn."""
+    omega: NonNegative = 1.0
+    """Weight of the turn-level comparison."""
+    scale: bool = True
+    """Divide by the standard deviation."""
+    statistics: Literal["trajectories", "steps"] = "trajectories"
+    """Unit of the episode-level statistics: each trajectory, or each of its steps, counts once."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of GiGPO."""
+    return Algorithm(
+        credit=group.GiGPO(config.gamma, config.omega, config.scale, config.statistics)
+    )

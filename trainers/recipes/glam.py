@@ -1,0 +1,50 @@
+"""GLAM: turn-level PPO over admissible actions, scored by summed log-probabilities.
+
+"Grounding Large Language Models in Interactive Environments with Online Reinforcement Learning"
+(Carta et al., ICML 2023, arXiv 2302.02662). The policy is a softmax over the admissible actions,
+whose scores are the sums of their tokens' log-probabilities. The prompt holds the last three turns.
+
+Kept: the scores, gamma = lambda = 0.99, the short window, four epochs, the entropy bonus. Changed:
+any causal model takes the place of the authors' encoder-decoder. Scores are sums of
+log-probabilities (their code sums logits, padding included). Epochs end early at a KL of 0.02, as
+in TWOSOME.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TurnValueHead, value_head
+from agentgym.trainers.settings import (
+    Fraction,
+    LossConfig,
+    OptimisationConfig,
+    RolloutConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of GLAM."""
+
+    rollout: RolloutConfig = defaults(
+        RolloutConfig, constrain=True, normalization="sum", context="window"
+    )
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=4)
+    loss: LossConfig = defaults(LossConfig, ratio="turn", target_kl=0.02, entropy_coef=0.01)
+    gamma: Fraction = 0.99
+    """Discount between turns."""
+    lambda_turn: Fraction = 0.99
+    """GAE lambda between turns."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of GLAM."""
+    return Algorithm(
+        credit=two_clock.turn(config.gamma, config.lambda_turn),
+        critic=value_head(TurnValueHead, config),
+    )

@@ -1,0 +1,44 @@
+"""GRPO: the return of an episode relative to its group; no critic.
+
+"DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models" (arXiv
+2402.03300, section 4.1). The `group_size` episodes of a group begin in the same state. All tokens
+of an episode share its advantage A = (R - mean) / std, over the returns of the group.
+
+With `--no-scale --aggregation constant` this is Dr. GRPO ("Understanding R1-Zero-Like Training: A
+Critical Perspective", arXiv 2503.20783). Kept: the credit. Changed, both as in DAPO (arXiv
+2503.14476): the loss is a mean over tokens (the paper: `--aggregation trajectory`), and there is
+no KL penalty (the paper: `--kl-coef 0.04`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of GRPO."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of GRPO."""
+    return Algorithm(credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome))

@@ -1,0 +1,53 @@
+"""HGPO: turns compared in groups by the length of the history they share.
+
+"Hierarchy-of-Groups Policy Optimization for Long-Horizon Agentic Tasks" (arXiv 2602.22817). Turns
+taken in the same state are compared, as in GiGPO, at several levels: level k requires that the last
+k states agree, and longer shared histories have a larger weight.
+
+Kept: levels up to history + 1, weights proportional to (k + 1)^alpha. Changed: a level whose
+advantage is 0 still counts (the authors' code drops it). Episodes are compared too by default
+(`episode_level`; the default of the authors' `base_group` is off).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.settings import (
+    Count,
+    Fraction,
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of HGPO."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = True
+    """Divide by the standard deviation."""
+    gamma: Fraction = 0.95
+    """Discount of the return that follows a turn."""
+    history: Count = 2
+    """Earlier states that a group may share."""
+    alpha: NonNegative = 1.0
+    """Exponent of the weights of longer shared histories."""
+    episode_level: bool = True
+    """Also compare episodes with their group."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of HGPO."""
+    return Algorithm(
+        credit=group.HGPO(
+            config.history, config.alpha, config.gamma, config.scale, config.episode_level
+        )
+    )

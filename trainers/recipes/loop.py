@@ -1,0 +1,49 @@
+"""LOOP: leave-one-out returns with a tight clip per token and two epochs.
+
+"Reinforcement Learning for Long-Horizon Interactive LLM Agents" (arXiv 2502.01600). The baseline of
+an episode is the mean return of the others of its group: A_i = R_i - mean of the others' R. There
+is no standard deviation, no critic and no reference. `ratio` selects the clipped quantity. The
+paper finds tokens better than turns, and turns better than trajectories.
+
+Kept: groups of 6, the clip to [1 / (1 + eps), 1 + eps] with eps = 0.1, two epochs. Changed: tokens
+with a tiny advantage are not dropped. Their gradient is tiny.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of LOOP."""
+
+    rollout: GroupRolloutConfig = defaults(
+        GroupRolloutConfig, group_size=6, episodes_per_iteration=96
+    )
+    loss: LossConfig = defaults(
+        LossConfig, normalize_advantages="none", clip=1 - 1 / 1.1, clip_high=0.1
+    )
+    scale: bool = False
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of LOOP."""
+    return Algorithm(
+        credit=group.GroupBaseline(leave_one_out=True, scale=config.scale, outcome=config.outcome)
+    )

@@ -1,0 +1,89 @@
+"""NLPO: token-level PPO with a top-p mask from a lagged copy of the policy.
+
+"Is Reinforcement Learning (Not) for Natural Language Processing: Benchmarks, Baselines, and
+Building Blocks for Natural Language Policy Optimization" (Ramamurthy et al., ICLR 2023, arXiv
+2210.01241). Tokens are sampled among those that a *masking policy* finds probable: the fewest that
+hold `top_p` of its probability. The masking policy is a copy of the policy, renewed every
+`mask_every` iterations, so a large vocabulary does not drown exploration.
+
+Kept: the top-p mask (0.9) of a lagged copy, token-level credit as in `ntpo`. Changed: the ratio is
+that of the masked distribution on both sides (the authors' update scores tokens over the whole
+vocabulary). The KL penalty is an option (`kl_coef`, `kl_in`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TokenValueHead, value_head
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.settings import Fraction, Positive, RolloutConfig, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Trajectory
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of NLPO."""
+
+    rollout: RolloutConfig = defaults(RolloutConfig, top_p=0.9)
+    gamma: Fraction = 0.99
+    """Discount between tokens."""
+    lambda_token: Fraction = 0.95
+    """GAE lambda between tokens."""
+    mask_every: Positive = 5
+    """Iterations between renewals of the masking policy."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.rollout.normalization is not None:
+            raise ConfigError("nlpo samples token by token: leave normalization at None.")
+
+
+class LaggedMask(RecipeHooks):
+    """Keeps the masking policy.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__()
+        self.policy, self.every = trainer.policy, config.mask_every
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the rollout; renews the masking policy before the update if it is due."""
+        if iteration % self.every == 0:
+            self.policy.follow(self.policy.frozen_copy())
+        return fresh
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the weights of the masking policy."""
+        guide = self.policy.guide
+        return {"mask": None if guide is None else guide.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        if state["mask"] is not None:
+            mask = self.policy.frozen_copy()
+            mask.load_state_dict(state["mask"])
+            self.policy.follow(mask)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of NLPO."""
+    return Algorithm(
+        credit=two_clock.ntpo(config.gamma, config.lambda_token),
+        critic=value_head(TokenValueHead, config),
+        hooks=lambda trainer: LaggedMask(trainer, config),
+    )

@@ -1,0 +1,39 @@
+"""NTPO: token-level GAE with a discount at every token, the baseline of POAD.
+
+"Reinforcing LLM Agents via Policy Optimization with Action Decomposition" (Wen et al., arXiv
+2405.15821) argues against it. Every token is a step of the Markov decision process:
+
+    V(o, w_<j) <- gamma V(o, w_<=j)
+
+Discount and GAE lambda apply at every token, also inside an action, so the value of a reward
+depends on the number of tokens of the actions before it. This is the GAE that results from masking
+the observations of a chat. Everything but the two discounts equals `poad`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TokenValueHead, value_head
+from agentgym.trainers.settings import Fraction
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of NTPO."""
+
+    gamma: Fraction = 0.99
+    """Discount between tokens."""
+    lambda_token: Fraction = 0.95
+    """GAE lambda between tokens."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of NTPO."""
+    return Algorithm(
+        credit=two_clock.ntpo(config.gamma, config.lambda_token),
+        critic=value_head(TokenValueHead, config),
+    )

@@ -1,0 +1,90 @@
+"""ORM: leave-one-out credit on returns predicted by an outcome reward model.
+
+An outcome reward model reads an episode and predicts its return, as in "WebRL: Training LLM Web
+Agents via Self-Evolving Online Curriculum Reinforcement Learning" (arXiv 2411.02337), where it
+replaces a checker that new tasks lack. Credit is leave-one-out on the predictions. The model is
+trained on the environment's returns of every `label_every`-th group only, which shows how learning
+degrades when outcomes are expensive to check. The recipe is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.critics.turn_model import turn_loss
+from agentgym.trainers.hooks.turn_judge import TurnJudge
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    Positive,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update.learner import ForwardPass
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of learning from an outcome reward model."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = False
+    """Divide by the group's standard deviation."""
+    model_lr: NonNegative = 1e-3
+    """Learning rate of the outcome model."""
+    model_epochs: Positive = 4
+    """Epochs of the outcome model over the labelled groups per iteration."""
+    label_every: Positive = 2
+    """The model is trained on the returns of every n-th group; 1: all groups."""
+
+
+class OutcomeReward(TurnJudge):
+    """Replaces returns by the predictions of a model.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
+        self.label_every = config.label_every
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Fits the model to the labelled groups; returns the batch with predicted returns."""
+        numbers = np.unique(batch.groups, return_inverse=True)[1]
+        shown = Batch.of(
+            [
+                batch.trajectories[i]
+                for i in np.flatnonzero(numbers % self.label_every == 0).tolist()
+            ]
+        )
+        totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
+        error = self.model.fit(shown, turn_loss(totals[shown.turn_trajectory]), rng)
+        last = batch.turn_offsets[1:] - 1
+        predicted = self.model.predict(batch)[last]
+        truth = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+        self.metrics = {
+            "outcome_loss": error,
+            "outcome_error": float(np.abs(predicted - truth).mean()),
+        }
+        rewards = np.zeros(batch.num_turns)
+        rewards[last] = predicted
+        return batch.with_rewards(rewards)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of learning from an outcome reward model."""
+    return Algorithm(
+        credit=group.GroupBaseline(leave_one_out=True, scale=config.scale),
+        hooks=lambda trainer: OutcomeReward(trainer, config),
+    )

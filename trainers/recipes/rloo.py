@@ -1,0 +1,45 @@
+"""RLOO: the return of an episode minus the mean of the others of its group.
+
+"Back to Basics: Revisiting REINFORCE Style Optimization for Learning from Human Feedback in LLMs"
+(Ahmadian et al., arXiv 2402.14740). No critic. The leave-one-out baseline is unbiased:
+
+    A_i = R_i - sum_{j != i} R_j / (n - 1)
+
+Kept: the credit. Changed: a clipped ratio per token (the update of LOOP, arXiv 2502.01600), and no
+KL penalty in the reward (`--kl-in reward --kl-coef ...`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of RLOO."""
+
+    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = False
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of RLOO."""
+    return Algorithm(
+        credit=group.GroupBaseline(leave_one_out=True, scale=config.scale, outcome=config.outcome)
+    )

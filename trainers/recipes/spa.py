@@ -1,0 +1,98 @@
+"""SPA: turn rewards from a model that splits the return into contributions.
+
+"SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution" (arXiv 2505.20732). A progress
+model is trained so that its predictions for the turns of an episode add up to the return. These
+predictions, plus a bonus for valid actions, are the rewards of turn-level PPO.
+
+Kept: the sum as the model's only supervision, the bonus for grounded actions. Changed: the model
+reads tokens (the authors' is a linear layer on logits) and is trained along with the policy instead
+of once. Its error is added to the last turn, so the rewards add up to the return exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.turn_rewards import attribute_progress
+from agentgym.trainers.critics.heads import TurnValueHead, value_head
+from agentgym.trainers.hooks.turn_judge import TurnJudge
+from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.losses import Sum
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of SPA."""
+
+    loss: LossConfig = defaults(LossConfig, ratio="turn")
+    gamma: Fraction = 0.99
+    """Discount between turns."""
+    lambda_turn: Fraction = 0.95
+    """GAE lambda between turns."""
+    model_lr: NonNegative = 1e-3
+    """Learning rate of the progress model."""
+    model_epochs: Positive = 2
+    """Epochs of the progress model per iteration."""
+    valid_bonus: float = 0.0
+    """Reward of a valid action (the paper: 0.5). If nearly all actions are valid, as with
+    constrained ones, it rewards long episodes."""
+
+
+class ProgressEstimator(TurnJudge):
+    """Rewards turns with their contributions to the return.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
+        self.valid_bonus = config.valid_bonus
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Fits the model to the batch; returns the batch with contributions as rewards."""
+        error = self.model.fit(batch, sum_loss(batch), rng)
+        contributions = self.model.predict(batch)
+        totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+        predicted = np.add.reduceat(contributions, batch.turn_offsets[:-1])
+        self.metrics = {
+            "progress_loss": error,
+            "progress_error": float(np.abs(predicted - totals).mean()),
+        }
+        return attribute_progress(batch, contributions, valid_bonus=self.valid_bonus)
+
+
+def sum_loss(batch: Batch):
+    """Returns half the squared error of sums over trajectories, as a loss for `TurnModel.fit`."""
+    owner = torch.from_numpy(batch.turn_trajectory)
+    totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+    targets = torch.from_numpy(totals.astype(np.float32))
+
+    def loss(numbers: Tensor, turn: Tensor) -> Sum:
+        trajectory, index = torch.unique(owner.to(turn.device)[turn], return_inverse=True)
+        sums = span_sums(numbers, index, len(trajectory))
+        error = sums - targets.to(sums.device)[trajectory]
+        return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
+
+    return loss
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of SPA."""
+    return Algorithm(
+        credit=two_clock.turn(config.gamma, config.lambda_turn),
+        critic=value_head(TurnValueHead, config),
+        hooks=lambda trainer: ProgressEstimator(trainer, config),
+    )

@@ -1,0 +1,39 @@
+"""VL-DAC: turn-level credit with a clipped ratio per token.
+
+"Enhancing Vision-Language Model Training with Reinforcement Learning in Synthetic Worlds for
+Real-World Success" (Bredis et al., arXiv 2508.04280). Credit is assigned per turn, by GAE over
+turns with a state-value critic. The update works per token: each token's own probability ratio is
+clipped. It lies between `turn`, which clips the whole action, and `poad`, which values every token.
+
+Kept: the decoupling of both, and that the value loss does not train the language model. Changed:
+advantages are standardised over the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TurnValueHead, value_head
+from agentgym.trainers.settings import CriticConfig, Fraction, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of VL-DAC."""
+
+    critic: CriticConfig = defaults(CriticConfig, critic_detach=True)
+    gamma: Fraction = 0.99
+    """Discount between turns."""
+    lambda_turn: Fraction = 0.95
+    """GAE lambda between turns."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of VL-DAC."""
+    return Algorithm(
+        credit=two_clock.turn(config.gamma, config.lambda_turn),
+        critic=value_head(TurnValueHead, config),
+    )

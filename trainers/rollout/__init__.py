@@ -1,0 +1,1 @@
+"""Rollouts: a policy plays many environments at once."""

@@ -1,0 +1,369 @@
+"""Rollouts: a policy plays many episodes at once, every slot busy, and leaves trajectories behind.
+
+A slot is an environment. When its episode ends, the next one starts in it before the next call of
+the model, so a finished episode never reaches the model and no slot idles while episodes wait. An
+episode depends on the weights and its `EpisodeSpec` alone: it samples from its own generator,
+independently of the episodes played beside it and of their speed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
+from agentgym.trainers.rollout.context import Context, Conversation, Tokens
+from agentgym.trainers.trajectory import Segment, Trajectory, Turn
+
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+Room = Callable[[Sequence[str]], int]
+"""From what is admissible to the tokens that an action may take."""
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """An episode to play.
+
+    Attributes:
+        task: name of the task.
+        seed: seed of the environment; equal (task, seed) begin in the same state.
+        key: what the agent's own randomness is derived from, such as (run seed, iteration, index).
+        opening: actions to begin with, said before; the model takes over after them.
+    """
+
+    task: str
+    seed: int
+    key: tuple[int, ...]
+    opening: tuple[Sample, ...] = ()
+
+
+class EnvPool:
+    """The environments that rollouts are played in; made when first needed, used again and again.
+
+    Args:
+        make_env: makes one environment.
+        num_envs: slots: episodes played at once.
+        workers: threads that step environments; 0: step them in turn in the calling thread, which
+            is fastest for environments that answer in microseconds. With workers, the model goes on
+            as soon as half of the slots have answered, so a few slow ones stall nobody.
+    """
+
+    def __init__(self, make_env: MakeEnv, num_envs: int, workers: int = 0):
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be at least 1, got {num_envs}.")
+        self._make_env = make_env
+        self.num_envs = num_envs
+        self._envs: list[gymnasium.Env[Any, Any]] = []
+        self._threads = ThreadPoolExecutor(workers, "env") if workers else None
+
+    def env(self, slot: int) -> gymnasium.Env[Any, Any]:
+        """Returns the environment of a slot."""
+        while len(self._envs) <= slot:
+            self._envs.append(self._make_env())
+        return self._envs[slot]
+
+    def submit(self, call: Callable[[], None]) -> Future[None]:
+        """Runs a call on a worker, or at once where there are none."""
+        if self._threads is not None:
+            return self._threads.submit(call)
+        future: Future[None] = Future()
+        call()
+        future.set_result(None)
+        return future
+
+    def close(self) -> None:
+        """Closes the environments and ends the workers."""
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        for env in self._envs:
+            env.close()
+        self._envs.clear()
+
+    def __enter__(self) -> EnvPool:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Play:
+    """One episode under way in a slot: `start`, then `read`, `record`, `step` in turn."""
+
+    def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
+        self.index, self.episode, self.slot, self.env = index, episode, slot, env
+        self.sample: Sample | None = None
+        self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
+        self.turns: list[Turn] = []
+        self.segments: list[Tokens] = []
+        self.terminated = self.truncated = self.overflow = False
+        self.prompt: Tokens | None = None
+        self.read_tokens = 0
+        self._reward = 0.0
+
+    def start(self) -> None:
+        """Resets the environment (may run on a worker)."""
+        self.observation, self.info = self.env.reset(
+            seed=self.episode.seed, options={"task": self.episode.task}
+        )
+
+    def read(self, context: Context, room: Room) -> None:
+        """Takes in what the environment has answered; sets `over` or `prompt`."""
+        self.admissible = tuple(self.info.get("admissible", ()))
+        if self.sample is None:
+            self.conversation: Conversation = context.begin(instructions_of(self.env))
+        else:
+            self._complete_turn()
+        self.conversation.observe(str(self.observation))
+        self.prompt = None if self.over else self.conversation.prompt(room(self.admissible))
+        if self.prompt is None and not self.over:
+            self.truncated = self.overflow = True
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        return self.terminated or self.truncated
+
+    @property
+    def settled(self) -> Sample | None:
+        """The action that the episode's opening has for this turn."""
+        opening = self.episode.opening
+        return opening[len(self.turns)] if len(self.turns) < len(opening) else None
+
+    def request(self, constrain: bool) -> Request:
+        """What the model is asked."""
+        assert self.prompt is not None
+        candidates = self.admissible if constrain and self.admissible else None
+        return Request(self.prompt, self.rng, candidates, slot=self.index)
+
+    def record(self, sample: Sample) -> None:
+        """Takes down the model's action; `step` hands it to the environment."""
+        assert self.prompt is not None
+        segment, start = self._append(self.prompt)
+        self.segments[segment] = np.concatenate([self.prompt, sample.tokens]).astype(np.int32)
+        self.conversation.act(sample.tokens)
+        self.read_tokens += len(self.prompt)
+        self.sample = sample
+        self.turns.append(
+            Turn(
+                segment=segment,
+                start=start,
+                stop=start + len(sample.tokens),
+                logprobs=np.asarray(sample.logprobs, np.float32),
+                support=sample.support,
+                observation=str(self.observation),
+                action=sample.text,
+                reward=0.0,
+                reward_terms={},
+                valid=True,
+                progress=0.0,
+                state_key=str(self.info.get("state_key", self.observation)),
+                admissible=self.admissible,
+                choice=sample.choice,
+            )
+        )
+
+    def step(self) -> None:
+        """Steps the environment (may run on a worker)."""
+        assert self.sample is not None
+        try:
+            self.observation, reward, terminated, truncated, self.info = self.env.step(
+                self.sample.text
+            )
+        except Exception as error:
+            error.add_note(
+                f"The environment raised this in task {self.episode.task!r}, seed "
+                f"{self.episode.seed}, after the actions {[t.action for t in self.turns]}."
+            )
+            raise
+        self._reward, self.terminated = float(reward), bool(terminated)
+        self.truncated = bool(truncated) and not self.terminated
+
+    def _complete_turn(self) -> None:
+        turn, info = self.turns[-1], self.info
+        turn.reward = self._reward
+        turn.reward_terms = dict(info.get("reward_terms", {"task": self._reward}))
+        turn.valid = bool(info.get("valid", True))
+        turn.progress = float(info.get("progress", 0.0))
+
+    def _append(self, prompt: Tokens) -> tuple[int, int]:
+        """Returns the segment that a prompt goes on in, or a new one, and the prompt's length."""
+        if self.segments:
+            last = self.segments[-1]
+            if len(prompt) >= len(last) and np.array_equal(prompt[: len(last)], last):
+                return len(self.segments) - 1, len(prompt)
+        self.segments.append(prompt)
+        return len(self.segments) - 1, len(prompt)
+
+    def trajectory(self) -> Trajectory:
+        """Returns the finished episode."""
+        bootstrap = None
+        if self.truncated:
+            prompt = self.conversation.prompt(room=0)
+            assert prompt is not None
+            bootstrap, _ = self._append(prompt)
+            self.segments[bootstrap] = prompt
+        return Trajectory(
+            env_id=self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
+            task=self.episode.task,
+            seed=self.episode.seed,
+            segments=[Segment(tokens) for tokens in self.segments],
+            turns=self.turns,
+            terminated=self.terminated,
+            truncated=self.truncated,
+            success=bool(self.info.get("success", False)),
+            bootstrap=bootstrap,
+            final_observation=str(self.observation),
+            extras={
+                "overflow": self.overflow,
+                "left_out": self.conversation.left_out,
+                "cut": self.conversation.cut,
+                "read_tokens": self.read_tokens,
+            },
+        )
+
+
+def collect(
+    policy: Policy,
+    pool: EnvPool,
+    episodes: Sequence[EpisodeSpec],
+    context: Context,
+    sampling: Sampling,
+    *,
+    constrain: bool = False,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Trajectory]:
+    """Plays episodes and returns their trajectories, in the order of `episodes`.
+
+    Args:
+        policy: who plays.
+        pool: where.
+        episodes: what.
+        context: what the policy reads.
+        sampling: how it speaks.
+        constrain: whether actions are chosen among `info["admissible"]` wherever that is not empty.
+        on_progress: called with the number of finished episodes before each call of the model; what
+            it raises ends the collection.
+    """
+    room = action_room(policy, sampling, constrain)
+    cache = policy.session() if context.repeats else None
+    results: list[Trajectory | None] = [None] * len(episodes)
+    waiting = deque(enumerate(episodes))
+    free = deque(range(min(pool.num_envs, len(episodes))))
+    running: dict[Future[None], Play] = {}
+    ready: list[Play] = []
+    try:
+        while waiting or running or ready:
+            while waiting and free:
+                index, episode = waiting.popleft()
+                slot = free.popleft()
+                play = Play(index, episode, slot, pool.env(slot))
+                running[pool.submit(play.start)] = play
+            for play in _answered(running, enough=max(1, pool.num_envs // 2) - len(ready)):
+                play.read(context, room)
+                if play.over:
+                    results[play.index] = play.trajectory()
+                    free.append(play.slot)
+                    if cache is not None:
+                        cache.drop(play.index)
+                elif (settled := play.settled) is not None:
+                    play.record(settled)
+                    running[pool.submit(play.step)] = play
+                else:
+                    ready.append(play)
+            if waiting and free:
+                continue  # fill the free slots before the model is asked
+            if on_progress is not None:
+                on_progress(sum(result is not None for result in results))
+            if ready:
+                samples = policy.act([play.request(constrain) for play in ready], sampling, cache)
+                for play, sample in zip(ready, samples, strict=True):
+                    play.record(sample)
+                    running[pool.submit(play.step)] = play
+                ready = []
+    finally:
+        wait(running)  # a slot still stepping must not be reset by the next collection
+    return [result for result in results if result is not None]
+
+
+def action_room(policy: Policy, sampling: Sampling, constrain: bool) -> Room:
+    """Returns how many tokens an action of a policy may take."""
+
+    def room(admissible: Sequence[str]) -> int:
+        lengths = [len(policy.encode(text)) + 1 for text in admissible] if constrain else []
+        return max(lengths, default=sampling.max_new_tokens)
+
+    return room
+
+
+def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
+    """Returns the first so many actions of a trajectory, as the `opening` of another."""
+    found = []
+    for turn in trajectory.turns[:turns]:
+        tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
+        found.append(Sample(tokens, turn.logprobs, turn.support, turn.action, True, turn.choice))
+    return tuple(found)
+
+
+def _answered(running: dict[Future[None], Play], enough: int) -> list[Play]:
+    """Waits until enough slots have answered and takes all that have out of `running`."""
+    done = {future for future in running if future.done()}
+    while len(done) < min(enough, len(running)):
+        done |= wait([f for f in running if f not in done], return_when=FIRST_COMPLETED).done
+    for future in done:
+        future.result()  # raises what the environment raised
+    return sorted((running.pop(future) for future in done), key=lambda play: play.index)
+
+
+def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
+    """Returns the instructions of an environment, or "" where it has none."""
+    try:
+        return str(env.get_wrapper_attr("instructions"))
+    except AttributeError:
+        return ""
+
+
+def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Returns what is worth plotting about a set of trajectories."""
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    lengths = [turn.stop - turn.start for turn in turns]
+
+    def share(values: Sequence[Any]) -> float:
+        return float(np.mean(values)) if len(values) else 0.0
+
+    return {
+        "return": share([t.episode_return for t in trajectories]),
+        "success": share([t.success for t in trajectories]),
+        "progress": share([t.turns[-1].progress for t in trajectories]),
+        "turns": share([len(t.turns) for t in trajectories]),
+        "valid": share([turn.valid for turn in turns]),
+        "truncated": share([t.truncated for t in trajectories]),
+        "action_tokens": share(lengths),
+        "prompt_tokens": sum(t.extras.get("read_tokens", 0) for t in trajectories) / len(turns),
+        "context_overflows": float(sum(t.extras.get("overflow", False) for t in trajectories)),
+        "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),
+        "observations_cut": float(sum(t.extras.get("cut", False) for t in trajectories)),
+    }
+
+
+def draw_tasks(
+    tasks: Sequence[str], count: int, rng: np.random.Generator, first: int | None = None
+) -> list[tuple[str, int]]:
+    """Draws tasks, each with a seed; none twice unless there are too few.
+
+    Args:
+        tasks: what to draw from.
+        count: how many.
+        rng: draws.
+        first: draw among the first so many only; None: among all.
+    """
+    size = len(tasks) if first is None else min(first, len(tasks))
+    numbers: list[int] = []
+    while len(numbers) < count:
+        numbers += rng.choice(size, min(size, count - len(numbers)), replace=False).tolist()
+    return [(tasks[number], int(rng.integers(2**31))) for number in numbers]

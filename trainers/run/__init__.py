@@ -1,0 +1,1 @@
+"""A training run: set-up, checkpoints, logs, evaluation, signals, command line."""

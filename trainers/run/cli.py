@@ -1,0 +1,148 @@
+"""`agentgym train RECIPE`: settings from a file and from flags, and the exit code of a run.
+
+The flags are the fields of the recipe's `Config`, flat, and grouped in the help text. `--config
+FILE` (YAML) replaces defaults, and flags replace both. `python -m agentgym.trainers RECIPE` is the
+same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from agentgym.errors import AgentGymError, ConfigError, did_you_mean
+from agentgym.trainers import recipes
+from agentgym.trainers.config import TrainConfig
+
+# Names of settings in other libraries.
+_ALIASES = {
+    "learning_rate": "lr",
+    "n_epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "batch_size": "episodes_per_iteration",
+    "num_generations": "group_size",
+    "clip_range": "clip",
+    "cliprange": "clip",
+    "ent_coef": "entropy_coef",
+    "vf_coef": "value_coef",
+    "gae_lambda": "lambda_turn",
+    "total_timesteps": "env_steps",
+    "max_steps": "iterations",
+    "env": "env_id",
+    "model_name_or_path": "model",
+    "output_dir": "run_dir",
+    "lora_r": "lora_rank",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `agentgym train` and returns the exit code.
+
+    Args:
+        argv: the name of a recipe and its flags. Without a name, the recipes are listed.
+    """
+    if not argv or argv[0].startswith("-"):
+        asked = not argv or argv[0] in ("-h", "--help")
+        print(overview(), file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
+    recipe, flags = argv[0], argv[1:]
+    try:
+        config = read_config(recipe, flags)
+    except (AgentGymError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    from agentgym.trainers.api import train
+    from agentgym.trainers.run.signals import Interrupted
+    from agentgym.trainers.update.updater import Diverged
+
+    try:
+        train(recipe, config)
+    except Interrupted as interrupted:
+        print(*getattr(interrupted, "__notes__", ()), file=sys.stderr)
+        return 128 + int(interrupted.args[0])
+    except KeyboardInterrupt:
+        print("Stopped at once; --resume continues from the last checkpoint.", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except Diverged as error:
+        print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        return 1
+    except AgentGymError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def overview() -> str:
+    """Returns the list of recipes, shown when none is named."""
+    width = max(map(len, recipes.names())) + 2
+    lines = [f"  {name:{width}}{recipes.summary(name)}" for name in recipes.names()]
+    usage = "usage: agentgym train RECIPE [OPTIONS]"
+    return "\n".join([usage, "", *lines, "", "`agentgym train RECIPE --help` shows every setting."])
+
+
+def read_config(recipe: str, argv: Sequence[str]) -> Any:
+    """Returns the settings of a file (`--config FILE`) and flags; flags win.
+
+    Raises:
+        ConfigError: if the recipe, the file or a value is wrong.
+        SystemExit: after the help text or a wrong flag.
+    """
+    kind = recipes.load(recipe).Config
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--config", type=Path)
+    found, flags = finder.parse_known_args(list(argv))
+    if found.config is not None:
+        flags = [*flags_of_file(kind, recipe, found.config), *flags]
+    return tyro.cli(
+        kind,
+        prog=f"agentgym train {recipe}",
+        description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML first.",
+        args=flags,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+
+
+def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]:
+    """Returns the settings of a YAML file as flags.
+
+    Raises:
+        ConfigError: if it cannot be read or names an unknown setting.
+    """
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")
+    names = list(kind().as_dict())
+    flags = []
+    for key, value in found.items():
+        name = str(key).replace("-", "_")
+        if name not in names:
+            alias = _ALIASES.get(name, "")
+            hint = f" Did you mean {alias}?" if alias in names else did_you_mean(name, names)
+            raise ConfigError(f"{path} sets {key!r}, which {recipe} does not have.{hint}")
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(f"--{flag}" if value else f"--no-{flag}")
+            continue
+        items = value if isinstance(value, list) else [value]
+        if isinstance(value, dict):
+            items = [f"{inner}={_word(item)}" for inner, item in value.items()]
+        flags += [f"--{flag}", *map(_word, items)]
+    return flags
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "None" if value is None else json.dumps(value)

@@ -1,0 +1,61 @@
+"""The environments of a run: from an id, an object or a function, and a reward function."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from agentgym.errors import ConfigError
+from agentgym.evaluation.runner import make_env
+from agentgym.trainers.config import TrainConfig
+from agentgym.wrappers import RewardFunction
+from agentgym.wrappers.reward_function import RewardFn
+
+__all__ = ["MakeEnv", "RewardFn", "environment_factory"]
+
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+
+
+def environment_factory(
+    config: TrainConfig, env: Any, reward: RewardFn | None
+) -> tuple[MakeEnv, TrainConfig]:
+    """Returns a function that makes one environment, and the settings with its name.
+
+    Args:
+        config: the settings; `env_id` and `env_kwargs` are used if `env` is None.
+        env: an environment, of which every slot plays a copy, or a function that makes one.
+        reward: replaces the reward of every step.
+
+    Raises:
+        ConfigError: if `env` is neither, or given together with `env_kwargs`.
+    """
+    make = _factory(config, env)
+    if env is not None:
+        example = make()
+        name = example.spec.id if example.spec else type(example.unwrapped).__name__
+        example.close()
+        config = config.with_changes(env_id=name)
+    if reward is None:
+        return make, config
+    return lambda: RewardFunction(make(), reward), config
+
+
+def _factory(config: TrainConfig, env: Any) -> MakeEnv:
+    chosen = config.environment
+    if env is None:
+        return lambda: make_env(chosen.env_id, **chosen.env_kwargs)
+    if isinstance(env, str):
+        raise ConfigError(f"env is an environment or a function; env_id takes the id {env!r}.")
+    if chosen.env_kwargs:
+        raise ConfigError("env_kwargs belong to env_id: give them to the environment itself.")
+    if isinstance(env, gymnasium.Env):
+        return lambda: copy.deepcopy(env)
+    if callable(env):
+        return env
+    raise ConfigError(
+        f"env is an environment or a function that makes one, got {env!r:.80} "
+        f"({type(env).__name__})."
+    )

@@ -1,0 +1,284 @@
+"""The logs of a run: metrics.jsonl, TensorBoard and other trackers, transcripts, console, curve.
+
+metrics.jsonl has one line per iteration: "iteration", "env_steps", "episodes", then scalars named
+"rollout/return", "losses/kl", "credit/...", "charts/...", "eval/reward", "time/...". Only the
+"time/" scalars differ when a run is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from accelerate import Accelerator
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from agentgym.trainers.credit.compare import side_by_side
+from agentgym.trainers.run.checkpoint import truncate_jsonl
+from agentgym.trainers.run.watch import Watch
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.setup import RunState
+
+COUNTERS = ("iteration", "env_steps", "episodes")
+METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
+
+
+class RunLog:
+    """Writes the logs of a run on the main process.
+
+    Args:
+        folder: the run's folder.
+        start: finished iterations; log lines of later ones are dropped.
+        evaluated: the iteration of the last evaluation; log lines of later ones are dropped.
+        total: planned iterations.
+        accelerator: its main process writes; its trackers receive the scalars.
+        tensorboard: whether to write TensorBoard files.
+        settings: the settings of the run, for trackers.
+        quiet: print nothing while training.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        start: int,
+        evaluated: int,
+        total: int,
+        accelerator: Accelerator,
+        tensorboard: bool = True,
+        settings: Mapping[str, Any] | None = None,
+        quiet: bool = False,
+    ):
+        self.folder = folder
+        self.active = active = accelerator.is_main_process
+        self.console = Console(quiet=quiet or not active, highlight=False)
+        self._board: Any = None
+        self._accelerator = accelerator
+        self._watch = Watch()
+        self._progress: Progress | None = None
+        if not active:
+            return
+        for name in (METRICS, TRANSCRIPTS):
+            truncate_jsonl(
+                folder / name,
+                lambda line: line["iteration"] <= (evaluated if "eval/reward" in line else start),
+            )
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+        if accelerator.log_with:
+            accelerator.project_configuration.set_directories(str(folder))
+            accelerator.init_trackers("agentgym", config=dict(settings or {}))
+        if self.console.is_terminal and not quiet:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeRemainingColumn(),
+                console=self.console,
+            )
+            self._task = self._progress.add_task(
+                "iterations", total=total, completed=start, note=""
+            )
+            self._progress.start()
+
+    def say(self, text: str) -> None:
+        """Shows a line."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def row(self, progress: RunState, metrics: Mapping[str, float]) -> None:
+        """Logs the scalars of an iteration, or of an evaluation after it."""
+        if not self.active:
+            return
+        counters = {name: getattr(progress, name) for name in COUNTERS}
+        line = {**counters, **{name: _number(value) for name, value in metrics.items()}}
+        _append(self.folder / METRICS, [line])
+        scalars = {**metrics, "charts/env_steps": float(progress.env_steps)}
+        if self._board is not None:
+            for name, value in scalars.items():
+                self._board.add_scalar(name, value, progress.iteration)
+            self._board.flush()
+        if self._accelerator.trackers:
+            self._accelerator.log(scalars, step=progress.iteration)
+        note = " ".join(
+            f"{label} {metrics[name]:.{digits}f}"
+            for label, name, digits, always in _SHOWN
+            if name in metrics and (always or metrics[name])
+        )
+        if self._progress is not None and "eval/reward" not in metrics:
+            self._progress.update(self._task, completed=progress.iteration, note=note)
+        else:
+            self.say(f"iteration {progress.iteration:4d}  {note}")
+        for warning in self._watch.warnings(metrics):
+            self.say(f"warning: {warning}")
+
+    def histogram(self, name: str, values: Any, iteration: int) -> None:
+        """Logs a distribution."""
+        if self._board is not None and np.size(values):
+            self._board.add_histogram(name, np.asarray(values), iteration)
+
+    def transcripts(
+        self,
+        batch: Batch,
+        credit: Credit,
+        values: Values | None,
+        iteration: int,
+        count: int,
+        decode: Callable[[Sequence[int]], str],
+    ) -> None:
+        """Writes the first trajectories of an iteration, with the credit of every token.
+
+        The advantages of other estimators on the same batch go to TensorBoard, under `credit/`.
+
+        Args:
+            batch: the trajectories.
+            credit: the recipe's credit.
+            values: the critic's values, if there is a critic.
+            iteration: the number of the iteration.
+            count: the number of trajectories to write.
+            decode: from token ids to text.
+        """
+        if not self.active:
+            return
+        others = side_by_side(batch, values)
+        self.histogram("credit/rewards", batch.rewards, iteration)
+        for name, advantages in others.items():
+            self.histogram(f"credit/estimators/{name}", advantages, iteration)
+        lines = []
+        for n, trajectory in enumerate(batch.trajectories[:count]):
+            numbers = range(*batch.turn_offsets[n : n + 2])
+            lines.append(
+                {
+                    "iteration": iteration,
+                    "env": trajectory.env_id,
+                    "task": trajectory.task,
+                    "seed": trajectory.seed,
+                    "reward": trajectory.episode_return,
+                    "success": trajectory.success,
+                    "terminated": trajectory.terminated,
+                    "truncated": trajectory.truncated,
+                    "turns": [_turn(batch, m, credit, values, others, decode) for m in numbers],
+                    "last_observation": trajectory.final_observation,
+                }
+            )
+        _append(self.folder / TRANSCRIPTS, lines)
+
+    def close(self) -> None:
+        """Ends the progress bar and closes the files."""
+        if self._progress is not None:
+            self._progress.stop()
+        if self._board is not None:
+            self._board.close()
+        if self._accelerator.trackers:
+            self._accelerator.end_training()
+            self._accelerator.trackers = []
+
+
+# Label, metric, digits, and whether it is shown when it is 0.
+_SHOWN = (
+    ("return", "rollout/return", 3, True),
+    ("success", "rollout/success", 2, True),
+    ("valid", "rollout/valid", 2, True),
+    ("turns", "rollout/turns", 1, True),
+    ("observations cut", "rollout/observations_cut", 0, False),
+    ("context overflows", "rollout/context_overflows", 0, False),
+    ("kl", "losses/kl", 4, True),
+    ("entropy", "losses/entropy", 2, True),
+    ("explained variance", "losses/explained_variance", 2, True),
+    ("tokens/s", "time/tokens_per_second", 0, True),
+    ("held-out tasks: reward", "eval/reward", 3, True),
+    ("success", "eval/success", 3, True),
+    ("turns", "eval/turns", 1, True),
+)
+
+
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
+    """Returns the lines of a run's metrics.jsonl, joined by iteration."""
+    rows: dict[int, dict[str, Any]] = {}
+    path = Path(folder) / METRICS
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            rows.setdefault(row["iteration"], {}).update(row)
+    return [rows[iteration] for iteration in sorted(rows)]
+
+
+def draw_curve(folder: Path, title: str) -> None:
+    """Draws `curve.png`: the return in training and of evaluations over environment steps."""
+    # The object interface: pyplot would choose a backend for the whole process.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = read_metrics(folder)
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    train = [(r["env_steps"], r["rollout/return"]) for r in rows if "rollout/return" in r]
+    if train:
+        axes.plot(*zip(*train, strict=True), color="0.7", label="training tasks, sampled")
+    held = [
+        (r["env_steps"], r["eval/reward"], r["eval/reward_low"], r["eval/reward_high"])
+        for r in rows
+        if "eval/reward" in r
+    ]
+    if held:
+        steps, means, low, high = (np.array(column) for column in zip(*held, strict=True))
+        axes.errorbar(
+            steps, means, yerr=[means - low, high - means], marker="o", capsize=3, color="C0",
+            label="held-out tasks (95 % confidence)",
+        )  # fmt: skip
+    axes.set(xlabel="environment steps", ylabel="return", title=title)
+    if train or held:
+        axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(folder / "curve.png", dpi=120)
+
+
+def _turn(
+    batch: Batch,
+    m: int,
+    credit: Credit,
+    values: Values | None,
+    others: Mapping[str, FloatArray],
+    decode: Callable[[Sequence[int]], str],
+) -> dict[str, Any]:
+    """Turn m of a batch as JSON values."""
+    turn, span = batch.turns[m], slice(*batch.token_offsets[m : m + 2])
+    segments = batch.trajectories[batch.turn_trajectory[m]].segments
+    tokens = segments[turn.segment].tokens[turn.start : turn.stop]
+    return {
+        "observation": turn.observation,
+        "action": turn.action,
+        "reward": turn.reward,
+        "reward_terms": turn.reward_terms,
+        "valid": turn.valid,
+        "progress": turn.progress,
+        "tokens": [decode([int(token)]) for token in tokens],
+        "free": batch.free[span].tolist(),
+        "logprobs": _rounded(turn.logprobs),
+        "advantages": _rounded(credit.advantages[span]),
+        "estimators": {name: _rounded(a[span]) for name, a in others.items()},
+        "value": None if values is None else _rounded(values.turns[m : m + 1])[0],
+    }
+
+
+def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(x), 5) for x in values]
+
+
+def _number(value: float) -> float | None:
+    value = float(value)
+    return value if np.isfinite(value) else None

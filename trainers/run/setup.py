@@ -1,0 +1,241 @@
+"""Builds policy, critic and optimiser of a run, and writes and reads its checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+from accelerate.utils import gather_object
+from torch import nn
+from transformers.utils import logging as transformers_logging
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.tiny import SIZES, tiny_policy
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.run import checkpoint
+from agentgym.trainers.run.environment import MakeEnv
+from agentgym.trainers.update.learner import Learner
+from agentgym.trainers.update.updater import Updater
+from agentgym.utils.serialization import from_json
+
+
+@dataclass
+class RunState:
+    """Counters and evaluations of a run.
+
+    Attributes:
+        iteration: finished iterations.
+        env_steps: turns played.
+        episodes: episodes played.
+        tokens: action tokens generated.
+        evaluated: the iteration after which the policy was last evaluated; -1: never.
+        best_iteration: the iteration of the best evaluation; -1: none.
+        best_reward: its mean reward; None: none.
+        first: the evaluation before the first iteration, as JSON.
+        last: the latest evaluation.
+    """
+
+    iteration: int = 0
+    env_steps: int = 0
+    episodes: int = 0
+    tokens: int = 0
+    evaluated: int = -1
+    best_iteration: int = -1
+    best_reward: float | None = None
+    first: dict[str, Any] | None = None
+    last: dict[str, Any] | None = None
+
+
+def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accelerator:
+    """Returns the accelerator for the device and the trackers of the settings.
+
+    Raises:
+        ConfigError: if there is no such device, or a tracker is unknown or not installed.
+    """
+    names = [name for name in config.run.log_with if name != "tensorboard"]  # RunLog writes it
+    for name in names:
+        if name not in LOGGER_TYPE_TO_CLASS:
+            known = ", ".join(LOGGER_TYPE_TO_CLASS)
+            hint = did_you_mean(name, LOGGER_TYPE_TO_CLASS)
+            raise ConfigError(f"log_with: unknown tracker {name!r}.{hint} Known: {known}.")
+        if name not in map(str, get_available_trackers()):
+            raise ConfigError(f"log_with: {name} is not installed (pip install {name}).")
+    accelerator = Accelerator(
+        cpu=config.model.device == "cpu",
+        mixed_precision=config.model.mixed_precision,
+        log_with=[*names, *trackers] or None,
+    )
+    if config.model.device == "cuda" and accelerator.device.type != "cuda":
+        raise ConfigError(
+            f"device is 'cuda', but PyTorch {torch.__version__} sees no such GPU here: use 'auto' "
+            "or 'cpu', or install a build of PyTorch for your GPU."
+        )
+    return accelerator
+
+
+def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> checkpoint.RunFolder:
+    """Opens the run's folder: the main process locks and checks it, others only read.
+
+    Raises:
+        CheckpointError: in every process, if the main one could not.
+        ConfigError: if its name cannot be read.
+    """
+    names = {
+        "recipe": recipe,
+        "env": config.environment.env_id.rpartition("/")[2],
+        "seed": config.run.seed,
+    }
+    try:
+        name = config.run.run_dir.format(**names)
+    except (LookupError, ValueError) as error:
+        raise ConfigError(
+            f"run_dir = {config.run.run_dir!r}: braces may hold recipe, env or seed."
+        ) from error
+    errors: list[Exception | None] = []
+    folder = None
+    if accelerator.is_main_process:
+        free = set(FREE_ON_RESUME)
+        if config.optimisation.lr_schedule == "linear":
+            free -= {"iterations"}  # the schedule depends on it
+        errors = [None]
+        try:
+            folder = checkpoint.RunFolder(name, resume=config.run.resume)
+            folder.record_config(recipe, config.to_json(), free)
+        except Exception as error:
+            errors = [error]
+    if accelerator.num_processes > 1:
+        errors = gather_object(errors)
+    if errors[0] is not None:
+        if folder is not None:
+            folder.close()
+        raise errors[0]
+    return folder or checkpoint.RunFolder(name, lock=False)
+
+
+def load_run_state(start: Path | None) -> RunState:
+    """Returns the counters of a checkpoint, or those of a new run."""
+    if start is None:
+        return RunState()
+    state = json.loads((start / "state.json").read_text(encoding="utf-8"))
+    return from_json(RunState, state["progress"])
+
+
+def load_policy(
+    accelerator: Accelerator,
+    config: TrainConfig,
+    make_env: MakeEnv,
+    folder: checkpoint.RunFolder,
+    start: Path | None,
+) -> Policy:
+    """Loads the policy of a checkpoint, or the one that the settings name."""
+    device: Any = accelerator.device
+    transformers_logging.disable_progress_bar()
+    if start is not None:
+        policy = Policy.load(start / "policy", dtype=config.model.dtype, device=device)
+        if not (folder.path / "reference").exists():
+            return policy
+        reference = Policy.load(folder.path / "reference", dtype=config.model.dtype, device=device)
+        reference.freeze_reference()
+        reference.model.load_state_dict(policy.model.state_dict())
+        return reference
+    if config.model.model not in SIZES:
+        return Policy.load(
+            config.model.model, lora=config.lora(), dtype=config.model.dtype, device=device
+        )
+    if accelerator.is_main_process:
+        tiny_policy(
+            make_env,
+            seed=config.run.seed,
+            size=config.model.model,
+            folder=folder.path / "model",
+        )
+    accelerator.wait_for_everyone()
+    return Policy.load(folder.path / "model", dtype=config.model.dtype, device=device)
+
+
+def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:
+    """Returns the trainable parameters of a module as a group of an optimiser."""
+    return {"params": [p for p in module.parameters() if p.requires_grad], "lr": lr}
+
+
+def build_updater(
+    accelerator: Accelerator,
+    config: TrainConfig,
+    policy: Policy,
+    critic: nn.Module | None,
+    start: Path | None,
+) -> Updater:
+    """Makes learner and optimiser; restores critic and optimiser from a checkpoint."""
+    groups = [parameter_group(policy, config.optimisation.lr)]
+    if critic is not None:
+        critic.to(accelerator.device)
+        groups.append(parameter_group(critic, config.critic.critic_lr))
+    optimizer: Any = torch.optim.AdamW(
+        groups, eps=1e-5, weight_decay=config.optimisation.weight_decay
+    )
+    saved: dict[str, Any] = {}
+    if start is not None:
+        saved = torch.load(start / "optimizer.pt", map_location="cpu", weights_only=True)
+        optimizer.load_state_dict(saved["optimizer"])
+        if critic is not None:
+            state = torch.load(start / "critic.pt", map_location="cpu", weights_only=True)
+            critic.load_state_dict(state)
+    learner, optimizer = accelerator.prepare(Learner(policy, critic), optimizer)
+    if accelerator.scaler is not None and "scaler" in saved:
+        accelerator.scaler.load_state_dict(saved["scaler"])
+    return Updater(
+        accelerator,
+        learner,
+        optimizer,
+        loss=config.loss,
+        optimisation=config.optimisation,
+        critic=config.critic,
+        sampling=config.sampling(),
+        recompute_logprobs=config.recompute_logprobs,
+        seed=config.run.seed,
+    )
+
+
+def load_hooks(start: Path) -> dict[str, Any]:
+    """Returns the states of hooks and curriculum in a checkpoint."""
+    return torch.load(start / "experience.pt", map_location="cpu", weights_only=True)
+
+
+def write_checkpoint(
+    folder: Path,
+    config: TrainConfig,
+    updater: Updater,
+    agent: PolicyAgent,
+    hooks: dict[str, Any],
+    state: RunState,
+) -> None:
+    """Writes everything that a resumed run needs."""
+    write_policy(folder / "policy", agent, config, state)
+    critic = updater.module.critic
+    if critic is not None:
+        torch.save(critic.state_dict(), folder / "critic.pt")
+    saved = {"optimizer": updater.optimizer.state_dict()}
+    if updater.accelerator.scaler is not None:
+        saved["scaler"] = updater.accelerator.scaler.state_dict()
+    torch.save(saved, folder / "optimizer.pt")
+    torch.save(hooks, folder / "experience.pt")
+    text = json.dumps({"progress": asdict(state), "versions": checkpoint.versions()})
+    (folder / "state.json").write_text(text + "\n", encoding="utf-8")
+
+
+def write_policy(folder: Path, agent: PolicyAgent, config: TrainConfig, state: RunState) -> None:
+    """Writes the policy with everything needed to act."""
+    agent.save(
+        folder,
+        env_id=config.environment.env_id,
+        env_kwargs=config.environment.env_kwargs,
+        iteration=state.iteration,
+    )

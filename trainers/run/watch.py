@@ -1,0 +1,76 @@
+"""`Watch`: warnings about a run that learns nothing, with their usual remedies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+PATIENCE = 10
+"""Iterations without a sign of learning before a warning."""
+CRITIC_PATIENCE = 5
+"""Iterations with an explained variance of 0 or below before a warning."""
+
+
+class Watch:
+    """Reads the scalars of each iteration and warns at most once per cause."""
+
+    def __init__(self) -> None:
+        self._returns: deque[float] = deque(maxlen=PATIENCE)
+        self._explained: deque[float] = deque(maxlen=CRITIC_PATIENCE)
+        self._warned: set[str] = set()
+
+    def warnings(self, metrics: Mapping[str, float]) -> list[str]:
+        """Returns the warnings after an iteration; [] for the scalars of an evaluation."""
+        if "rollout/return" not in metrics:
+            return []
+        found = {
+            "overflow": self._overflow(metrics),
+            "flat": self._flat(metrics),
+            "critic": self._critic(metrics),
+        }
+        new = {cause: text for cause, text in found.items() if text and cause not in self._warned}
+        self._warned |= new.keys()
+        return [text for text in new.values() if text]
+
+    def _overflow(self, metrics: Mapping[str, float]) -> str | None:
+        cut = metrics.get("rollout/observations_cut", 0.0)
+        overflows = metrics.get("rollout/context_overflows", 0.0)
+        if not cut + overflows:
+            return None
+        return (
+            f"{overflows:.0f} episodes exceeded the context and {cut:.0f} observations were cut. "
+            "A shorter prompt helps (--context window, actions or current), or a larger "
+            "--max-tokens if the model allows it."
+        )
+
+    def _flat(self, metrics: Mapping[str, float]) -> str | None:
+        self._returns.append(metrics["rollout/return"])
+        if len(self._returns) < PATIENCE or metrics.get("rollout/success", 0.0) > 0:
+            return None
+        if max(self._returns) - min(self._returns) > 1e-9:
+            return None
+        valid = metrics.get("rollout/valid", 1.0)
+        start = f"The return has not changed for {PATIENCE} iterations and no episode succeeds."
+        if valid < 0.5:
+            return (
+                f"{start} {valid:.0%} of the actions are valid: sample among the admissible ones "
+                "(--constrain), clone the expert first (--bc-demonstrations 300), or use a "
+                "pretrained --model."
+            )
+        return (
+            f"{start} Clone the expert first (--bc-demonstrations 300), raise --temperature or "
+            "--group-size, or start with easier tasks (--curriculum window, --env-kwargs)."
+        )
+
+    def _critic(self, metrics: Mapping[str, float]) -> str | None:
+        if "losses/explained_variance" not in metrics:
+            return None
+        self._explained.append(metrics["losses/explained_variance"])
+        if len(self._explained) < CRITIC_PATIENCE or max(self._explained) > 0:
+            return None
+        return (
+            f"The critic's explained variance has been 0 or below for {CRITIC_PATIENCE} "
+            "iterations: its advantages carry no more information than returns. A recipe without "
+            "a critic (grpo, rloo) is as good here, or more critic training (--epochs, "
+            "--critic-lr, --critic-warmup)."
+        )

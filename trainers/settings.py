@@ -1,0 +1,349 @@
+"""Groups of settings that all recipes share.
+
+Each group is a dataclass. `TrainConfig` nests them; their flags on the command line are flat. The
+bounds of a number stand on its field (`annotated_types`), the choices of a text in its `Literal`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from inspect import Parameter
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import tyro
+from annotated_types import Ge, Gt, Interval, Le, Lt
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.trainers.policy.sampling import Normalization
+from agentgym.trainers.rollout.context import Mode
+from agentgym.utils.arguments import check_types, parse_arguments
+
+KeyValues = Annotated[
+    dict[str, Any],
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="KEY=VALUE",
+        instance_from_str=parse_arguments,
+        is_instance=lambda value: isinstance(value, dict),
+        str_from_instance=lambda value: [f"{key}={item}" for key, item in value.items()],
+    ),
+]
+Count = Annotated[int, Ge(0)]
+"""An integer of at least 0."""
+Positive = Annotated[int, Ge(1)]
+"""An integer of at least 1."""
+NonNegative = Annotated[float, Ge(0.0)]
+"""A number of at least 0."""
+Fraction = Annotated[float, Interval(ge=0.0, le=1.0)]
+"""A number in [0, 1]."""
+Normalize = Literal["batch", "task", "agent", "group", "none"]
+
+
+@dataclass
+class EnvironmentConfig:
+    """The environment and its training tasks."""
+
+    env_id: str = "AgentGym/NumberLine-v0"
+    """Environment id (see `agentgym list`), or your_module:YourEnv-v0."""
+    env_kwargs: KeyValues = field(default_factory=dict)
+    """Arguments of the environment, such as max_turns=20."""
+    train_tasks: Positive | None = None
+    """Number of training tasks to use, from the first; None: all."""
+    curriculum: Literal["uniform", "window", "failures", "progress"] = "uniform"
+    """Sampling of training tasks: uniform, tasks with a medium success rate ("window"), failed
+    tasks again ("failures"), or tasks with the largest learning progress ("progress")."""
+    horizons: tuple[int, ...] = ()
+    """Turn limits of successive stages; (): the environment's own limit throughout."""
+    horizon_every: Positive = 100
+    """Iterations per stage of `horizons`."""
+    env_workers: Count = 0
+    """Threads that step slow environments; 0: the main thread."""
+
+
+@dataclass
+class ModelConfig:
+    """The language model."""
+
+    model: str = "tiny"
+    """"tiny", "nano" or "small" (a new decoder with a tokenizer trained on the environment's
+    text), a Hugging Face id, or a folder."""
+    lora_rank: Count = 0
+    """Rank of a LoRA adapter; 0: train all parameters."""
+    lora_alpha: float = 32.0
+    """LoRA alpha; the adapter is scaled by alpha / rank."""
+    lora_targets: tuple[str, ...] | None = None
+    """Modules with an adapter; None: chosen by the architecture."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Data type of the weights."""
+    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    """Autocast of accelerate."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Device; "auto": a GPU if available."""
+
+
+@dataclass
+class RolloutConfig:
+    """Prompts, sampling of actions, and the size of a rollout."""
+
+    context: Mode = "full"
+    """Prompt: the full history ("full"), the last `window` turns ("window"), all earlier actions
+    with the current observation ("actions"), or the current observation alone ("current")."""
+    window: int = 3
+    """Earlier turns in the context "window"."""
+    instructions: bool = True
+    """Start every prompt with the environment's instructions."""
+    constrain: bool = False
+    """Sample among the admissible actions wherever the environment lists them."""
+    max_new_tokens: Positive = 32
+    """Maximum length of a free-form action in tokens."""
+    episodes_per_iteration: Positive = 64
+    """Episodes per iteration."""
+    group_size: Positive = 1
+    """Episodes per task and start; group-relative credit needs at least 2."""
+    num_envs: Positive = 64
+    """Environments stepped in parallel."""
+    temperature: float = 1.0
+    """Sampling temperature."""
+    top_k: Count = 0
+    """Sample among the k most probable tokens; 0: all."""
+    top_p: float = 1.0
+    """Nucleus sampling: the most probable tokens that hold this much probability."""
+    normalization: Normalization | None = None
+    """Sampling of admissible actions. None: token by token. Otherwise a softmax over the summed
+    log-probabilities of whole actions ("sum"), divided by their tokens ("token") or words
+    ("word")."""
+    max_tokens: int | None = None
+    """Maximum length of prompt plus action in tokens; None: the model's own limit."""
+
+
+@dataclass
+class GroupRolloutConfig(RolloutConfig):
+    """Rollouts in groups, for recipes that compare episodes with the same start."""
+
+    group_size: Annotated[int, Ge(2)] = 8
+    """Episodes per task and start; at least 2, since an episode is compared with its group."""
+
+
+@dataclass
+class OptimisationConfig:
+    """The optimiser and its schedule."""
+
+    lr: NonNegative = 3e-4
+    """Learning rate of the policy."""
+    epochs: Positive = 2
+    """Epochs over each rollout."""
+    minibatches: Positive = 4
+    """Optimiser steps per epoch."""
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """Learning-rate schedule; "linear" decays to 0 at the last iteration."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay (AdamW)."""
+    max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
+    """Gradient norm clip, for policy and critic separately."""
+    microbatch_tokens: Positive = 16384
+    """Tokens per forward and backward pass, padding included. Gradients are accumulated over a
+    minibatch, so a lower value saves memory and gives the same result."""
+
+
+@dataclass
+class LossConfig:
+    """The policy loss and the advantages that enter it."""
+
+    clip: NonNegative = 0.2
+    """PPO clip: the ratio is clipped to [1 - clip, 1 + clip_high]."""
+    clip_high: NonNegative | None = None
+    """Upper clip (clip-higher); None: the same as `clip`."""
+    dual_clip: Annotated[float, Gt(1.0)] | None = None
+    """Dual clip: bounds the loss of a negative advantage by this multiple; None: no bound."""
+    ratio: Literal["token", "turn", "trajectory"] = "token"
+    """Granularity of the importance-sampling ratio."""
+    aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
+    """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
+    (Dr. GRPO)."""
+    normalize_advantages: Normalize = "batch"
+    """Standardise advantages over the batch, each task, agent or group; "none": keep them."""
+    entropy_coef: NonNegative = 0.0
+    """Entropy bonus coefficient."""
+    entropy_floor: NonNegative | None = None
+    """Give the entropy bonus only to tokens with an entropy below this (nats); None: to all."""
+    kl_coef: NonNegative = 0.0
+    """KL penalty coefficient with respect to the reference policy (the policy before RL)."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    """Add the KL penalty to the loss or subtract it from the rewards."""
+    target_kl: NonNegative | None = None
+    """End the epochs of an iteration when the approximate KL to the behaviour policy exceeds this
+    (nats/token); None: never."""
+    max_kl: NonNegative = 10.0
+    """Abort the run when the approximate KL to the behaviour policy exceeds this (nats/token)."""
+    covariance_clip: Fraction = 0.0
+    """Largest share of tokens detached from the gradient because they lower the entropy most
+    (Clip-Cov)."""
+    filter_groups: bool = False
+    """Drop groups whose episodes all have the same return (dynamic sampling)."""
+    overlong_margin: Count = 0
+    """Soft overlong penalty: grows from 0 to 1 over the last tokens before `max_new_tokens`."""
+
+
+@dataclass
+class CriticConfig:
+    """The critic, for recipes that have one."""
+
+    critic_lr: NonNegative = 1e-3
+    """Learning rate of the critic."""
+    value_coef: NonNegative = 0.5
+    """Value loss coefficient."""
+    value_clip: NonNegative | None = None
+    """Clip of the value change per iteration; None: no clip."""
+    critic_layers: tuple[int, ...] = (256,)
+    """Widths of the critic's hidden layers."""
+    critic_detach: bool = False
+    """Stop the gradient of the value loss at the model's hidden states."""
+    critic_warmup: Count = 0
+    """First iterations in which only the critic is trained."""
+
+
+@dataclass
+class ImitationConfig:
+    """Behaviour cloning of the scripted expert before RL."""
+
+    bc_demonstrations: Count = 0
+    """Expert demonstrations of training tasks; 0: no behaviour cloning."""
+    bc_epochs: Positive = 10
+    """Epochs over the demonstrations."""
+    bc_lr: float = 1e-3
+    """Learning rate of behaviour cloning."""
+    bc_batch_tokens: Positive = 8192
+    """Tokens per step of behaviour cloning, padding included."""
+    bc_lm_coef: NonNegative = 0.0
+    """Loss coefficient of the observation tokens; above 0 a new model learns to read them."""
+    bc_share: Fraction = 0.0
+    """Share of `env_steps` spent on demonstrations, in place of `bc_demonstrations`."""
+
+
+@dataclass
+class EvaluationConfig:
+    """Evaluation on held-out tasks."""
+
+    eval_every: Count = 10
+    """Iterations between evaluations; 0: only before and after training."""
+    eval_episodes: Count = 200
+    """Held-out tasks per evaluation; 0: no evaluation."""
+    eval_temperature: NonNegative = 0.0
+    """Sampling temperature of evaluations; 0: greedy."""
+    eval_baselines: bool = False
+    """Also evaluate the random agent and the scripted expert at the end."""
+
+
+@dataclass
+class RunConfig:
+    """Budget, seed and output of a run."""
+
+    iterations: Count = 100
+    """Iterations of rollout and update."""
+    env_steps: Positive | None = None
+    """Stop after this many turns if that comes first; None: no limit."""
+    seed: int = 0
+    """Random seed."""
+    run_dir: str = "runs/{recipe}-{env}-{seed}"
+    """Folder for logs, checkpoints and the policy."""
+    resume: bool = False
+    """Continue the run in `run_dir` if there is one."""
+    save_every: Positive = 1
+    """Iterations between checkpoints."""
+    keep: Positive = 2
+    """Latest checkpoints to keep, besides the best policy."""
+    log_with: tuple[str, ...] = ("tensorboard",)
+    """Experiment trackers of accelerate: tensorboard, wandb, trackio, mlflow, ..."""
+    transcripts: Count = 4
+    """Trajectories per iteration written to trajectories.jsonl."""
+    threads: Positive | None = None
+    """Threads of PyTorch; None: its default."""
+    quiet: bool = False
+    """Print only the final table."""
+
+
+@cache
+def groups_of(kind: type) -> dict[str, type]:
+    """Returns the groups of settings in a configuration class: its fields that are dataclasses."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind) if is_dataclass(hints[each.name])}
+
+
+@cache
+def group_of(kind: type) -> dict[str, str]:
+    """Returns the group of each grouped setting of a configuration class."""
+    return {each.name: name for name, group in groups_of(kind).items() for each in fields(group)}
+
+
+def defaults(group: type, **changes: Any) -> Any:
+    """Returns a dataclass field: a group of settings with other defaults.
+
+    Args:
+        group: the dataclass of the group.
+        **changes: the settings that differ, by name.
+    """
+    group(**changes)  # an unknown name fails where the recipe is defined
+    return field(default_factory=lambda: group(**changes))
+
+
+def check(settings: Any) -> None:
+    """Checks types, choices and bounds of the fields of a dataclass.
+
+    Raises:
+        ConfigError: with the name of the setting, the expected and the received value.
+    """
+    for name, hint in get_type_hints(type(settings), include_extras=True).items():
+        if is_dataclass(hint):
+            continue
+        value, plain, bounds = getattr(settings, name), *_parts(hint)
+        known = tuple(choice for kind in plain for choice in _choices(kind))
+        if known and value not in known:
+            options = (*known, None) if type(None) in plain else known
+            if value is not None or type(None) not in plain:
+                suggestion = did_you_mean(str(value), [str(choice) for choice in known])
+                raise ConfigError(f"{name} must be one of {options}, got {value!r}.{suggestion}")
+        kind = Parameter(name, Parameter.KEYWORD_ONLY, annotation=_union(plain))
+        check_types("the settings", {name: kind}, {name: value})
+        if value is not None:
+            _check_bounds(name, value, bounds)
+
+
+def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...]) -> None:
+    for bound in bounds:
+        match bound:
+            case Interval(ge=low, le=high) if not low <= value <= high:
+                raise ConfigError(f"{name} must be in [{low:g}, {high:g}], got {value}.")
+            case Ge(ge=low) if not value >= low:  # written so that NaN is refused too
+                raise ConfigError(f"{name} must be at least {low:g}, got {value}.")
+            case Gt(gt=low) if not value > low:
+                raise ConfigError(f"{name} must be above {low:g}, got {value}.")
+            case Le(le=high) if not value <= high:
+                raise ConfigError(f"{name} must be at most {high:g}, got {value}.")
+            case Lt(lt=high) if not value < high:
+                raise ConfigError(f"{name} must be below {high:g}, got {value}.")
+    if isinstance(value, float) and math.isnan(value):
+        raise ConfigError(f"{name} must be a number, got {value}.")
+
+
+def _parts(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Returns the plain alternatives of an annotation, and the bounds in it."""
+    if get_origin(hint) is Annotated:
+        plain, bounds = _parts(get_args(hint)[0])
+        return plain, (*bounds, *get_args(hint)[1:])
+    if get_origin(hint) in (None, Literal, dict, tuple, list):
+        return (hint,), ()
+    found = [_parts(each) for each in get_args(hint)]
+    return tuple(p for plain, _ in found for p in plain), tuple(b for _, bs in found for b in bs)
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def _union(kinds: tuple[Any, ...]) -> Any:
+    union = kinds[0]
+    for kind in kinds[1:]:
+        union = union | kind
+    return union

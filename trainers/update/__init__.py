@@ -1,0 +1,1 @@
+"""The policy update: losses, gradient accumulation, behaviour cloning."""

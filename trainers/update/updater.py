@@ -1,0 +1,422 @@
+"""`Updater`: the update of policy and critic from a batch and its credit.
+
+Every process holds all trajectories and takes its share of the rows of each minibatch. Losses are
+divided by the counts of the *whole* minibatch, so the gradient does not depend on the number of
+processes or on the size of microbatches.
+
+A forced token, one with a single legal continuation, has nothing to learn: it counts neither in the
+policy loss nor in entropy or KL. Critics learn its value.
+
+Shapes: N trajectories, M turns, K action tokens of the batch; k those of a microbatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from agentgym.errors import AgentGymError
+from agentgym.trainers.policy.collate import Collated, collate
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray
+from agentgym.trainers.update import losses
+from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
+
+_SUMS = ("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values")
+_KL, _FREE = _SUMS.index("kl"), _SUMS.index("free")
+
+
+class Diverged(AgentGymError, RuntimeError):
+    """The loss is not a number, or the policy has moved much too far."""
+
+
+class Updater:
+    """Evaluates actions with a learner, and updates it.
+
+    Args:
+        accelerator: the accelerator.
+        learner: the learner, as prepared by accelerate.
+        optimizer: the optimiser, likewise. Group 0 holds the policy's parameters, group 1 the
+            critic's.
+        loss: settings of the policy loss.
+        optimisation: epochs, minibatches, microbatches and gradient clip.
+        critic: settings of the value loss.
+        sampling: the decoding parameters of the behaviour policy.
+        recompute_logprobs: whether ratios start from log-probabilities of `evaluate_actions`
+            instead of those recorded in the rollout.
+        seed: the seed of the run.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        learner: nn.Module,
+        optimizer: Any,
+        *,
+        loss: LossConfig,
+        optimisation: OptimisationConfig,
+        critic: CriticConfig,
+        sampling: Sampling,
+        recompute_logprobs: bool = False,
+        seed: int = 0,
+    ):
+        self.accelerator = accelerator
+        self.learner = learner
+        self.optimizer = optimizer
+        self.loss, self.optimisation, self.critic = loss, optimisation, critic
+        self.sampling, self.recompute_logprobs, self.seed = sampling, recompute_logprobs, seed
+        self.module: Learner = accelerator.unwrap_model(learner)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+        return self.module.policy
+
+    def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
+        sampling = self.sampling
+        collated = collate(
+            batch, rows, self.policy.pad_token, sampling.temperature, sampling.normalization
+        )
+        turn = torch.from_numpy(batch.token_turn)[collated.index]
+        return collated.to(self.policy.device), turn.to(self.policy.device)
+
+    @torch.no_grad()
+    def evaluate_actions(self, batch: Batch, reference: bool) -> ForwardPass:
+        """Returns log-probabilities, entropies and values of a batch, without gradients.
+
+        Args:
+            batch: the trajectories. The processes share their rows.
+            reference: whether to compute the reference policy's log-probabilities too.
+        """
+        rows = Rows.of(batch)
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        share = np.arange(len(rows.rows))[rank::world]
+        found: list[tuple[str, NDArray[np.int64], FloatArray]] = []
+
+        def keep(name: str, index: Tensor, numbers: Tensor) -> None:
+            found.append((name, index.cpu().numpy(), numbers.float().cpu().numpy()))
+
+        for part in (
+            rows.microbatches(share, 2 * self.optimisation.microbatch_tokens) if len(share) else []
+        ):
+            collated, turn = self._collate(batch, [rows.rows[i] for i in part])
+            with self.accelerator.autocast():
+                output = self.module(collated, turn)
+                keep("logprobs", collated.index, output.logprobs)
+                keep("entropy", collated.index, output.entropy)
+                if output.values is not None and output.bootstrap is not None:
+                    keep("values", output.value_index, output.values)
+                    keep("bootstrap", collated.bootstrap_trajectory, output.bootstrap)
+                if reference:
+                    logprobs = self.policy.reference_logprobs(collated)
+                    keep("reference", collated.index, logprobs)
+        everything = gather_object(found) if world > 1 else found
+        return ForwardPass.of(batch, everything, self.module.critic)
+
+    def update(
+        self,
+        batch: Batch,
+        credit: Credit,
+        forward: ForwardPass | None,
+        iteration: int,
+        rngs: Iterator[np.random.Generator],
+    ) -> dict[str, float]:
+        """Optimises policy and critic on a batch; returns scalars to log.
+
+        Args:
+            batch: the trajectories.
+            credit: advantages as they enter the loss, and value targets.
+            forward: the result of `evaluate_actions`; None if neither critic nor reference is used.
+            iteration: the number of finished iterations.
+            rngs: shuffles each epoch's rows.
+
+        Raises:
+            Diverged: if the loss is not finite or the policy moved further than `max_kl`.
+        """
+        loss, optimisation = self.loss, self.optimisation
+        rows = Rows.of(batch)
+        data = self._data(batch, credit, forward, iteration)
+        together = loss.ratio == "trajectory"
+        totals = np.zeros(len(_SUMS))
+        steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
+        for _, rng in zip(range(optimisation.epochs), rngs, strict=False):
+            for part in rows.parts(optimisation.minibatches, rng, together):
+                counts = data.counts(np.concatenate([rows.tokens[i] for i in part]))
+                sums = self._accumulate(batch, rows, part, data, counts, together)
+                kl = sums[_KL] / max(sums[_FREE], 1.0)
+                self._check(sums, kl)
+                if loss.target_kl is not None and kl > loss.target_kl:
+                    self.optimizer.zero_grad(set_to_none=True)
+                    stopped = True
+                    break
+                norms += self._step(critic_only=iteration < self.critic.critic_warmup)
+                totals += sums
+                weight += counts.policy
+                steps += 1
+            if stopped:
+                break
+        return _metrics(totals, norms / max(steps, 1), steps, stopped, weight)
+
+    def _data(
+        self, batch: Batch, credit: Credit, forward: ForwardPass | None, iteration: int
+    ) -> _Data:
+        """Returns the batch and its credit as tensors on the device."""
+        device = self.policy.device
+        turn = torch.from_numpy(batch.token_turn)
+        trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
+        free = torch.from_numpy(batch.free)
+        weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
+        if free.any():
+            some = losses.aggregation_weights(
+                self.loss.aggregation,
+                turn[free],
+                trajectory[free],
+                length=self.sampling.max_new_tokens,
+            )
+            weights.weight[free], weights.share[free] = some.weight, some.share
+        # Arithmetic of lower precision differs between generation and training: there, the ratio
+        # starts at 1 only if both of its sides come from training's forward pass.
+        recompute = self.recompute_logprobs
+        old = forward.logprobs if recompute and forward else batch.logprobs
+        values = None if forward is None else forward.values
+        old_values = None
+        if values is not None:
+            old_values = values.turns if values.tokens is None else values.tokens
+
+        def tensor(array: FloatArray | None) -> Tensor | None:
+            return None if array is None else torch.from_numpy(np.asarray(array)).to(device)
+
+        old_logprobs, advantages = tensor(old), tensor(credit.advantages)
+        assert old_logprobs is not None and advantages is not None
+        detached = None
+        if self.loss.covariance_clip:
+            # Over the whole round, with the log-probs of the policy that acted: so it does not
+            # depend on how the round is cut into minibatches.
+            detached = torch.zeros_like(free)
+            detached[free] = losses.covariance_clip(
+                torch.as_tensor(np.asarray(old))[free],
+                torch.as_tensor(credit.advantages)[free],
+                fraction=self.loss.covariance_clip,
+                generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
+            )
+        span = {"token": None, "turn": turn, "trajectory": trajectory}[self.loss.ratio]
+        return _Data(
+            advantages=advantages,
+            old_logprobs=old_logprobs,
+            reference=None if forward is None else tensor(forward.reference),
+            free=free.to(device),
+            weights=weights.to(device),
+            span=None if span is None else span.to(device),
+            turn=turn.to(device),
+            targets=None if values is None else tensor(credit.targets),
+            old_values=tensor(old_values),
+            detached=None if detached is None else detached.to(device),
+        )
+
+    def _accumulate(
+        self,
+        batch: Batch,
+        rows: Rows,
+        part: NDArray[np.int64],
+        data: _Data,
+        counts: _Counts,
+        together: bool,
+    ) -> NDArray[np.float64]:
+        """Adds up the gradient of a minibatch; returns its sums over all processes."""
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        if together:
+            owner = np.array([rows.rows[i][0] for i in part])
+            share = part[np.isin(owner, np.unique(owner)[rank::world])]
+        else:
+            share = part[rank::world]
+        # DDP synchronises once a minibatch, so every process needs a backward pass: one without
+        # work of its own does some that counts nothing.
+        idle = len(share) == 0
+        micro = rows.microbatches(
+            part[:1] if idle else share,
+            self.optimisation.microbatch_tokens,
+            together and not idle,
+        )
+        sums: Any = torch.zeros(len(_SUMS), dtype=torch.float64, device=self.policy.device)
+        for i, piece in enumerate(micro):
+            collated, turn = self._collate(batch, [rows.rows[j] for j in piece])
+            last = i == len(micro) - 1
+            with self.accelerator.no_sync(self.learner) if not last else nullcontext():
+                with self.accelerator.autocast():
+                    output = self.learner(collated, turn)
+                    loss, terms = data.loss(collated.index, output, counts, self.loss, self.critic)
+                # DDP averages over processes, the counts are of all of them.
+                self.accelerator.backward(loss * (0.0 if idle else float(world)))
+            if not idle:
+                sums += terms
+        if world > 1:
+            sums = self.accelerator.reduce(sums, "sum")
+        return sums.cpu().numpy()
+
+    def _check(self, sums: NDArray[np.float64], kl: float) -> None:
+        if not np.isfinite(sums).all():
+            raise Diverged(
+                "The loss is not a finite number. Lower the learning rate, or use float32."
+            )
+        if kl > self.loss.max_kl:
+            raise Diverged(
+                f"The policy moved {kl:.3g} nats per token away from the one that acted (limit "
+                f"max_kl = {self.loss.max_kl}). Lower lr or epochs, or set target_kl."
+            )
+
+    def _step(self, critic_only: bool) -> NDArray[np.float64]:
+        """Clips and applies the gradient; returns the norms of policy and critic."""
+        norms = np.zeros(2)
+        if critic_only:
+            for parameter in self.optimizer.param_groups[0]["params"]:
+                parameter.grad = None
+        found = clip_gradients(self.accelerator, self.optimizer, self.optimisation.max_grad_norm)
+        norms[: len(found)] = found
+        if not np.isfinite(norms).all() and self.accelerator.scaler is None:
+            raise Diverged("The gradient is not finite. Lower the learning rate, or use float32.")
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return norms
+
+
+def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
+    """Clips the gradient of each group of an optimiser by itself; returns the norms.
+
+    Under fp16 gradients come scaled up, and `accelerator.clip_grad_norm_` would scale those of all
+    its optimisers down again at every call, which torch allows once a step.
+    """
+    clip: Any = accelerator.clip_grad_norm_
+    if accelerator.scaler is not None:
+        accelerator.unscale_gradients(optimizer)
+        clip = nn.utils.clip_grad_norm_
+    norms = [clip(group["params"], limit) for group in optimizer.param_groups]
+    return [0.0 if norm is None else float(norm) for norm in norms]
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What a minibatch's sums are divided by."""
+
+    policy: float
+    free: float
+    values: float
+
+
+@dataclass(frozen=True)
+class _Data:
+    """A batch and its credit as tensors on the device; all [K] unless said otherwise."""
+
+    advantages: Tensor
+    old_logprobs: Tensor
+    reference: Tensor | None
+    free: Tensor
+    weights: losses.Weights
+    span: Tensor | None
+    turn: Tensor
+    targets: Tensor | None  # [K] or [M]
+    old_values: Tensor | None  # [K] or [M]
+    detached: Tensor | None
+
+    def counts(self, tokens: NDArray[np.int64]) -> _Counts:
+        """Returns what the sums over these action tokens are divided by."""
+        index = torch.from_numpy(tokens).to(self.turn.device)
+        values = len(index)
+        if self.targets is not None and len(self.targets) != len(self.turn):
+            values = len(torch.unique(self.turn[index]))
+        policy = float(self.weights.share[index].double().sum())
+        return _Counts(max(policy, 1e-8), max(float(self.free[index].sum()), 1.0), max(values, 1))
+
+    def loss(
+        self,
+        index: Tensor,
+        output: Output,
+        counts: _Counts,
+        settings: LossConfig,
+        critic: CriticConfig,
+    ) -> tuple[Tensor, Tensor]:
+        """Returns a microbatch's part of the loss, and its part of the sums [len(_SUMS)]."""
+        free = self.free[index]
+        chosen = index[free]
+        weights = self.weights[chosen]
+        logprobs = output.logprobs[free].float()
+        surrogate = losses.clipped_surrogate(
+            logprobs,
+            self.old_logprobs[chosen],
+            self.advantages[chosen],
+            span=None if self.span is None else self.span[chosen],
+            clip_low=settings.clip,
+            clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
+            dual_clip=settings.dual_clip,
+            detached=None if self.detached is None else self.detached[chosen],
+            weights=weights,
+        )
+        entropy = losses.aggregate(output.entropy[free], weights).total
+        bonus = entropy
+        if settings.entropy_floor is not None:
+            capped = output.entropy[free].clamp(max=settings.entropy_floor)
+            bonus = losses.aggregate(capped, weights).total
+        loss = surrogate.loss.total - settings.entropy_coef * bonus
+        kl = torch.zeros_like(entropy)
+        if self.reference is not None:
+            penalty = losses.kl_penalty(logprobs, self.reference[chosen])
+            kl = losses.aggregate(penalty, weights).total
+            if settings.kl_in == "loss":
+                loss = loss + settings.kl_coef * kl
+        loss = loss / counts.policy
+        value, read = torch.zeros_like(entropy), 0
+        if output.values is not None:
+            assert self.targets is not None
+            at, read = output.value_index, len(output.values)
+            value = losses.value_loss(
+                output.values,
+                self.targets[at],
+                None if self.old_values is None else self.old_values[at],
+                clip=critic.value_clip,
+            ).total
+            # The critic of the last observations enters with weight 0: DDP wants every parameter.
+            value = value + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
+            loss = loss + critic.value_coef * value / counts.values
+        parts = [surrogate.loss.total, entropy, kl, surrogate.kl.total, surrogate.clipped.total]
+        numbers = [*(x.detach().double() for x in parts), free.sum().double()]
+        numbers += [value.detach().double(), torch.tensor(float(read)).to(entropy.device)]
+        return loss, torch.stack([x.double() for x in numbers])
+
+
+def explained_variance(values: FloatArray, targets: FloatArray) -> float:
+    """Returns 1 - Var[target - value] / Var[target]; 0 where the targets do not vary."""
+    variance = float(np.var(targets))
+    return 0.0 if variance < 1e-12 else 1.0 - float(np.var(targets - values)) / variance
+
+
+def _metrics(
+    totals: NDArray[np.float64],
+    norms: NDArray[np.float64],
+    steps: int,
+    stopped: bool,
+    weight: float,
+) -> dict[str, float]:
+    sums = dict(zip(_SUMS, totals.tolist(), strict=True))
+    free, values = max(sums["free"], 1.0), max(sums["values"], 1.0)
+    return {
+        "policy_loss": sums["policy"] / max(weight, 1e-8),
+        "value_loss": sums["value"] / values,
+        "entropy": sums["entropy"] / max(weight, 1e-8),
+        "reference_kl": sums["reference_kl"] / max(weight, 1e-8),
+        "kl": sums["kl"] / free,
+        "clip_fraction": sums["clipped"] / free,
+        "policy_grad_norm": float(norms[0]),
+        "value_grad_norm": float(norms[1]),
+        "steps": float(steps),
+        "kl_stopped": float(stopped),
+    }
