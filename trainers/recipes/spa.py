@@ -27,6 +27,7 @@ from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import Sum
+from agentgym.trainers.update.offline_losses import span_sums
 
 
 @dataclass
