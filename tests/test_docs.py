@@ -33,6 +33,8 @@ import transcripts  # noqa: E402
 import wrapper_pages  # noqa: E402
 import writing  # noqa: E402
 
+from agentgym.trainers.run.cli import read_config  # noqa: E402
+
 
 @pytest.fixture(scope="module")
 def environments() -> dict[str, str]:
@@ -126,6 +128,14 @@ def test_a_picture_is_the_same_twice_and_loads_nothing():
     assert "@font-face" not in svg
 
 
+def test_a_long_observation_is_cut_in_the_picture():
+    rows = "\n".join(f"row{i}" for i in range(40))
+    svg = transcripts.picture(f"{rows}\n> go\nend\n", "X-v0")
+    assert f"row{transcripts.MAX_OBSERVATION - 1}<" in svg
+    assert f"row{transcripts.MAX_OBSERVATION}<" not in svg
+    assert svg.count("[...]") == 1 and "&#160;go<" in svg and "end<" in svg
+
+
 def test_the_instructions_are_cut_from_a_transcript(tmp_path: Path):
     file = tmp_path / "x.txt"
     file.write_text("AgentGym/X-v0, seed 0, task t\nRules.\n\nMore rules.\n\nYou see a.\n> go\n")
@@ -143,6 +153,14 @@ def test_every_recipe_has_a_page_with_its_settings(recipes: dict[str, str]):
             assert f"`{setting.flag}`" in page and setting.help, (name, setting.name)
         assert f"agentgym train {name} " in page
         assert f"({name}.md)" in recipes["recipes/index.md"]
+
+
+def test_the_usage_of_a_recipe_is_accepted():
+    for name in project.recipe_names():
+        command = recipe_pages._usage(name).split("\n")[1].split()
+        assert command[:3] == ["agentgym", "train", name]
+        config = read_config(name, command[3:])
+        assert config.environment.env_id == recipe_pages.EXAMPLE
 
 
 def test_learning_curves_are_those_of_the_grid(recipes: dict[str, str]):

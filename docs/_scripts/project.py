@@ -270,4 +270,5 @@ def _field_docs(cls: type) -> Mapping[str, str]:
 def wrappers() -> dict[str, type]:
     """Returns the public wrappers by name."""
     module = importlib.import_module("agentgym.wrappers")
-    return {name: getattr(module, name) for name in module.__all__}
+    public = {name: getattr(module, name) for name in module.__all__}
+    return {name: cls for name, cls in public.items() if issubclass(cls, gymnasium.Wrapper)}

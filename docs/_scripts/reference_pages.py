@@ -17,7 +17,7 @@ from agentgym.evaluation.runner import evaluate, make_env
 from agentgym.multiagent.game import InvalidMove, TextGame
 from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
 from agentgym.multiagent.single_seat import SingleSeat
-from agentgym.trainers import trajectory
+from agentgym.trainers import settings, trajectory
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
@@ -61,7 +61,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "wrappers": (
         "Wrappers",
         "Every wrapper also has [a page of its own](../wrappers/index.md).",
-        [wrappers.TextWrapper],
+        [wrappers.TextWrapper, wrappers.Transition],
     ),
     "agents": (
         "Agents",
@@ -104,6 +104,21 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             Policy,
             Sampling,
             ContextSettings,
+        ],
+    ),
+    "settings": (
+        "Settings",
+        "The groups of `TrainConfig`. On the command line their flags are flat.",
+        [
+            settings.EnvironmentConfig,
+            settings.ModelConfig,
+            settings.RunConfig,
+            settings.RolloutConfig,
+            settings.OptimisationConfig,
+            settings.LossConfig,
+            settings.CriticConfig,
+            settings.ImitationConfig,
+            settings.EvaluationConfig,
         ],
     ),
     "credit": (

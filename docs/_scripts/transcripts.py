@@ -13,9 +13,9 @@ from rich.text import Text
 
 WIDTH = 96
 """Columns of the picture."""
-MAX_LINES = 44
+MAX_LINES = 48
 """Lines of the picture."""
-MAX_OBSERVATION = 9
+MAX_OBSERVATION = 12
 """Lines of an observation in the picture."""
 MAX_TEXT = 12_000
 """Characters of a transcript as text."""
@@ -91,24 +91,21 @@ def _local(svg: str) -> str:
 
 
 def _styled(text: str) -> list[Text]:
-    """Returns the lines of the picture."""
+    """Returns the lines of the picture: actions and remarks in full, the start of observations."""
     console = Console(width=WIDTH, file=io.StringIO())
     lines: list[Text] = []
-    observation = 0
-    for line in text.expandtabs(4).split("\n"):
-        styled = _line(line)
-        wrapped = list(styled.wrap(console, WIDTH)) or [Text()]
-        if styled.style:
-            observation = 0
-            lines += wrapped
+    observation: list[Text] = []
+    for line in [*text.expandtabs(4).rstrip("\n").split("\n"), None]:
+        styled = None if line is None else _line(line)
+        wrapped = [] if styled is None else list(styled.wrap(console, WIDTH)) or [Text()]
+        if styled is not None and not styled.style:
+            observation += wrapped
             continue
-        room = MAX_OBSERVATION - observation
-        observation += len(wrapped)
-        lines += wrapped[: max(room, 0)]
-        if room > 0 and len(wrapped) > room:
+        lines += observation[:MAX_OBSERVATION]
+        if len(observation) > MAX_OBSERVATION:
             lines.append(Text("[...]", "white"))
-    while lines and not lines[-1].plain.strip():
-        lines.pop()
+        observation = []
+        lines += wrapped
     return lines
 
 

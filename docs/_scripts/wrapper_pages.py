@@ -14,8 +14,7 @@ def pages() -> dict[str, str]:
     found = {"wrappers/index.md": _index()}
     for name, cls in project.wrappers().items():
         path = f"agentgym.wrappers.{name}"
-        lines = [f"# {name}", "", f"::: {path}", "    options:", "      show_root_heading: false"]
-        lines += ["      show_root_toc_entry: false", "      heading_level: 2"]
+        lines = [f"::: {path}", "    options:", "      heading_level: 1"]
         source = inspect.getsourcefile(cls)
         assert source is not None
         lines += ["", "## Source", "", f"`agentgym/wrappers/{source.rpartition('/')[2]}`"]
