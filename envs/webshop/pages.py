@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from agentgym.envs.webshop.catalogue import Product
-from agentgym.reading import LONGEST, labelled, plain
+from agentgym.utils.action_parsing import LONGEST, labelled, plain
 
 BASE_URL = "http://127.0.0.1:3000"
 PAGE_SIZE = 10
