@@ -15,7 +15,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
 from agentgym.trainers.run.logger import read_metrics
 
-# Settings with which a recipe solves NumberLine in seconds, if the common ones below do not suffice.
+# Settings with which a recipe solves NumberLine in seconds, beyond the common ones below.
 SETTINGS: dict[str, dict[str, Any]] = {
     "nlpo": {"top_p": 0.95},
     "grpo": {"group_size": 8, "iterations": 20},

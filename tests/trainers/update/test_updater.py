@@ -38,7 +38,8 @@ def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor
     forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, old)
     config, every = Config.of(**changes), torch.arange(4)
     credit = Credit(np.array(ADVANTAGES, np.float32))
-    learner: Any = SimpleNamespace(policy=SimpleNamespace(device=torch.device("cpu")))
+    learner: Any = torch.nn.Module()
+    learner.policy = SimpleNamespace(device=torch.device("cpu"))
     updater = Updater(
         Accelerator(cpu=True), learner, None, loss=config.loss, critic=config.critic,
         optimisation=config.optimisation, sampling=config.sampling(),
