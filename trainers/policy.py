@@ -161,9 +161,9 @@ class Policy(nn.Module):
             trust_remote_code: whether to run Python code that the model folder contains.
 
         Raises:
-            ConfigError: if there is no such model, it needs code of its own without
-                `trust_remote_code`, its files are damaged, it has no tokenizer, no end-of-sequence token, no such
-                device, or the adapter does not fit.
+            ConfigError: if there is no such model, its files are damaged, it needs code of its own
+                without `trust_remote_code`, it has no tokenizer or no end-of-sequence token, there
+                is no such device, or the adapter does not fit.
         """
         model, tokenizer = load_model(name, lora, dtype, seed, trust_remote_code)
         try:
