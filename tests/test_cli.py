@@ -191,6 +191,42 @@ def test_what_was_found_before_an_error_is_shown_and_written(tmp_path, monkeypat
     assert 0 < len(random["episodes"]) < 50
 
 
+def test_an_evaluation_is_continued(tmp_path, monkeypatch, capsys):
+    whole, path, json_path = (tmp_path / name for name in ("whole", "played", "reports"))
+    words = ("eval", "NumberLine-v0", "--agent", "expert", "random", "--episodes", "30")
+    assert run(*words, "--json", str(whole)) == 0
+    act = RandomAgent.act
+    left = [20]
+
+    def fail(self, views):
+        left[0] -= 1
+        if left[0] < 0:
+            raise ChatError("The server is gone.")
+        return act(self, views)
+
+    monkeypatch.setattr(RandomAgent, "act", fail)
+    words += ("--num-envs", "2", "--save", str(path))
+    assert run(*words) == cli.WRONG_USE
+    assert "--resume continues" in capsys.readouterr().out.replace("\n", " ")
+    before = path.read_bytes()
+    assert 30 < len(before.splitlines()) < 60
+    assert run(*words) == cli.WRONG_USE
+    assert "--resume" in capsys.readouterr().err
+    assert run(*words, "--resume", "--seed", "1", "--agent-kwargs") == cli.WRONG_USE
+    assert "seed: 0 -> 1" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    monkeypatch.setattr(RandomAgent, "act", act)
+    assert run(*words, "--resume", "--json", str(json_path)) == 0
+    assert json_path.read_text() == whole.read_text()
+    assert path.read_bytes().startswith(before)
+    assert len(path.read_bytes().splitlines()) == 60
+
+
+def test_resume_needs_a_file(capsys):
+    assert run("eval", "NumberLine-v0", "--resume") == cli.WRONG_USE
+    assert "--save" in capsys.readouterr().err
+
+
 def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
     calls = []
 
