@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from agentgym.trainers.checkpoint import truncate_jsonl
+from agentgym.trainers.checkpoint import read_jsonl, truncate_jsonl, writing
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 
@@ -87,9 +87,10 @@ class RunLog:
         counters = {name: getattr(progress, name) for name in COUNTERS}
         line = {**counters, **{name: _number(value) for name, value in metrics.items()}}
         _append(self.folder / METRICS, [line])
-        for name, value in metrics.items():
-            self._board.add_scalar(name, value, progress.iteration)
-        self._board.flush()
+        with writing(self.folder / "tensorboard"):
+            for name, value in metrics.items():
+                self._board.add_scalar(name, value, progress.iteration)
+            self._board.flush()
         note = " ".join(
             f"{label} {metrics[name]:.{digits}f}"
             for label, name, digits in _SHOWN
@@ -175,10 +176,8 @@ _SHOWN = (
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """Returns the lines of a run's metrics.jsonl; those of one round are joined."""
     rows: dict[int, dict[str, Any]] = {}
-    path = Path(folder) / METRICS
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+    for _, row in read_jsonl(Path(folder) / METRICS):
+        if row is not None:
             rows.setdefault(row["iteration"], {}).update(row)
     return [rows[iteration] for iteration in sorted(rows)]
 
@@ -211,7 +210,8 @@ def draw_curve(folder: Path, title: str) -> None:
     if train or held:
         axes.legend()
     axes.grid(alpha=0.3)
-    figure.savefig(folder / "curve.png", dpi=120)
+    with writing(folder / "curve.png"):
+        figure.savefig(folder / "curve.png", dpi=120)
 
 
 def _turn(
@@ -243,8 +243,9 @@ def _turn(
 
 
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines))
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _rounded(values: Any) -> list[float]:
