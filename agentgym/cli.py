@@ -325,7 +325,7 @@ def _show(reports: list[Report], notes: list[str], json: Path | None) -> None:
     for note in notes:
         _console().print(Text(note))
     if json is not None:
-        text = json_module.dumps([report.to_json() for report in reports], indent=1)
+        text = json_module.dumps([r.to_json() for r in reports], indent=1, allow_nan=False)
         json.write_text(text + "\n", encoding="utf-8")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import numbers
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import gymnasium
@@ -28,6 +29,9 @@ INFO_KEYS = (
     "reward_terms",
 )
 
+LARGEST_REWARD = 1e100
+"""Largest absolute value of a reward term: sums and squares of smaller ones stay finite."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeStep:
@@ -39,7 +43,8 @@ class TimeStep:
         terminated: whether the game itself ended.
         valid: whether the action was one the game understands and allows.
         success: whether the task is solved.
-        progress: how far the task is solved, in [0, 1].
+        progress: how far the task is solved, in [0, 1]. In games in which `success` means a win
+            and progress is the share of the possible gain, success may come with progress < 1.
         admissible: actions that are valid now; empty where the set is open.
         state_key: equal iff the state the agent must act in is equal; empty: the text says it.
         feedback: what is said about the last action, shown before the text; no part of the state.
@@ -128,14 +133,32 @@ def check_limits(split: str, max_turns: int | None) -> None:
         raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
 
 
-def check_reward_terms(where: str, terms: Iterable[str], reward_names: tuple[str, ...]) -> None:
-    """Raises a ValueError if an author's rules return a reward term that they do not declare."""
-    for name in terms:
+def check_reward_terms(
+    where: str, terms: Mapping[str, float], reward_names: tuple[str, ...]
+) -> None:
+    """Checks the reward terms that an author's rules return.
+
+    Raises:
+        ValueError: for a term that is not declared, or is no finite number of at most
+            `LARGEST_REWARD`.
+    """
+    for name, value in terms.items():
         if name not in reward_names:
             raise ValueError(
                 f"{where} returned the reward term {name!r}, which reward_names "
                 f"{reward_names} does not list.{did_you_mean(name, reward_names)}"
             )
+        if not _fits(value):
+            raise ValueError(
+                f"{where} returned {value!r:.80} for the reward term {name!r}; expected a finite "
+                f"number of at most {LARGEST_REWARD:g}."
+            )
+
+
+def _fits(value: Any) -> bool:
+    if isinstance(value, int):  # may be too large for a float
+        return abs(value) <= LARGEST_REWARD
+    return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD
 
 
 TurnLimit = int | Literal["auto"] | None

@@ -49,6 +49,12 @@ class Record:
     terminated: bool
     truncated: bool
 
+    def __post_init__(self) -> None:
+        """Checks that the numbers are finite, as JSON and means need them."""
+        for name, value in {"reward": self.reward, **self.reward_terms}.items():
+            if not math.isfinite(value):
+                raise ValueError(f"The sum of {name!r} in an episode of {self.task} is {value}.")
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -157,7 +163,8 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Writes `to_json()` to a file."""
-        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(self.to_json(), indent=1, allow_nan=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
 
     def __rich__(self) -> Table:
         return compare([self])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.assembly import Progress as Counters
 
 COUNTERS = ("iteration", "env_steps", "episodes")
+LARGEST_BIN = 1e19
 METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
 
 
@@ -102,9 +103,16 @@ class RunLog:
             self.say(f"round {progress.iteration:4d}  {note}")
 
     def histogram(self, name: str, values: Any, iteration: int) -> None:
-        """Logs a distribution."""
-        if self.active and np.size(values):
-            self._board.add_histogram(name, np.asarray(values), iteration)
+        """Logs a distribution; values that are not finite are left out."""
+        if not self.active:
+            return
+        values = np.asarray(values, float)
+        values = values[np.isfinite(values)]
+        if values.size:
+            # TensorBoard's default bins end at 1e20.
+            values = values.clip(-LARGEST_BIN, LARGEST_BIN)
+            with writing(self.folder / "tensorboard"):
+                self._board.add_histogram(name, values, iteration)
 
     def transcripts(
         self,

@@ -391,3 +391,12 @@ def test_a_checkpoint_knows_the_checksums_of_all_its_files(uninterrupted: Path):
     assert set(json.loads((newest / CHECKSUMS).read_text())) == files - {CHECKSUMS}
     assert set(FILES) <= files
     assert damage(newest) is None
+
+
+@pytest.mark.parametrize(
+    "values", [[], [float("nan")], [float("inf"), 1.0], [1e30, -1e30], [1e308, 0.0], [0.0]]
+)
+def test_histograms_of_any_numbers(values: list[float], tmp_path: Path):
+    log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
+    log.histogram("x", values, 1)
+    log.close()
