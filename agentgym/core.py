@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import numbers
+import reprlib
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -159,6 +161,33 @@ def _fits(value: Any) -> bool:
     if isinstance(value, int):  # may be too large for a float
         return abs(value) <= LARGEST_REWARD
     return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD
+
+
+@dataclasses.dataclass
+class _Snapshot:
+    """A snapshot of a `TextEnv`, before its state is read."""
+
+    task: str
+    turn: int
+    over: bool
+    last: TimeStep
+    state: dict[str, Any]
+    rng: dict[str, Any]
+    seed: int | None
+
+
+def refused(error: Exception) -> SnapshotError:
+    """Returns the error to raise for a snapshot whose restoration raised another one."""
+    if isinstance(error, SnapshotError):
+        return error
+    if isinstance(error, UnknownTaskError):
+        return SnapshotError(
+            f"This snapshot is of an environment made with other arguments: {error!s:.500}"
+        )
+    return SnapshotError(
+        "This snapshot is damaged or of an environment made with other arguments: "
+        f"{type(error).__name__}: {error!s:.500}"
+    )
 
 
 TurnLimit = int | Literal["auto"] | None
@@ -398,24 +427,39 @@ class TextEnv(gymnasium.Env[str, str]):
             SnapshotError: if the snapshot is of another environment or damaged.
         """
         self._check_author()
-        if snapshot.get("env") != type(self).__name__:
-            raise SnapshotError(
-                f"Expected a snapshot of {type(self).__name__}, got one of {snapshot.get('env')!r}."
-            )
+        name = type(self).__name__
+        other = snapshot.get("env") if isinstance(snapshot, Mapping) else None
+        if other != name:
+            got = reprlib.repr(other)
+            raise SnapshotError(f"Expected a snapshot of {name}, got one of {got}.")
+        before = dict(vars(self))
         try:
+            saved = from_json(_Snapshot, snapshot)
             generator = np.random.PCG64()
-            generator.state = snapshot["rng"]
-            last = from_json(TimeStep, snapshot["last"])
-            state = from_json(self.State, snapshot["state"])
-            task = self.tasks.check(snapshot["task"])
-            turn, over, seed = snapshot["turn"], snapshot["over"], snapshot["seed"]
-        except UnknownTaskError as error:
-            raise SnapshotError(
-                f"This snapshot is of an environment made with other arguments: {error}"
-            ) from error
-        except (KeyError, ValueError, TypeError) as error:
-            raise SnapshotError(f"This snapshot is damaged: {error!r}") from error
-        self.task, self._turn, self._over = task, turn, over
-        self._last, self.state = last, state
-        self._np_random, self._np_random_seed = np.random.Generator(generator), seed
-        return last.observation, self._info(last)
+            generator.state = saved.rng
+            state = from_json(self.State, saved.state)
+            task = self.tasks.check(saved.task)
+            limit = self.max_turns
+            if saved.turn < 0 or (limit is not None and saved.turn > limit):
+                raise ValueError(f"turn {saved.turn} is not possible with max_turns = {limit}")
+            if saved.last.terminated and not saved.over:
+                raise ValueError("the game has ended, but not the episode")
+            self.task, self._turn, self._over = task, saved.turn, saved.over
+            self._last, self.state = saved.last, state
+            self._checked(saved.last, "restore")
+            self._np_random, self._np_random_seed = np.random.Generator(generator), saved.seed
+            self._restored()
+            return saved.last.observation, self._info(saved.last)
+        except Exception as error:
+            vars(self).clear()
+            vars(self).update(before)
+            if self._last is not None:
+                with contextlib.suppress(Exception):
+                    self._restored()
+            raise refused(error) from error
+
+    def _restored(self) -> None:
+        """Rebuilds everything that follows from `self.state` but is kept elsewhere.
+
+        It is called by `restore`. An error means that the snapshot is damaged.
+        """
