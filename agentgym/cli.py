@@ -30,6 +30,7 @@ from agentgym.arguments import parse_arguments
 from agentgym.catalogue import describe, render_page
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluate import Episode, evaluate, full_id, make_env, read_saved, tasks_of
+from agentgym.printable import printable
 from agentgym.registration import TABLE
 from agentgym.report import Report, compare
 from agentgym.tasks import task_rng
@@ -114,25 +115,25 @@ def play(
     # A picture may show what the player must not know: who plays sees the observations.
     if human := isinstance(player, HumanAgent):
         player.console = console
-    console.print(Text(f"{env}  task {task}  seed {seed}", "bold"))
+    console.print(Text(printable(f"{env}  task {task}  seed {seed}"), "bold"))
     if not human:
-        console.print(Text(f"\n{episode.view.instructions}\n", "dim"))
-        console.print(Text(str(world.render())))
+        console.print(Text(f"\n{printable(episode.view.instructions)}\n", "dim"))
+        console.print(Text(printable(str(world.render()))))
     try:
         over = False
         while not over:
             [action] = player.act([episode.view])
             over = episode.play(action)
             if not human:
-                console.print(Text(f"> {action}", "bold green"))
-                console.print(Text(str(world.render())))
+                console.print(Text(printable(f"> {action}"), "bold green"))
+                console.print(Text(printable(str(world.render()))))
     except Quit:
         console.print("You left.")
         return 0
     finally:
         world.close()
     if human:
-        console.print(Text(episode.view.observation))
+        console.print(Text(printable(episode.view.observation)))
     console.print(_summary(episode))
     return 0
 
@@ -323,7 +324,7 @@ def _show(reports: list[Report], notes: list[str], json: Path | None) -> None:
     if reports:
         _console().print(compare(reports))
     for note in notes:
-        _console().print(Text(note))
+        _console().print(Text(printable(note)))
     if json is not None:
         text = json_module.dumps([r.to_json() for r in reports], indent=1, allow_nan=False)
         json.write_text(text + "\n", encoding="utf-8")
@@ -448,7 +449,7 @@ def _users_fault(error: Exception) -> bool:
 
 
 def _complain(message: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(message, "red"), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(Text(printable(message), "red"), soft_wrap=True)
 
 
 def _console() -> Console:

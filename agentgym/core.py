@@ -15,6 +15,7 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.arguments import check_arguments, check_render_mode, check_types, parameters_of
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
+from agentgym.printable import printable
 from agentgym.reading import meant
 from agentgym.serialization import from_json, to_json
 from agentgym.spaces import UnicodeText
@@ -311,7 +312,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self._over = False
         self._last = self._checked(self._start(self.task), "_start")
         if self.render_mode == "human":
-            print(self._picture())
+            print(printable(self._picture()))
         return self._last.observation, self._info(self._last)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -341,7 +342,7 @@ class TextEnv(gymnasium.Env[str, str]):
         truncated = not step.terminated and self._turn == self.max_turns
         self._over = step.terminated or truncated
         if self.render_mode == "human":
-            print(self._picture())
+            print(printable(self._picture()))
         info = self._info(step)
         reward = float(sum(info["reward_terms"].values()))
         return step.observation, reward, step.terminated, truncated, info

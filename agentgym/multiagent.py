@@ -21,6 +21,7 @@ from agentgym.arguments import check_arguments, check_render_mode, parameters_of
 from agentgym.core import UnreadableAction, refused
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.games import TextGame
+from agentgym.printable import printable
 from agentgym.reading import numbered
 from agentgym.serialization import from_json
 from agentgym.single_seat import SingleSeat
@@ -157,7 +158,7 @@ class Face:
 
     def _show(self) -> None:
         if self.render_mode == "human":
-            print(self.game.picture())
+            print(printable(self.game.picture()))
 
     def _words(self, action: Any) -> str:
         """Returns an action as text; a number that is none of the actions is an invalid one."""

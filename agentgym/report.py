@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym import serialization
+from agentgym.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -195,9 +196,9 @@ def compare(reports: Sequence[Report]) -> Table:
     for report in reports:
         heading = _heading(report)
         if heading != above:
-            table.add_row(Text(heading, "bold"))
+            table.add_row(Text(printable(heading), "bold"))
             above = heading
-        table.add_row(Text(f"  {report.agent}"), *_cells(report))
+        table.add_row(Text(printable(f"  {report.agent}")), *_cells(report))
     caption = "success, valid and truncated in %; ± and [low, high]: 95 % confidence"
     if any(report.interrupted for report in reports):
         caption += "\ninterrupted: short episodes are over-represented"
