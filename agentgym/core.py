@@ -436,7 +436,7 @@ class TextEnv(gymnasium.Env[str, str]):
         before = dict(vars(self))
         try:
             saved = from_json(_Snapshot, snapshot)
-            generator = np.random.PCG64()
+            generator: Any = np.random.PCG64()
             generator.state = saved.rng
             state = from_json(self.State, saved.state)
             task = self.tasks.check(saved.task)

@@ -52,10 +52,11 @@ class DataFiles:
         annotations = dict(_pairs(self.annotations))
         human = dict(_pairs(self.human)) if self.human else {}
         for number, product in enumerate(islice(_elements(self.products), num_products)):
-            _is(product, dict, f"{self.products.name}, record {number}")
-            asin = _field(product, "asin", str, f"{self.products.name}, record {number}")
+            where = f"{self.products.name}, record {number}"
+            asin = _field(_is(product, dict, where), "asin", str, where)
             annotation = annotations.get(asin)
             instructions = json.loads(human[asin]) if asin in human else []
+            _is(instructions, list, f"human instructions of {where}")
             yield product, json.loads(annotation) if annotation else None, instructions
 
 
@@ -183,8 +184,7 @@ def normalised(records: Iterable[Record], source: str) -> Iterator[dict[str, Any
             **_page(product, where),
             **_annotation(annotation, f"annotation of {where}"),
             "human": [
-                _human(entry, f"human instruction {i} of {where}")
-                for i, entry in enumerate(_is(human, list, f"human instructions of {where}"))
+                _human(entry, f"human instruction {i} of {where}") for i, entry in enumerate(human)
             ],
         }
 
