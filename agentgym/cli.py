@@ -29,7 +29,7 @@ from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
 from agentgym.arguments import parse_arguments
 from agentgym.catalogue import describe, render_page
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
-from agentgym.evaluate import Episode, evaluate, full_id, make_env, tasks_of
+from agentgym.evaluate import Episode, evaluate, full_id, make_env, render_modes, tasks_of
 from agentgym.registration import TABLE
 from agentgym.report import Report, compare
 from agentgym.tasks import task_rng
@@ -106,9 +106,11 @@ def play(
     if seed < 0:
         raise ConfigError(f"seed must be at least 0, got {seed}.")
     player = make_agent(agent)
-    world = make_env(env, **parse_arguments(env_kwargs) | {"render_mode": "ansi"})
+    ansi = {"render_mode": "ansi"} if "ansi" in render_modes(env) else {}
+    world = make_env(env, **parse_arguments(env_kwargs) | ansi)
+    tasks = tasks_of(world)
     if task is None:
-        pool = tasks_of(world).train
+        pool = tasks.train
         task = str(pool[int(task_rng("play", str(seed)).integers(len(pool)))])
     episode = Episode(world, task, seed)
     # A picture may show what the player must not know: who plays sees the observations.

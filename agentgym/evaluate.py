@@ -24,6 +24,7 @@ from agentgym.errors import AgentGymError, ConfigError
 from agentgym.registration import NAMESPACE, REGISTRY, find
 from agentgym.report import Record, Report
 from agentgym.tasks import Tasks, task_rng
+from agentgym.text_actions import as_text_env
 
 MOST_TASKS = 1_000_000
 
@@ -47,6 +48,8 @@ def full_id(id: str) -> str:
 def make_env(id: str, **kwargs: Any) -> TextGym:
     """Makes an environment as `gymnasium.make` does, with the arguments checked first.
 
+    A plain Gymnasium environment with `Text` spaces is adapted: see `agentgym.text_actions`.
+
     Args:
         id: an id of AgentGym, with or without its namespace, or any other registered id;
             "module:id" imports the module first.
@@ -64,11 +67,23 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
         known.pop("game", None)  # fixed by the id
         check_arguments(id, known, kwargs)
     try:
-        return gymnasium.make(id, disable_env_checker=True, **kwargs)
+        return as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
     except AgentGymError:
         raise
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
+
+
+def render_modes(id: str) -> Sequence[str]:
+    """Returns the render modes that `make_env` accepts for an id; none if it takes no argument."""
+    id = full_id(id)
+    if ":" in id:
+        _check_module(id)
+        module, _, id = id.partition(":")
+        importlib.import_module(module)
+    maker = _entry_point(id)
+    takes = id in REGISTRY or "render_mode" in keyword_parameters(maker)
+    return getattr(maker, "metadata", {}).get("render_modes", ()) if takes else ()
 
 
 def _check_module(id: str) -> None:
@@ -209,7 +224,7 @@ def evaluate(
     if env_kwargs and not isinstance(env, str):
         raise ConfigError("env_kwargs go with an id; a function has its own arguments.")
     kwargs = dict(env_kwargs or {})
-    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else env
+    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
     player = make_agent(agent) if isinstance(agent, str) else agent
     if not (hasattr(player, "name") and hasattr(player, "act")):
         raise ConfigError(
@@ -249,6 +264,10 @@ def evaluate(
     finally:
         for each in envs:
             each.close()
+
+
+def _adapted(make: Callable[[], TextGym]) -> Callable[[], TextGym]:
+    return lambda: as_text_env(make())
 
 
 def _play(
@@ -315,7 +334,8 @@ def tasks_of(env: TextGym) -> Tasks:
         return env.get_wrapper_attr("tasks")
     except AttributeError as error:
         raise ConfigError(
-            f"{_name(env)} is no text environment: it has no `tasks`. See agentgym.textify."
+            f"{_name(env)} is not a text environment: its observations are {env.observation_space} "
+            f"and its actions {env.action_space}. agentgym.textify makes text of numbered actions."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""`textify`: any environment with numbered actions as a text environment."""
+"""`textify`: an environment with numbered or text actions as a text environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Discrete, Text
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.errors import SnapshotError
@@ -29,8 +29,8 @@ Opponent = Callable[[Any, np.ndarray, np.random.Generator], int]
 def textify(
     env: Any,
     *,
-    describe: Describe,
-    actions: Sequence[str],
+    describe: Describe | None = None,
+    actions: Sequence[str] | None = None,
     instructions: str = "",
     success: Callable[[float], bool] | None = None,
     progress: Callable[[Any, Any], float] | None = None,
@@ -39,7 +39,7 @@ def textify(
     max_turns: int | None = None,
     **kwargs: Any,
 ) -> TextEnv:
-    """Returns a text environment around one with numbered actions.
+    """Returns a text environment around one with numbered or text actions.
 
     ```python
     import gymnasium, agentgym
@@ -58,15 +58,18 @@ def textify(
     the `info` of a Gymnasium environment, as Taxi's, is advice: `admissible` lists what it allows,
     all else is played nevertheless.
 
+    A Gymnasium environment whose actions are texts (a `Text` action space) needs no `actions`, and
+    no `describe` if its observations are texts, too: see `agentgym.text_actions.TextActionEnv`.
+
     Snapshots are the actions so far, and restoring plays them again. That works for whatever is
     deterministic given its seed, in any process, and takes as long as playing did.
 
     Args:
-        env: a Gymnasium environment with a `Discrete` action space, or a PettingZoo AEC game
-            whose agents have one.
-        describe: (observation, env) -> what the agent reads. It should say all that matters:
-            where two states read the same, their `state_key` is the same.
-        actions: what the agent says for each action, in their order.
+        env: a Gymnasium environment with a `Discrete` or `Text` action space, or a PettingZoo AEC
+            game whose agents have `Discrete` actions.
+        describe: (observation, env) -> text of the observation. The text must be complete: two
+            states with the same text have the same `state_key`. Not needed for text observations.
+        actions: text of each numbered action, in their order.
         instructions: the rules; how to act is added.
         success: reward of the last step -> whether the task is solved, asked when the environment
             has terminated; by default whether the reward is positive.
@@ -98,6 +101,13 @@ def textify(
             raise ValueError("seat and opponent are for games; this is a Gymnasium environment.")
         if max_turns is None and env.spec is not None:
             max_turns = env.spec.max_episode_steps
+        if isinstance(env.action_space, Text):
+            from agentgym.text_actions import TextActionEnv
+
+            if shared.pop("actions") is not None:
+                raise ValueError("actions are for numbered actions; this environment takes text.")
+            return TextActionEnv(env, max_turns=max_turns, **shared)
+        _need_names(describe, actions)
         return TextifiedEnv(env, env.action_space, max_turns=max_turns, **shared)
     from pettingzoo import AECEnv
 
@@ -106,11 +116,19 @@ def textify(
             "textify takes a gymnasium.Env or a PettingZoo AECEnv (for a parallel game: "
             f"pettingzoo.utils.parallel_to_aec), got {type(env).__name__}."
         )
+    _need_names(describe, actions)
     agent = env.possible_agents[0] if seat is None else seat
     if agent not in env.possible_agents:
         raise ValueError(f"seat must be one of {env.possible_agents}, got {agent!r}.")
     shared |= {"seat": agent, "opponent": opponent or _at_random}
     return TextifiedGame(env, env.action_space(agent), max_turns=max_turns, **shared)
+
+
+def _need_names(describe: Describe | None, actions: Sequence[str] | None) -> None:
+    if describe is None or actions is None:
+        raise TypeError(
+            "textify needs `describe` and `actions` for an environment with numbered actions."
+        )
 
 
 def _at_random(observation: Any, legal: np.ndarray, rng: np.random.Generator) -> int:
@@ -128,7 +146,7 @@ class State:
     """
 
     seed: int
-    played: list[int | None] = field(default_factory=list)
+    played: list[int | str | None] = field(default_factory=list)
 
 
 @dataclass
@@ -142,6 +160,7 @@ class Look:
         reward: since the agent's last action.
         terminated: whether it has terminated.
         truncated: whether it was truncated.
+        info: its info.
     """
 
     observation: Any
@@ -150,10 +169,11 @@ class Look:
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
+    info: dict[str, Any] = field(default_factory=dict)
 
 
-class _Textified(TextEnv):
-    """What environments and games have in common; see `textify` for the arguments."""
+class Textified(TextEnv):
+    """Base class of the adapters; see `textify` for the arguments."""
 
     State = State
     state: State
@@ -161,39 +181,21 @@ class _Textified(TextEnv):
     def __init__(
         self,
         env: Any,
-        space: Any,
         *,
         describe: Describe,
-        actions: Sequence[str],
-        instructions: str,
-        success: Callable[[float], bool] | None,
-        progress: Callable[[Any, Any], float] | None,
+        success: Callable[[float], bool] | None = None,
+        progress: Callable[[Any, Any], float] | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if not isinstance(space, Discrete):
-            raise TypeError(f"textify needs Discrete actions, got {space}.")
-        self.actions = tuple(actions)
-        for name in self.actions:
-            if not isinstance(name, str):
-                raise TypeError(f"actions must be texts, got {type(name).__name__}: {name!r:.80}.")
-        self._number = {plain(name): i for i, name in enumerate(self.actions)}
-        if len(self.actions) != space.n or len(self._number) != space.n:
-            raise ValueError(
-                f"actions must be {space.n} different texts, one for each of {space}, got "
-                f"{len(self.actions)}, of which {len(self._number)} differ."
-            )
         try:
             inspect.signature(describe).bind(None, None)
         except TypeError as error:
             raise TypeError(f"describe takes (observation, environment): {error}.") from error
-        except ValueError:  # a builtin that does not say what it takes
+        except ValueError:  # a builtin without a signature
             pass
         self.env = env
         self.tasks = Tasks.generated()
-        how = f"Each turn, say one action: {_listed(self.actions)}."
-        self.instructions = f"{instructions} {how}" if instructions else how
-        self._first = int(space.start)
         self._describe, self._success, self._progress = describe, success, progress
 
     @abstractmethod
@@ -201,12 +203,16 @@ class _Textified(TextEnv):
         """Resets the environment inside."""
 
     @abstractmethod
-    def _move(self, action: int | None) -> None:
+    def _move(self, action: Any) -> None:
         """Plays one action in the environment inside."""
 
     @abstractmethod
     def _seen(self) -> Look:
         """Returns what the agent sees."""
+
+    @abstractmethod
+    def _admissible(self, now: Look) -> tuple[str, ...]:
+        """Returns the admissible actions."""
 
     def _others(self) -> None:
         """Lets other agents act until it is the agent's turn."""
@@ -221,26 +227,9 @@ class _Textified(TextEnv):
         self._begin(int(task_rng(self.task, "textify").integers(2**31)))
         self.env.unwrapped.np_random = np.random.default_rng(self.state.seed)
 
-    def _play(self, action: int | None) -> None:
+    def _play(self, action: int | str | None) -> None:
         self.state.played.append(action)
         self._move(action)
-
-    def _advance(self, action: str) -> TimeStep:
-        number = self._number.get(plain(action))
-        if number is None:
-            return self._invalid(f"There is no action {action[:40]!r}; say {self._choices()}.")
-        now = self._now
-        if now.mask is not None and now.rule and not now.mask[number]:
-            return self._invalid(
-                f"{self.actions[number]!r} is not allowed now; say {self._choices()}."
-            )
-        self._play(self._first + number)
-        self._others()
-        return self._look()
-
-    def _choices(self) -> str:
-        assert self._last is not None
-        return f"one of: {_listed(self._last.admissible or self.actions)}"
 
     def _look(self) -> TimeStep:
         now = self._now = self._seen()
@@ -249,14 +238,13 @@ class _Textified(TextEnv):
         progress = float(success)
         if self._progress is not None:
             progress = float(self._progress(now.observation, self.env))
-        mask = range(len(self.actions)) if now.mask is None else np.flatnonzero(now.mask)
         return TimeStep(
             text=self._describe(now.observation, self.env),
             rewards={"task": now.reward},
             terminated=now.terminated,
             success=success,
             progress=progress,
-            admissible=() if now.terminated else tuple(self.actions[i] for i in mask),
+            admissible=() if now.terminated else self._admissible(now),
         )
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -304,7 +292,59 @@ class _Textified(TextEnv):
         self.env.close()
 
 
-class TextifiedEnv(_Textified):
+class _Numbered(Textified):
+    """An environment or game with numbered actions; see `textify` for the arguments."""
+
+    def __init__(
+        self,
+        env: Any,
+        space: Any,
+        *,
+        describe: Describe,
+        actions: Sequence[str],
+        instructions: str,
+        **kwargs: Any,
+    ):
+        super().__init__(env, describe=describe, **kwargs)
+        if not isinstance(space, Discrete):
+            raise TypeError(f"textify needs Discrete actions, got {space}.")
+        self.actions = tuple(actions)
+        for name in self.actions:
+            if not isinstance(name, str):
+                raise TypeError(f"actions must be texts, got {type(name).__name__}: {name!r:.80}.")
+        self._number = {plain(name): i for i, name in enumerate(self.actions)}
+        if len(self.actions) != space.n or len(self._number) != space.n:
+            raise ValueError(
+                f"actions must be {space.n} different texts, one for each of {space}, got "
+                f"{len(self.actions)}, of which {len(self._number)} differ."
+            )
+        how = f"Each turn, say one action: {_listed(self.actions)}."
+        self.instructions = f"{instructions} {how}" if instructions else how
+        self._first = int(space.start)
+
+    def _advance(self, action: str) -> TimeStep:
+        number = self._number.get(plain(action))
+        if number is None:
+            return self._invalid(f"There is no action {action[:40]!r}; say {self._choices()}.")
+        now = self._now
+        if now.mask is not None and now.rule and not now.mask[number]:
+            return self._invalid(
+                f"{self.actions[number]!r} is not allowed now; say {self._choices()}."
+            )
+        self._play(self._first + number)
+        self._others()
+        return self._look()
+
+    def _choices(self) -> str:
+        assert self._last is not None
+        return f"one of: {_listed(self._last.admissible or self.actions)}"
+
+    def _admissible(self, now: Look) -> tuple[str, ...]:
+        mask = range(len(self.actions)) if now.mask is None else np.flatnonzero(now.mask)
+        return tuple(self.actions[i] for i in mask)
+
+
+class TextifiedEnv(_Numbered):
     """A Gymnasium environment with `Discrete` actions as text; made by `textify`."""
 
     def _begin(self, level: int) -> None:
@@ -322,7 +362,7 @@ class TextifiedEnv(_Textified):
         return self._shown
 
 
-class TextifiedGame(_Textified):
+class TextifiedGame(_Numbered):
     """One seat of a PettingZoo AEC game as text; made by `textify`."""
 
     def __init__(self, env: Any, space: Any, *, seat: str, opponent: Opponent, **kwargs: Any):

@@ -214,7 +214,7 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("eval NumberLin-v0", "Did you mean: NumberLine-v0"),
         ("eval webshop", "Did you mean: WebShop-v0"),
         ("eval", "agentgym list"),
-        ("eval CartPole-v1", "no text environment"),
+        ("eval CartPole-v1", "not a text environment"),
         ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
         ("eval NumberLine-v0 --agent chat:x@http://127.0.0.1:1/v1", "No reply from"),
         ("eval NumberLine-v0 --agent random --agent-kwargs t=1", "it has none"),
