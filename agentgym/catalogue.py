@@ -26,7 +26,8 @@ class Description:
         id: the full id.
         kind: "single-agent" or "multi-agent".
         summary: what it is; for a variant, of which id and by which arguments.
-        max_turns: turns after which an episode is truncated; None: no limit.
+        max_turns: turns after which an episode is truncated or ended by the rules of the game;
+            None: no fixed number.
         extra: the optional dependency it needs, if any.
     """
 
@@ -72,10 +73,17 @@ def describe(entry: Entry) -> Description:
     plain = next(e for e in TABLE if e.entry_point == entry.entry_point)
     if plain is not entry:
         summary = f"{plain.name} with {_arguments(entry)}."
-    limit = entry.kwargs.get("max_turns", keyword_parameters(cls)["max_turns"].default)
+    limit = _default(entry, cls, "max_turns")
     if limit == "auto":
         limit = cls(**entry.kwargs).max_turns
+    if limit is None:
+        bound = getattr(cls, "turn_bound", None)
+        limit = _default(entry, cls, bound) if isinstance(bound, str) else bound
     return Description(entry.id, kind, summary, limit, entry.extra)
+
+
+def _default(entry: Entry, cls: type, name: str) -> Any:
+    return entry.kwargs.get(name, keyword_parameters(cls)[name].default)
 
 
 def render_page(results: Path | None = None) -> str:
@@ -96,7 +104,7 @@ def render_page(results: Path | None = None) -> str:
     ]
     for d in descriptions:
         name = d.id.partition("/")[2]
-        limit = "no limit" if d.max_turns is None else str(d.max_turns)
+        limit = "-" if d.max_turns is None else str(d.max_turns)
         lines.append(f"| `{name}` | {d.kind} | {d.summary} | {limit} | {d.extra or ''} |")
     for title, table in (("Baselines", _baselines), ("Speed", _speeds)):
         if results is not None and (rows := table(results)):

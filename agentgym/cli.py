@@ -27,7 +27,7 @@ from rich.text import Text
 import agentgym
 from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
 from agentgym.arguments import parse_arguments
-from agentgym.catalogue import describe, render_page
+from agentgym.catalogue import Description, describe, render_page
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluate import Episode, evaluate, full_id, make_env, render_modes, tasks_of
 from agentgym.registration import TABLE
@@ -54,6 +54,8 @@ Ids = tyro.conf.Positional[
 def list_environments(*, json: bool = False) -> int:
     """List the environments.
 
+    Through a pipe, each environment is one line: id, kind, turns, extra, summary.
+
     Args:
         json: As JSON.
     """
@@ -61,10 +63,13 @@ def list_environments(*, json: bool = False) -> int:
     if json:
         print(json_module.dumps([asdict(d) for d in descriptions], indent=1))
         return 0
+    if not _on_terminal():
+        print("\n".join(_aligned(descriptions)))
+        return 0
     console = _console()
     if console.width < WIDE:
         for d in descriptions:
-            limit = "no limit" if d.max_turns is None else f"{d.max_turns} turns"
+            limit = None if d.max_turns is None else f"{d.max_turns} turns"
             facts = ", ".join(filter(None, [d.kind, limit, d.extra and f"extra {d.extra}"]))
             console.print(Text.assemble((d.id.partition("/")[2], "bold"), f"  {facts}"))
             console.print(Padding(Text(d.summary), (0, 0, 0, 4)))
@@ -81,6 +86,19 @@ def list_environments(*, json: bool = False) -> int:
         table.add_row(name, kind, limit, Text(d.summary), d.extra or "")
     console.print(table)
     return 0
+
+
+def _aligned(descriptions: Sequence[Description]) -> list[str]:
+    """Returns a line for each environment, its columns padded to equal width."""
+    rows = [
+        (d.id, d.kind, "-" if d.max_turns is None else str(d.max_turns), d.extra or "-")
+        for d in descriptions
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([*map(str.ljust, row, widths), " ".join(d.summary.split())])
+        for row, d in zip(rows, descriptions, strict=True)
+    ]
 
 
 def play(
@@ -410,7 +428,11 @@ def _complain(message: str) -> None:
     Console(stderr=True, highlight=False).print(Text(message, "red"), soft_wrap=True)
 
 
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
 def _console() -> Console:
     """Returns standard output; a pipe or a file has no width that lines would have to fit."""
-    fits = sys.stdout.isatty() or "COLUMNS" in os.environ
+    fits = _on_terminal() or "COLUMNS" in os.environ
     return Console(highlight=False, width=None if fits else 160)

@@ -14,6 +14,7 @@ import agentgym
 from agentgym import cli, evaluate
 from agentgym.agents import ChatError, RandomAgent
 from agentgym.arguments import parse_arguments
+from agentgym.catalogue import author_class, describe
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 
@@ -53,7 +54,12 @@ def test_arguments_are_json_where_they_can_be():
             parse_arguments(wrong)
 
 
-def test_list_shows_every_id(capsys):
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(cli, "_on_terminal", lambda: True)
+
+
+def test_list_shows_every_id(capsys, terminal):
     assert run("list") == 0
     shown = capsys.readouterr().out
     for id in agentgym.REGISTRY:
@@ -61,7 +67,34 @@ def test_list_shows_every_id(capsys):
     assert "Walk to a target number" in shown
 
 
-def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch):
+def test_a_pipe_gets_one_line_per_id(capsys):
+    assert run("list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(agentgym.REGISTRY)
+    found = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines}
+    summary = "Walk to a target number, one step at a time."
+    assert found["AgentGym/NumberLine-v0"] == ["single-agent", "15", "-", summary]
+    assert found["AgentGym/Chess-v0"][:3] == ["single-agent", "400", "chess"]
+    assert found["AgentGym/TicTacToe-v0"][:3] == ["multi-agent", "-", "-"]
+    assert len({line.index(" single-agent ") for line in lines if " single-agent " in line}) == 1
+
+
+BOUNDED = [
+    entry
+    for entry in agentgym.REGISTRY.values()
+    if entry.extra is None and author_class(entry).__dict__.get("turn_bound") is not None
+]
+
+
+@pytest.mark.parametrize("entry", BOUNDED, ids=lambda entry: entry.name)
+def test_the_rules_end_an_episode_after_the_turns_listed(entry):
+    env = gymnasium.make(entry.id)
+    env.reset(seed=0)
+    ended = [env.step("")[2] for _ in range(describe(entry).max_turns)]
+    assert ended == [False] * (len(ended) - 1) + [True]
+
+
+def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "80")
     assert run("list") == 0
     shown = capsys.readouterr().out

@@ -154,6 +154,7 @@ class CarDealer(TextEnv):
         "Answer with what you say next, nothing else."
     )
     State = State
+    turn_bound = 25  # half of `max_utterances`
 
     def __init__(
         self,

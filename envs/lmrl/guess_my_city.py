@@ -125,6 +125,7 @@ class GuessMyCity(TextEnv):
         "game is won as soon as you name the right city; win it with as few questions as possible."
     )
     State = State
+    turn_bound = "max_questions"
 
     def __init__(
         self,

@@ -236,6 +236,7 @@ class TwentyQuestions(TextEnv):
         "guess is right; win it with as few questions as possible."
     )
     State = State
+    turn_bound = "max_questions"
 
     def __init__(
         self,

@@ -230,6 +230,7 @@ class Wordle(TextEnv):
         "known word is not marked but is used up."
     )
     State = State
+    turn_bound = TRIES
 
     def __init__(
         self,
