@@ -26,10 +26,11 @@ from rich.text import Text
 
 import agentgym
 from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
+from agentgym.agents.human import readable
 from agentgym.arguments import parse_arguments
 from agentgym.catalogue import Description, describe, render_page
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
-from agentgym.evaluate import Episode, evaluate, full_id, make_env, render_modes, tasks_of
+from agentgym.evaluate import Episode, TextGym, evaluate, full_id, make_env, render_modes, tasks_of
 from agentgym.registration import TABLE
 from agentgym.report import Report, compare
 from agentgym.tasks import task_rng
@@ -112,10 +113,13 @@ def play(
 ) -> int:
     """Play an episode in the terminal, or watch an agent play it.
 
+    While playing, help shows the rules and the commands, quit leaves, a number chooses a listed
+    action, and Tab completes actions.
+
     Args:
         env: Id of the environment, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
         agent: human, expert, random, chat:MODEL@URL or policy:FOLDER.
-        task: Name of the task; by default a training task is drawn by the seed.
+        task: Name of the task; by default a training task is sampled by the seed.
         seed: Seed of the episode; by default a new one.
         env_kwargs: Arguments of the environment.
     """
@@ -137,7 +141,7 @@ def play(
     console.print(Text(f"{env}  task {task}  seed {seed}", "bold"))
     if not human:
         console.print(Text(f"\n{episode.view.instructions}\n", "dim"))
-        console.print(Text(str(world.render())))
+        console.print(_picture(world, episode))
     try:
         over = False
         while not over:
@@ -145,16 +149,20 @@ def play(
             over = episode.play(action)
             if not human:
                 console.print(Text(f"> {action}", "bold green"))
-                console.print(Text(str(world.render())))
+                console.print(_picture(world, episode))
     except Quit:
         console.print("You left.")
         return 0
     finally:
         world.close()
     if human:
-        console.print(Text(episode.view.observation))
+        console.print(Text(readable(episode.view.observation)))
     console.print(_summary(episode))
     return 0
+
+
+def _picture(world: TextGym, episode: Episode) -> Text:
+    return Text(readable(str(world.render()), episode.view.info["admissible"]))
 
 
 def _summary(episode: Episode) -> Text:

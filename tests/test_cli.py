@@ -151,7 +151,7 @@ def test_a_human_plays_in_a_terminal():
     played = process(*words, input="[bold]\n+\n-\n")
     assert played.returncode == 0
     assert "Say + or -, not '[bold]'." in played.stdout
-    assert "Actions: + | -" in played.stdout
+    assert "Actions: 1 + | 2 -" in played.stdout
     assert "Solved after" in played.stdout
     left = process(*words, input="quit\n")
     assert (left.returncode, left.stderr) == (0, "")
