@@ -30,6 +30,7 @@ from agentgym.agents.human import readable
 from agentgym.arguments import parse_arguments
 from agentgym.catalogue import Description, describe, render_page
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
+from agentgym.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.evaluate import Episode, TextGym, evaluate, full_id, make_env, render_modes, tasks_of
 from agentgym.registration import TABLE
 from agentgym.report import Report, compare
@@ -45,6 +46,10 @@ TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "yaml")
 
 KeyValues = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")
+]
+Wrappers = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(metavar="[NAME[:ARG=VALUE,...] ...]", help_behavior_hint=""),
 ]
 Id = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="ID")]]
 Ids = tyro.conf.Positional[
@@ -191,24 +196,34 @@ def run_evaluation(
     seed: int = 0,
     suite: Literal["core"] | None = None,
     env_kwargs: KeyValues = (),
+    wrap: Wrappers = (),
     agent_kwargs: KeyValues = (),
+    price: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="IN OUT")] = None,
     json: Path | None = None,
     save: Path | None = None,
 ) -> int:
     """Let agents play many tasks and compare them.
 
+    The core suite has 96 ids: with the default of 200 episodes, random and expert take about 10
+    minutes on one core per split. --episodes 8 is a quick look.
+
     Args:
         envs: Ids of environments, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER.
-        episodes: How many tasks each agent plays in each environment.
-        split: Which tasks: train, test (held out), or both, one after the other.
-        num_envs: How many episodes are played side by side.
-        seed: Seed of the evaluation: draws the tasks and seeds the episodes.
-        suite: All environments of a suite; core: those that need no extra.
+        episodes: Episodes per agent and environment.
+        split: Tasks to play: train, test (held out), or both, one after the other.
+        num_envs: Episodes played at the same time.
+        seed: Seed of the evaluation: samples the tasks and seeds the episodes.
+        suite: All environments of a suite. core: those without an extra.
         env_kwargs: Arguments of the environments.
+        wrap: Wrappers of the environments, the first one innermost: names of agentgym.wrappers or
+            module:Class, with arguments as in HistoryObservation:k=4,keep_first=true.
         agent_kwargs: Arguments of the agents, such as temperature=0.7 history=4.
+        price: Prices per million prompt tokens and completion tokens of a served model, to show the
+            cost.
         json: Write the reports, with every episode, to this file.
-        save: Write whole transcripts to this new file, a line of JSON an episode, as they finish.
+        save: Write transcripts to this new file, one line of JSON per finished episode; agentgym
+            view shows them.
     """
     ids = [full_id(id) for id in envs]
     if suite == "core":
@@ -219,22 +234,26 @@ def run_evaluation(
         raise ConfigError("Name at least one agent, such as --agent random expert.")
     options = parse_arguments(agent_kwargs)
     agents = [make_agent(spec, **options) for spec in agent]
+    tell_apart(agents, agent)
     settings = {
         "tasks": episodes,
         "num_envs": num_envs,
         "seed": seed,
-        "env_kwargs": parse_arguments(env_kwargs),
+        "env_kwargs": parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {}),
         "save": save,
     }
     _check_files(json, save)
+    if price is not None and min(price) < 0:
+        raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
     reports: list[Report] = []
     notes: list[str] = []
+    usages = Usages(price)
     try:
         splits = ("train", "test") if split == "both" else (split,)
         plan = [(id, a, settings | {"split": s}) for id in ids for s in splits for a in agents]
-        _evaluate_all(plan, reports, notes)
-    finally:  # whatever stopped it, what was found is not lost
-        _show(reports, notes, json)
+        _evaluate_all(plan, reports, notes, usages)
+    finally:  # an error loses no finished episode
+        _show(reports, [*notes, *usages.lines()], json, usages)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
 
 
@@ -242,9 +261,11 @@ def _evaluate_all(
     plan: list[tuple[str, Agent, dict[str, Any]]],
     reports: list[Report],
     notes: list[str],
+    usages: Usages,
 ) -> None:
     """Evaluates agents in environments in turn until one is interrupted."""
     asked = any(isinstance(agent, HumanAgent) for _, agent, _ in plan)
+    lines = None if asked or sys.stderr.isatty() else ProgressLines(sys.stderr)
     bars = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -255,10 +276,15 @@ def _evaluate_all(
     )
     with bars:
         for id, agent, settings in plan:
-            bar = bars.add_task(f"{id} {agent.name}", total=settings["tasks"])
+            name = f"{id} {agent.name}"
+            bar = bars.add_task(name, total=settings["tasks"])
+            advance = partial(bars.advance, bar)
+            if lines is not None:
+                advance = lines.start(name, settings["tasks"])
             report = None
             try:
-                report = _evaluate_one(id, agent, settings, reports, partial(bars.advance, bar))
+                with usages.of(agent, reports):
+                    report = _evaluate_one(id, agent, settings, reports, advance)
             except NoExpertError as error:
                 if len(plan) == 1:
                     raise
@@ -304,13 +330,14 @@ def _check_files(json: Path | None, save: Path | None) -> None:
         raise ConfigError(f"{str(save)!r} exists: give a new name, or delete it first.")
 
 
-def _show(reports: list[Report], notes: list[str], json: Path | None) -> None:
+def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
     if reports:
         _console().print(compare(reports))
     for note in notes:
         _console().print(Text(note))
     if json is not None:
-        text = json_module.dumps([report.to_json() for report in reports], indent=1)
+        found = [report.to_json() | usages.to_json(report) for report in reports]
+        text = json_module.dumps(found, indent=1)
         json.write_text(text + "\n", encoding="utf-8")
 
 

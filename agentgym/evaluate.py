@@ -25,6 +25,7 @@ from agentgym.registration import NAMESPACE, REGISTRY, find
 from agentgym.report import Record, Report
 from agentgym.tasks import Tasks, task_rng
 from agentgym.text_actions import as_text_env
+from agentgym.wrapping import wrap_env
 
 MOST_TASKS = 1_000_000
 
@@ -45,7 +46,7 @@ def full_id(id: str) -> str:
     return find(id).id
 
 
-def make_env(id: str, **kwargs: Any) -> TextGym:
+def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     """Makes an environment as `gymnasium.make` does, with the arguments checked first.
 
     A plain Gymnasium environment with `Text` spaces is adapted: see `agentgym.text_actions`.
@@ -53,25 +54,29 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
     Args:
         id: an id of AgentGym, with or without its namespace, or any other registered id;
             "module:id" imports the module first.
+        wrap: wrappers in words, the first one innermost: see `agentgym.wrapping.wrap_env`.
         kwargs: arguments of the environment.
 
     Raises:
-        ConfigError: for an unknown id or argument, or a value that the environment refuses.
+        ConfigError: for an unknown id, argument or wrapper, or a value that the environment or
+            wrapper refuses.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
     id = full_id(id)
     if ":" in id:
         _check_module(id)
+    check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
     if id in REGISTRY:
         known = keyword_parameters(_entry_point(id), author_class(REGISTRY[id]))
         known.pop("game", None)  # fixed by the id
         check_arguments(id, known, kwargs)
     try:
-        return as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
+        env = as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
     except AgentGymError:
         raise
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
+    return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
 
 
 def render_modes(id: str) -> Sequence[str]:
@@ -207,7 +212,8 @@ def evaluate(
         split: "train" or "test".
         num_envs: how many episodes are played side by side.
         seed: every episode's seed derives from it and the task.
-        env_kwargs: arguments of the environment; only with an id.
+        env_kwargs: arguments of the environment, and its wrappers as "wrap": see `make_env`. Only
+            with an id.
         save: a file to which each finished episode is appended at once, a line of JSON with the
             whole transcript.
         on_episode: called after each finished episode with the report so far, its newest last.
@@ -307,7 +313,7 @@ def _plan(
     pool = known.split(split)
     if isinstance(wanted, int | np.integer):
         if wanted < 1:
-            raise ConfigError(f"The number of tasks must be at least 1, got {wanted}.")
+            raise ConfigError(f"The number of episodes must be at least 1, got {wanted}.")
         rounds, rest = divmod(int(wanted), len(pool))
         drawn = task_rng(split, f"tasks/{seed}").choice(len(pool), size=rest, replace=False)
         names = list(pool) * rounds if rounds else []
