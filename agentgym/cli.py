@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import importlib
 import io
 import json as json_module
@@ -29,9 +30,19 @@ from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
 from agentgym.agents.human import readable
 from agentgym.arguments import parse_arguments
 from agentgym.catalogue import Description, describe, render_page
+from agentgym.cli_errors import complain, plain_errors
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.eval_output import ProgressLines, Usages, tell_apart
-from agentgym.evaluate import Episode, TextGym, evaluate, full_id, make_env, render_modes, tasks_of
+from agentgym.evaluate import (
+    Episode,
+    TextGym,
+    evaluate,
+    full_id,
+    make_env,
+    read_saved,
+    render_modes,
+    tasks_of,
+)
 from agentgym.registration import TABLE
 from agentgym.report import Report, compare
 from agentgym.tasks import task_rng
@@ -201,6 +212,7 @@ def run_evaluation(
     price: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="IN OUT")] = None,
     json: Path | None = None,
     save: Path | None = None,
+    resume: bool = False,
 ) -> int:
     """Let agents play many tasks and compare them.
 
@@ -224,6 +236,7 @@ def run_evaluation(
         json: Write the reports, with every episode, to this file.
         save: Write transcripts to this new file, one line of JSON per finished episode; agentgym
             view shows them.
+        resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
     ids = [full_id(id) for id in envs]
     if suite == "core":
@@ -241,20 +254,57 @@ def run_evaluation(
         "seed": seed,
         "env_kwargs": parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {}),
         "save": save,
+        "resume": resume,
     }
-    _check_files(json, save)
+    command = {
+        "envs": ids,
+        "agents": list(agent),
+        "episodes": episodes,
+        "split": split,
+        "seed": seed,
+        "env_kwargs": settings["env_kwargs"],
+        "agent_kwargs": options,
+    }
+    _check_files(json, save, resume)
     if price is not None and min(price) < 0:
         raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
+    if resume and save is not None:
+        _check_resumed(save, command)
     reports: list[Report] = []
     notes: list[str] = []
     usages = Usages(price)
     try:
-        splits = ("train", "test") if split == "both" else (split,)
-        plan = [(id, a, settings | {"split": s}) for id in ids for s in splits for a in agents]
+        plan = [
+            (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
+            for id in ids
+            for s in (("train", "test") if split == "both" else (split,))
+            for spec, player in zip(agent, agents, strict=True)
+        ]
         _evaluate_all(plan, reports, notes, usages)
-    finally:  # an error loses no finished episode
-        _show(reports, [*notes, *usages.lines()], json, usages)
+    finally:  # the finished episodes are kept after any error
+        notes += usages.lines()
+        if save is not None and any(report.interrupted for report in reports):
+            notes.append(f"The same command with --resume continues from {save}.")
+        _show(reports, notes, json, usages)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
+
+
+def _check_resumed(save: Path, command: dict[str, Any]) -> None:
+    """Raises a ConfigError if a file holds episodes of an evaluation with other settings."""
+    now = json_module.loads(json_module.dumps(command))
+    for line in read_saved(save):
+        before = line.get("settings")
+        before = before if isinstance(before, dict) else {}
+        different = [
+            f"  {name}: {before.get(name)!r} -> {value!r}"
+            for name, value in now.items()
+            if before.get(name) != value
+        ]
+        if different:
+            raise ConfigError(
+                f"The evaluation in {str(save)!r} has other settings. It can only be continued "
+                "with the same ones:\n" + "\n".join(different)
+            )
 
 
 def _evaluate_all(
@@ -315,7 +365,7 @@ def _evaluate_one(
     return report
 
 
-def _check_files(json: Path | None, save: Path | None) -> None:
+def _check_files(json: Path | None, save: Path | None, resume: bool) -> None:
     """Finds out before the episodes, rather than after them, that a file cannot be written."""
     for path in (json, save):
         if path is not None and not path.parent.is_dir():
@@ -326,8 +376,13 @@ def _check_files(json: Path | None, save: Path | None) -> None:
             raise ConfigError(f"There is no permission to write {str(path)!r}.")
     if json is not None and save is not None and json.resolve() == save.resolve():
         raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
-    if save is not None and save.exists():
-        raise ConfigError(f"{str(save)!r} exists: give a new name, or delete it first.")
+    if resume and save is None:
+        raise ConfigError("--resume continues the evaluation in a file: name it with --save.")
+    if save is not None and save.exists() and not resume:
+        raise ConfigError(
+            f"{str(save)!r} exists: add --resume to continue the evaluation in it, give a new "
+            "name, or delete it first."
+        )
 
 
 def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
@@ -383,7 +438,7 @@ def docs(
         return 0
     if out.is_file() and out.read_text(encoding="utf-8") == page:
         return 0
-    _complain(f"{out} is not up to date: run `agentgym docs`.")
+    complain(f"{out} is not up to date: run `agentgym docs`.")
     return 1
 
 
@@ -417,6 +472,22 @@ COMMANDS = {
 }
 
 
+DESCRIPTION = """\
+Text and multi-agent environments for language agents, and their trainer.
+
+Tab completion: agentgym --tyro-print-completion bash (or zsh, tcsh) prints a script."""
+
+
+def _later(command: Callable[..., int]) -> Callable[..., Callable[[], int]]:
+    """Returns a function with the same signature that returns the command to run."""
+
+    @functools.wraps(command)
+    def prepare(*args: Any, **kwargs: Any) -> Callable[[], int]:
+        return partial(command, *args, **kwargs)
+
+    return prepare
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status: 0, 2 (wrong use), 130 (interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -431,15 +502,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if words[:1] == ["train"]:
             return _train(words[1:])
-        return tyro.extras.subcommand_cli_from_dict(
-            COMMANDS,
-            prog="agentgym",
-            description="Text and multi-agent environments for language agents, and their trainer.",
-            args=words or ["--help"],
-            config=(tyro.conf.DisallowNone,),
-        )
+        with plain_errors():
+            command = tyro.extras.subcommand_cli_from_dict(
+                {name: _later(command) for name, command in COMMANDS.items()},
+                prog="agentgym",
+                description=DESCRIPTION,
+                args=words or ["--help"],
+                config=(tyro.conf.DisallowNone,),
+            )
+        return command()
     except KeyboardInterrupt:
-        _complain("Interrupted.")
+        complain("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:  # the reader has left, as in `agentgym list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -447,7 +520,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        _complain(f"Error: {error}")
+        complain(f"error: {error}")
         return WRONG_USE
 
 
@@ -457,10 +530,6 @@ def _users_fault(error: Exception) -> bool:
         return True
     full = (errno.ENOSPC, errno.EDQUOT)  # a write names no file
     return isinstance(error, OSError) and (error.filename is not None or error.errno in full)
-
-
-def _complain(message: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(message, "red"), soft_wrap=True)
 
 
 def _on_terminal() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, TextIO
@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from agentgym.agents import Agent
 from agentgym.report import Report
 
-COUNTS = ("requests", "prompt_tokens", "completion_tokens")
+COUNTS = ("requests", "prompt_tokens", "completion_tokens", "unreported")
 EVERY = 10.0
 """Seconds between two lines of progress."""
 
@@ -50,10 +50,12 @@ def _endings(texts: Sequence[str]) -> list[str]:
 class Usages:
     """Requests and tokens that agents behind a server used, by report.
 
-    An agent counts them in an attribute `usage`: a mapping, or an object, with `COUNTS`.
+    An agent counts them in an attribute `usage` with the fields `COUNTS`: see
+    `agentgym.agents.chat.Usage`.
 
     Args:
-        price: prices per million prompt tokens and completion tokens.
+        price: prices per million prompt tokens and completion tokens. None: those that the agent
+            was made with, if any.
     """
 
     def __init__(self, price: tuple[float, float] | None = None):
@@ -70,12 +72,15 @@ class Usages:
             after = _counts(agent)
             if after is not None:
                 used = {name: n - (before or {}).get(name, 0) for name, n in after.items()}
-                self._found += [(report, self._priced(used)) for report in reports[count:]]
+                used = self._priced(agent, used)
+                self._found += [(report, used) for report in reports[count:]]
 
-    def _priced(self, used: dict[str, float]) -> dict[str, float]:
-        if self.price is not None:
+    def _priced(self, agent: Any, used: dict[str, float]) -> dict[str, float]:
+        names = ("prompt_price", "completion_price")
+        prices = self.price or tuple(getattr(agent.usage, name, None) for name in names)
+        if None not in prices:
             tokens = used["prompt_tokens"], used["completion_tokens"]
-            cost = sum(p * n for p, n in zip(self.price, tokens, strict=True)) / 1e6
+            cost = sum(p * n for p, n in zip(prices, tokens, strict=True)) / 1e6
             used = used | {"cost": round(cost, 6)}
         return used
 
@@ -92,7 +97,11 @@ class Usages:
                 f"{used['requests']:,.0f} requests, {used['prompt_tokens']:,.0f} prompt tokens, "
                 f"{used['completion_tokens']:,.0f} completion tokens"
             )
-            lines.append(line + (f", cost {used['cost']:,.4f}" if "cost" in used else "") + ".")
+            if "cost" in used:
+                line += f", cost {used['cost']:,.4f}"
+            if used["unreported"]:
+                line += f" ({used['unreported']:,.0f} requests without reported tokens)"
+            lines.append(f"{line}.")
         return lines
 
 
@@ -100,8 +109,7 @@ def _counts(agent: Agent) -> dict[str, float] | None:
     usage = getattr(agent, "usage", None)
     if usage is None:
         return None
-    given = usage if isinstance(usage, Mapping) else {n: getattr(usage, n, 0) for n in COUNTS}
-    return {name: given.get(name) or 0 for name in COUNTS}
+    return {name: getattr(usage, name, 0) for name in COUNTS}
 
 
 class ProgressLines:

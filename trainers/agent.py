@@ -74,7 +74,7 @@ class PolicyAgent:
         max_new_tokens: int | None = None,
         device: str = "cpu",
     ) -> PolicyAgent:
-        """Loads what `save` wrote.
+        """Loads what `save` wrote. Python code in the folder is never run.
 
         Args:
             folder: `run_dir/policy`, `run_dir/best` or a checkpoint's `policy`.

@@ -113,18 +113,22 @@ def load_policy(
     accelerator: Accelerator, config: TrainConfig, folder: checkpoint.RunFolder, start: Path | None
 ) -> Policy:
     """Loads the policy of a checkpoint, or the one that the settings name."""
-    device: Any = accelerator.device
+    options: dict[str, Any] = {
+        "dtype": config.dtype,
+        "device": accelerator.device,
+        "trust_remote_code": config.trust_remote_code,
+    }
     transformers_logging.disable_progress_bar()
     if start is not None:
-        policy = Policy.load(start / "policy", dtype=config.dtype, device=device)
+        policy = Policy.load(start / "policy", **options)
         if not (folder.path / "reference").exists():
             return policy
-        reference = Policy.load(folder.path / "reference", dtype=config.dtype, device=device)
+        reference = Policy.load(folder.path / "reference", **options)
         reference.freeze_reference()
         reference.model.load_state_dict(policy.model.state_dict())
         return reference
     if config.model not in SIZES:
-        return Policy.load(config.model, lora=config.lora(), dtype=config.dtype, device=device)
+        return Policy.load(config.model, lora=config.lora(), **options)
     if accelerator.is_main_process:
         tiny_policy(
             config.env_id,
@@ -134,7 +138,7 @@ def load_policy(
             env_kwargs=config.env_kwargs,
         )
     accelerator.wait_for_everyone()
-    return Policy.load(folder.path / "model", dtype=config.dtype, device=device)
+    return Policy.load(folder.path / "model", **options)
 
 
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import tyro
 
+from agentgym.cli_errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 
 RECIPES = {
@@ -126,12 +127,9 @@ def read_config(kind: Callable[..., Any], recipe: str, argv: Sequence[str]) -> A
     found, flags = finder.parse_known_args(list(argv))
     if found.config is not None:
         flags = [*flags_of_file(kind, recipe, found.config), *flags]
-    return tyro.cli(
-        kind,
-        prog=f"agentgym train {recipe}",
-        description=f"{recipe}: {RECIPES[recipe]}. --config FILE reads settings from YAML first.",
-        args=flags,
-    )
+    about = f"{recipe}: {RECIPES[recipe]}. --config FILE reads settings from YAML first."
+    with plain_errors():
+        return tyro.cli(kind, prog=f"agentgym train {recipe}", description=about, args=flags)
 
 
 def flags_of_file(kind: Callable[..., Any], recipe: str, path: Path) -> list[str]:

@@ -31,7 +31,7 @@ Normalize = Literal["batch", "task", "agent", "group", "none"]
 # is computed.
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
-    "threads env_workers microbatch_tokens device quiet transcripts".split()
+    "threads env_workers microbatch_tokens device quiet transcripts trust_remote_code".split()
 )
 
 
@@ -58,6 +58,8 @@ class TrainConfig:
     model: str = "tiny"
     """"tiny", "nano" or "small" (made from the environment's own text), a Hugging Face id, or a
     folder."""
+    trust_remote_code: bool = False
+    """Run Python code that the model folder contains. Set it only for models that you trust."""
     lora_rank: int = 0
     """Rank of a LoRA adapter; 0 trains all parameters."""
     lora_alpha: float = 32.0
