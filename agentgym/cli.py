@@ -216,8 +216,8 @@ def run_evaluation(
 ) -> int:
     """Let agents play many tasks and compare them.
 
-    The core suite has 96 ids: with the default of 200 episodes, random and expert take about 10
-    minutes on one core per split. --episodes 8 is a quick look.
+    The core suite has 96 ids: with the default of 200 episodes, random and expert take about 5
+    minutes per split on one core. --episodes 8 is a quick look.
 
     Args:
         envs: Ids of environments, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.

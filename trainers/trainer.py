@@ -38,7 +38,7 @@ from agentgym.trainers.evaluation import conclude, evaluate_agent, policy_agent
 from agentgym.trainers.experience import Experience
 from agentgym.trainers.imitation import warm_start
 from agentgym.trainers.learner import Reading
-from agentgym.trainers.log import RunLog
+from agentgym.trainers.log import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import EnvPool, Episode, collect, rollout_metrics
 from agentgym.trainers.shaping import with_penalties, without_equal_groups
@@ -214,6 +214,7 @@ class Trainer:
         per = None if config.normalize_advantages == "none" else config.normalize_advantages
         entering = normalize_advantages(credit, batch, per)
         entering = self.experience.adjust(batch, entering, at)
+        alternatives = self._alternatives(batch)  # before the weights change
         self._set_learning_rates()
         shuffles = (self.rng(SHUFFLE, progress.iteration, epoch) for epoch in range(config.epochs))
         losses = self.updater.update(batch, entering, reading, progress.iteration, shuffles)
@@ -232,7 +233,16 @@ class Trainer:
             "time/tokens_per_second": tokens / (updated - begun),
             "time/env_steps_per_second": len(turns) / (updated - begun),
         }
-        self._log(trajectories or list(batch.trajectories), batch, credit, reading, losses, times)
+        played = trajectories or list(batch.trajectories)
+        self._log(played, batch, credit, reading, losses, times, alternatives)
+
+    def _alternatives(self, batch: Batch) -> Alternatives:
+        """Returns log-probabilities of the admissible actions in the transcripts to be logged."""
+        if not self.is_main:
+            return {}
+        return find_alternatives(
+            self.policy, batch, self.config.transcripts, self.config.sampling()
+        )
 
     def _collect(self) -> list[Trajectory]:
         """Plays the round's episodes; every process plays its share and gets all of them."""
@@ -279,6 +289,7 @@ class Trainer:
         reading: Reading | None,
         losses: dict[str, float],
         times: dict[str, float],
+        alternatives: Alternatives,
     ) -> None:
         progress = self.progress
         numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
@@ -308,6 +319,7 @@ class Trainer:
             progress.iteration,
             self.config.transcripts,
             self.policy.decode,
+            alternatives,
         )
 
     # Between rounds.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
 from agentgym.trainers.generation import Sampling
 from agentgym.trainers.imitation import demonstrate
+from agentgym.trainers.log import find_alternatives
 from agentgym.trainers.policy import Policy
 from agentgym.trainers.rollout import EnvPool, Episode, collect
 from agentgym.trainers.tiny import tiny_policy
@@ -247,3 +250,20 @@ def test_the_best_of_several_answers_is_said(policy, tmp_path):
     assert evaluate("NumberLine-v0", again, tasks=tasks) == evaluate(
         "NumberLine-v0", judged, tasks=tasks
     )
+
+
+@pytest.mark.parametrize("mode", ["current", "full"])
+@pytest.mark.parametrize("normalization", [None, "token"])
+def test_probabilities_of_alternatives_are_those_sampled_from(policy, mode, normalization):
+    options = {"temperature": 0.7, "normalization": normalization}
+    sampling = Sampling(max_new_tokens=4, **options)
+    batch = Batch.of(play(policy, mode=mode, **options))
+    found = find_alternatives(policy, batch, 5, sampling)
+    assert found.keys() == set(range(int(batch.turn_offsets[5])))
+    for m, pairs in found.items():
+        turn = batch.turns[m]
+        assert sorted(text for text, _ in pairs) == sorted(turn.admissible)
+        assert sum(math.exp(x) for _, x in pairs) == pytest.approx(1, abs=1e-3)
+        assert dict(pairs)[turn.action] == pytest.approx(float(turn.logprobs.sum()), abs=1e-3)
+    assert find_alternatives(policy, batch, 5, replace(sampling, temperature=0.0)) == {}
+    assert find_alternatives(policy, batch, 0, sampling) == {}
