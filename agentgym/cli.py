@@ -63,6 +63,9 @@ Wrappers = Annotated[
     tyro.conf.arg(metavar="[NAME[:ARG=VALUE,...] ...]", help_behavior_hint=""),
 ]
 Id = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="ID")]]
+Runs = tyro.conf.Positional[
+    Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
+]
 Ids = tyro.conf.Positional[
     Annotated[tuple[str, ...], tyro.conf.arg(metavar="[ID ...]", help_behavior_hint="")]
 ]
@@ -443,21 +446,25 @@ def docs(
 
 
 def view_run(
-    run: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN")]],
+    runs: Runs,
     /,
     *,
     out: Path | None = None,
     last: int | None = None,
 ) -> int:
-    """Write a page that shows a run's trajectories and the credit of every token.
+    """Write a page with the episodes of a run or evaluation and the credit of every token.
+
+    Several runs are shown side by side.
 
     Args:
-        run: Folder of a training run.
-        out: The file to write; by default view.html in that folder.
-        last: Show the last so many trajectories only.
+        runs: Folders of training runs, or files written by agentgym eval --save.
+        out: The file to write; by default view.html in the first folder, or beside the first file.
+        last: Show only the last so many trajectories of each.
     """
-    path = run / "view.html" if out is None else out
-    path.write_text(render_run(run, last), encoding="utf-8")
+    page = render_run(runs, last)
+    first = runs[0]
+    path = out or (first.with_suffix(".html") if first.is_file() else first / "view.html")
+    path.write_text(page, encoding="utf-8")
     _console().print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
 

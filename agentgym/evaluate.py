@@ -30,6 +30,8 @@ from agentgym.text_actions import as_text_env
 from agentgym.wrapping import wrap_env
 
 MOST_TASKS = 1_000_000
+MOST_SAVED = 64
+"""Transcripts hold the admissible actions of a turn if they are not more than this."""
 
 TextGym = gymnasium.Env[Any, Any]
 
@@ -133,6 +135,7 @@ class Episode:
         self.view = View.start(env, task, seed)
         self.task = task
         self.seed = seed
+        self.admissible: list[tuple[str, ...]] = []
         self.rewards: list[float] = []
         self.infos: list[dict[str, Any]] = []
         self.terminated = False
@@ -141,6 +144,7 @@ class Episode:
     def play(self, action: str) -> bool:
         """Plays one turn; returns whether the episode is over."""
         view = self.view
+        self.admissible.append(tuple(view.info["admissible"]))
         observation, reward, self.terminated, self.truncated, info = view.env.step(action)
         view.history.append((view.observation, action))
         view.observation, view.info = observation, info
@@ -168,18 +172,19 @@ class Episode:
         )
 
     def transcript(self) -> dict[str, Any]:
-        """Returns everything that was shown and said, as JSON values."""
+        """Returns instructions, observations, actions and rewards as JSON values."""
         turns = [
             {
                 "observation": observation,
                 "action": action,
+                "admissible": admissible if len(admissible) <= MOST_SAVED else (),
                 "reward": reward,
                 "reward_terms": info["reward_terms"],
                 "valid": info["valid"],
                 "progress": info["progress"],
             }
-            for (observation, action), reward, info in zip(
-                self.view.history, self.rewards, self.infos, strict=True
+            for (observation, action), admissible, reward, info in zip(
+                self.view.history, self.admissible, self.rewards, self.infos, strict=True
             )
         ]
         return {
