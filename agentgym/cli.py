@@ -98,7 +98,7 @@ def list_environments(*, json: bool = False) -> int:
     table.add_column("environment", no_wrap=True)
     table.add_column("kind")
     table.add_column("turns", justify="right")
-    table.add_column("what it is")
+    table.add_column("summary")
     table.add_column("extra")
     for d in descriptions:
         limit = "-" if d.max_turns is None else str(d.max_turns)
@@ -136,10 +136,10 @@ def play(
     action, and Tab completes actions.
 
     Args:
-        env: Id of the environment, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
+        env: Id of the environment, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: human, expert, random, chat:MODEL@URL or policy:FOLDER.
-        task: Name of the task; by default a training task is sampled by the seed.
-        seed: Seed of the episode; by default a new one.
+        task: Name of the task. By default a training task is sampled by the seed.
+        seed: Seed of the episode. By default a new one.
         env_kwargs: Arguments of the environment.
     """
     console = _console()
@@ -154,7 +154,7 @@ def play(
         pool = tasks.train
         task = str(pool[int(task_rng("play", str(seed)).integers(len(pool)))])
     episode = Episode(world, task, seed)
-    # A picture may show what the player must not know: who plays sees the observations.
+    # A rendered picture may reveal hidden state: a human player sees observations only.
     if human := isinstance(player, HumanAgent):
         player.console = console
     console.print(Text(f"{env}  task {task}  seed {seed}", "bold"))
@@ -223,7 +223,7 @@ def run_evaluation(
     minutes per split on one core. --episodes 8 is a quick look.
 
     Args:
-        envs: Ids of environments, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
+        envs: Ids of environments, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER.
         episodes: Episodes per agent and environment.
         split: Tasks to play: train, test (held out), or both, one after the other.
@@ -237,7 +237,7 @@ def run_evaluation(
         price: Prices per million prompt tokens and completion tokens of a served model, to show the
             cost.
         json: Write the reports, with every episode, to this file.
-        save: Write transcripts to this new file, one line of JSON per finished episode; agentgym
+        save: Write transcripts to this new file, one line of JSON per finished episode. agentgym
             view shows them.
         resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
@@ -355,7 +355,7 @@ def _evaluate_one(
     reports: list[Report],
     advance: Callable[[], None],
 ) -> Report:
-    """Evaluates an agent; its report is among the reports from its first episode on."""
+    """Evaluates an agent. Its report is among the reports from its first episode on."""
 
     def on_episode(report: Report) -> None:
         if not reports or reports[-1] is not report:
@@ -374,7 +374,7 @@ def _check_files(json: Path | None, save: Path | None, resume: bool) -> None:
         if path is not None and not path.parent.is_dir():
             raise ConfigError(f"There is no folder {str(path.parent)!r} to write {path.name} to.")
         if path is not None and path.is_dir():
-            raise ConfigError(f"{str(path)!r} is a folder; expected the name of a file.")
+            raise ConfigError(f"{str(path)!r} is a folder. Expected the name of a file.")
         if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
             raise ConfigError(f"There is no permission to write {str(path)!r}.")
     if json is not None and save is not None and json.resolve() == save.resolve():
@@ -400,7 +400,7 @@ def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Us
 
 
 def train(recipe: tyro.conf.Positional[str], /) -> int:
-    """Train a policy: `agentgym train RECIPE --help` says how.
+    """Train a policy. `agentgym train RECIPE --help` lists the options.
 
     Args:
         recipe: Name of the recipe.
@@ -409,7 +409,7 @@ def train(recipe: tyro.conf.Positional[str], /) -> int:
 
 
 def _train(words: list[str]) -> int:
-    """Hands `agentgym train [RECIPE] ...` on; without a recipe the trainers list theirs."""
+    """Runs `agentgym train [RECIPE] ...`. Without a recipe, all recipes are listed."""
     named = bool(words) and not words[0].startswith("-")
     recipe, rest = (words[0], words[1:]) if named else (None, words)
     try:
@@ -458,7 +458,7 @@ def view_run(
 
     Args:
         runs: Folders of training runs, or files written by agentgym eval --save.
-        out: The file to write; by default view.html in the first folder, or beside the first file.
+        out: The file to write. By default view.html in the first folder, or beside the first file.
         last: Show only the last so many trajectories of each.
     """
     page = render_run(runs, last)
@@ -532,7 +532,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _users_fault(error: Exception) -> bool:
-    """Whether the message is for the user; anything else is a bug and keeps its traceback."""
+    """Whether the message is for the user. Anything else is a bug and keeps its traceback."""
     if isinstance(error, (AgentGymError, gymnasium.error.UnregisteredEnv)):
         return True
     full = (errno.ENOSPC, errno.EDQUOT)  # a write names no file
@@ -544,6 +544,6 @@ def _on_terminal() -> bool:
 
 
 def _console() -> Console:
-    """Returns standard output; a pipe or a file has no width that lines would have to fit."""
+    """Returns standard output. A pipe or a file is 160 columns wide unless COLUMNS is set."""
     fits = _on_terminal() or "COLUMNS" in os.environ
     return Console(highlight=False, width=None if fits else 160)

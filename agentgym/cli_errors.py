@@ -22,7 +22,7 @@ def complain(message: str) -> None:
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turns the framed errors of tyro into plain ones; nothing else should run inside."""
+    """Turns the framed errors of tyro into plain ones. Nothing else should run inside."""
     written = io.StringIO()
     try:
         with contextlib.redirect_stderr(written):

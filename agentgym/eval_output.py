@@ -85,7 +85,7 @@ class Usages:
         return used
 
     def to_json(self, report: Report) -> dict[str, Any]:
-        """Returns {"usage": counts} of a report; {} if its agent counts nothing."""
+        """Returns {"usage": counts} of a report, {} if its agent counts nothing."""
         return next(({"usage": used} for r, used in self._found if r is report), {})
 
     def lines(self) -> list[str]:

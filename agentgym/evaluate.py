@@ -1,4 +1,4 @@
-"""`evaluate`: an agent plays tasks of an environment, many at once, and a `Report` says how well.
+"""`evaluate`: an agent plays tasks of an environment, many at once. The result is a `Report`.
 
 What happens in an episode depends only on the environment's id and arguments, the agent, the task
 and the seed: not on how many environments are played side by side nor on their interleaving.
@@ -40,7 +40,7 @@ def full_id(id: str) -> str:
     """Returns the registered id: AgentGym's ids may be given without their namespace.
 
     Raises:
-        ConfigError: if there is no such id; the message names the closest ones.
+        ConfigError: if there is no such id. The message names the closest ones.
     """
     id = id.removeprefix("agentgym:")
     if f"{NAMESPACE}/{id}" in REGISTRY:
@@ -56,7 +56,7 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     A plain Gymnasium environment with `Text` spaces is adapted: see `agentgym.text_actions`.
 
     Args:
-        id: an id of AgentGym, with or without its namespace, or any other registered id;
+        id: an id of AgentGym, with or without its namespace, or any other registered id.
             "module:id" imports the module first.
         wrap: wrappers in words, the first one innermost: see `agentgym.wrapping.wrap_env`.
         kwargs: arguments of the environment.
@@ -84,7 +84,7 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
 
 
 def render_modes(id: str) -> Sequence[str]:
-    """Returns the render modes that `make_env` accepts for an id; none if it takes no argument."""
+    """Returns the render modes that `make_env` accepts for an id, none if it takes no argument."""
     id = full_id(id)
     if ":" in id:
         _check_module(id)
@@ -123,7 +123,7 @@ def episode_seed(seed: int, task: str, repeat: int) -> int:
 
 
 class Episode:
-    """An episode under way: what its agent sees, and what has been counted.
+    """An episode in progress: the view of its agent, its rewards and infos.
 
     Args:
         env: the environment to play it in.
@@ -142,7 +142,7 @@ class Episode:
         self.truncated = False
 
     def play(self, action: str) -> bool:
-        """Plays one turn; returns whether the episode is over."""
+        """Plays one turn and returns whether the episode is over."""
         view = self.view
         self.admissible.append(tuple(view.info["admissible"]))
         observation, reward, self.terminated, self.truncated, info = view.env.step(action)
@@ -208,24 +208,24 @@ def evaluate(
     settings: Mapping[str, Any] | None = None,
     on_episode: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Lets an agent play tasks and returns how well it did.
+    """Evaluates an agent on tasks of an environment.
 
-    Ctrl-C ends it early: the report then holds the episodes finished until then. If the agent or
+    Ctrl-C ends the evaluation early, with a report of the finished episodes. If the agent or
     the environment raises an error, its attribute `report` is that report.
 
     Args:
         env: an id, or a function that makes a (wrapped) text environment.
         agent: an agent, or a word for `make_agent`.
-        tasks: how many tasks to draw from the split, by the seed and without repetition (a split
-            that is smaller is played whole as often as it fits, with new seeds); the tasks
-            themselves; or None: every task of the split once.
+        tasks: number of tasks, sampled from the split without replacement (a smaller split is
+            played several times, with new seeds), or the tasks themselves. None: every task of the
+            split once.
         split: "train" or "test".
-        num_envs: how many episodes are played side by side.
-        seed: every episode's seed derives from it and the task.
+        num_envs: number of episodes played at the same time.
+        seed: the seed of an episode is derived from it and the task.
         env_kwargs: arguments of the environment, and its wrappers as "wrap": see `make_env`. Only
             with an id.
-        save: a file to which each finished episode is appended at once, a line of JSON with the
-            whole transcript.
+        save: a file to which each finished episode is appended at once, as one line of JSON with
+            the transcript.
         resume: whether to continue from the episodes in the file `save`, if it exists. Only those
             of the same environment, arguments, agent name, split and `settings` count.
         settings: JSON values that are written to each line of `save`, such as the options of the
@@ -234,7 +234,7 @@ def evaluate(
             Episodes that are continued from count too.
 
     Raises:
-        ConfigError: if the environment is no text environment, the arguments cannot work or the
+        ConfigError: if the environment is not a text environment, the arguments cannot work or the
             file to continue from is damaged or has episodes of another seed or number of tasks.
         UnknownTaskError: if it has no such task.
     """
@@ -244,7 +244,7 @@ def evaluate(
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
     if env_kwargs and not isinstance(env, str):
-        raise ConfigError("env_kwargs go with an id; a function has its own arguments.")
+        raise ConfigError("env_kwargs go with an id. A function has its own arguments.")
     kwargs = dict(env_kwargs or {})
     make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
     player = make_agent(agent) if isinstance(agent, str) else agent
@@ -313,7 +313,7 @@ def _play(
     plan: Sequence[tuple[int, tuple[str, int]]],
     finish: Callable[[int, Episode], None],
 ) -> None:
-    """Plays the numbered episodes; an environment whose episode ends takes the next one."""
+    """Plays the numbered episodes. An environment whose episode ends takes the next one."""
     waiting = iter(plan)
     active = [
         (index, Episode(env, task, seed))
@@ -366,7 +366,7 @@ def _plan(
 
 
 def tasks_of(env: TextGym) -> Tasks:
-    """Returns the tasks of a text environment; raises ConfigError for any other."""
+    """Returns the tasks of a text environment. Raises ConfigError for any other."""
     try:
         return env.get_wrapper_attr("tasks")
     except AttributeError as error:

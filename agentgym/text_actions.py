@@ -143,7 +143,7 @@ class TextActionEnv(Textified):
 
 
 def _problem(space: Text, action: str) -> str:
-    """Returns why the action is not in the action space; "" if it is."""
+    """Returns why the action is not in the action space, "" if it is."""
     if len(action) > space.max_length:
         return f"The action is too long: at most {space.max_length} characters are allowed."
     if len(action) < space.min_length:

@@ -21,7 +21,7 @@ LISTED = 20
 """Instructions and feedback do not list more actions than this."""
 
 Describe = Callable[[Any, Any], str]
-"""(observation, environment) -> what the agent reads."""
+"""(observation, environment) -> text of the observation."""
 Opponent = Callable[[Any, np.ndarray, np.random.Generator], int]
 """(observation, numbers of the legal actions, generator) -> one of the numbers."""
 
@@ -51,18 +51,20 @@ def textify(
     observation, info = env.reset(seed=0)
     ```
 
-    The environment inside is seeded by the task's name, and its `np_random` then by the episode's
-    seed: a task is a level, seeds differ in what happens there. Rewards, endings and truncations
-    are its own. A mask of legal actions in the observation ("action_mask") is a rule: what it
-    forbids is an invalid action and is not played; so is the mask of a PettingZoo game. A mask in
-    the `info` of a Gymnasium environment, as Taxi's, is advice: `admissible` lists what it allows,
-    all else is played nevertheless.
+    A task is a level: the wrapped environment is reset with a seed derived from the name of the
+    task. Its `np_random` is then seeded by the seed of the episode, which decides about chance
+    events. Rewards, termination and truncation are those of the wrapped environment.
+
+    A mask of legal actions in the observation ("action_mask"), or of a PettingZoo game, is a rule:
+    an action that it excludes is invalid and is not played. A mask in the `info` of a Gymnasium
+    environment, such as Taxi's, is advice: `admissible` lists the actions it includes, and the
+    others are played as well.
 
     A Gymnasium environment whose actions are texts (a `Text` action space) needs no `actions`, and
     no `describe` if its observations are texts, too: see `agentgym.text_actions.TextActionEnv`.
 
-    Snapshots are the actions so far, and restoring plays them again. That works for whatever is
-    deterministic given its seed, in any process, and takes as long as playing did.
+    Snapshots hold the actions of the episode, and `restore` replays them. This works in any process
+    for environments that are deterministic given their seed, and takes as long as the episode did.
 
     Args:
         env: a Gymnasium environment with a `Discrete` or `Text` action space, or a PettingZoo AEC
@@ -70,23 +72,23 @@ def textify(
         describe: (observation, env) -> text of the observation. The text must be complete: two
             states with the same text have the same `state_key`. Not needed for text observations.
         actions: text of each numbered action, in their order.
-        instructions: the rules; how to act is added.
-        success: reward of the last step -> whether the task is solved, asked when the environment
-            has terminated; by default whether the reward is positive.
-        progress: (observation, env) -> how far the task is solved, in [0, 1]; by default 1 after
-            success, else 0.
-        seat: the agent of a game to be; by default its first.
+        instructions: the rules. The list of actions is appended.
+        success: reward of the last step -> whether the task is solved. It is called when the
+            environment has terminated. Default: whether the reward is positive.
+        progress: (observation, env) -> progress on the task in [0, 1]. Default: 1 after success,
+            else 0.
+        seat: the agent of a game that acts through this environment. Default: the first one.
         opponent: (observation, numbers of the legal actions, generator) -> the action of another
-            agent of a game; by default a random one.
-        max_turns: turns after which the episode is truncated; by default the limit that the
+            agent of a game. Default: a random legal action.
+        max_turns: turns after which the episode is truncated. Default: the limit that the
             environment is registered with, if any.
         **kwargs: `split`, `invalid_penalty`, `render_mode`: see `TextEnv`.
 
     Raises:
-        TypeError: if the environment is of another kind, its actions are not numbered or their
-            names no texts.
-        ValueError: if the names of the actions are not distinct or not as many as actions; if
-            there is no such seat.
+        TypeError: if the environment or its action space is of another kind, or a name of an
+            action is not a string.
+        ValueError: if the names of the actions are not distinct, or not one per action, or there is
+            no such seat.
     """
     shared = {
         "describe": describe,
@@ -98,14 +100,14 @@ def textify(
     }
     if isinstance(env, gymnasium.Env):
         if seat is not None or opponent is not None:
-            raise ValueError("seat and opponent are for games; this is a Gymnasium environment.")
+            raise ValueError("seat and opponent are for games. This is a Gymnasium environment.")
         if max_turns is None and env.spec is not None:
             max_turns = env.spec.max_episode_steps
         if isinstance(env.action_space, Text):
             from agentgym.text_actions import TextActionEnv
 
             if shared.pop("actions") is not None:
-                raise ValueError("actions are for numbered actions; this environment takes text.")
+                raise ValueError("actions are for numbered actions. This environment takes text.")
             return TextActionEnv(env, max_turns=max_turns, **shared)
         _need_names(describe, actions)
         return TextifiedEnv(env, env.action_space, max_turns=max_turns, **shared)
@@ -137,12 +139,12 @@ def _at_random(observation: Any, legal: np.ndarray, rng: np.random.Generator) ->
 
 @dataclass
 class State:
-    """What was played: all that is needed to play it again.
+    """The actions of an episode, from which it is replayed.
 
     Attributes:
-        seed: of what happens within the episode.
-        played: actions of the environment inside, those of opponents included; None of an agent
-            that is out.
+        seed: seeds the chance events of the episode.
+        played: actions of the wrapped environment, including those of opponents. None for an agent
+            that is out of the game.
     """
 
     seed: int
@@ -151,14 +153,14 @@ class State:
 
 @dataclass
 class Look:
-    """What the environment inside shows.
+    """The state of the wrapped environment as the agent sees it.
 
     Attributes:
         observation: its observation.
-        mask: which actions are legal or advised; None: all.
-        rule: whether what the mask forbids is invalid.
-        reward: since the agent's last action.
-        terminated: whether it has terminated.
+        mask: the legal or advised actions. None: all of them.
+        rule: whether an action that the mask excludes is invalid.
+        reward: the reward since the agent's last action.
+        terminated: whether the environment has terminated.
         truncated: whether it was truncated.
         info: its info.
     """
@@ -173,7 +175,7 @@ class Look:
 
 
 class Textified(TextEnv):
-    """Base class of the adapters; see `textify` for the arguments."""
+    """Base class of the adapters. See `textify` for the arguments."""
 
     State = State
     state: State
@@ -200,15 +202,15 @@ class Textified(TextEnv):
 
     @abstractmethod
     def _begin(self, level: int) -> None:
-        """Resets the environment inside."""
+        """Resets the wrapped environment."""
 
     @abstractmethod
     def _move(self, action: Any) -> None:
-        """Plays one action in the environment inside."""
+        """Plays one action in the wrapped environment."""
 
     @abstractmethod
     def _seen(self) -> Look:
-        """Returns what the agent sees."""
+        """Returns the current state as the agent sees it."""
 
     @abstractmethod
     def _admissible(self, now: Look) -> tuple[str, ...]:
@@ -248,29 +250,30 @@ class Textified(TextEnv):
         )
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays one turn; see `TextEnv.step`. Truncated also where the environment inside is."""
+        """Plays one turn: see `TextEnv.step`. Truncations of the wrapped environment count."""
         observation, reward, terminated, truncated, info = super().step(action)
         truncated = truncated or (self._now.truncated and not terminated)
         self._over = terminated or truncated
         return observation, reward, terminated, truncated, info
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Plays what a snapshot says was played; see `TextEnv.restore`.
+        """Replays the actions of a snapshot: see `TextEnv.restore`.
 
         Raises:
-            SnapshotError: if the snapshot is damaged, or playing it again ends elsewhere: it is of
-                another environment, or that is not deterministic given its seed.
+            SnapshotError: if the snapshot is damaged or the replay ends in another observation,
+                because the snapshot is of another environment, or the environment is not
+                deterministic given its seed.
         """
         result = super().restore(snapshot)
         assert self._last is not None
         try:
             self._replay()
             text = self._describe(self._now.observation, self.env)
-        except Exception as error:  # the environment inside may raise anything
+        except Exception as error:  # the wrapped environment may raise anything
             raise SnapshotError(f"The snapshot's actions could not be played: {error!r}") from error
         if text != self._last.text:
             raise SnapshotError(
-                "Playing the snapshot's actions again ended elsewhere: expected "
+                "The replay of the snapshot ended in another observation: expected "
                 f"{self._last.text!r:.200}, got {text!r:.200}."
             )
         return result
@@ -282,18 +285,18 @@ class Textified(TextEnv):
         self._now = self._seen()
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        """Completes a copy: many environments (Gymnasium's `EzPickle`) are copied as new ones."""
+        """Replays the episode in a copy: `EzPickle` copies an environment as a new one."""
         self.__dict__.update(attributes)
         if self._last is not None:
             self._replay()
 
     def close(self) -> None:
-        """Closes the environment inside."""
+        """Closes the wrapped environment."""
         self.env.close()
 
 
 class _Numbered(Textified):
-    """An environment or game with numbered actions; see `textify` for the arguments."""
+    """An environment or game with numbered actions. See `textify` for the arguments."""
 
     def __init__(
         self,
@@ -318,18 +321,18 @@ class _Numbered(Textified):
                 f"actions must be {space.n} different texts, one for each of {space}, got "
                 f"{len(self.actions)}, of which {len(self._number)} differ."
             )
-        how = f"Each turn, say one action: {_listed(self.actions)}."
+        how = f"Each turn, reply with one action: {_listed(self.actions)}."
         self.instructions = f"{instructions} {how}" if instructions else how
         self._first = int(space.start)
 
     def _advance(self, action: str) -> TimeStep:
         number = self._number.get(plain(action))
         if number is None:
-            return self._invalid(f"There is no action {action[:40]!r}; say {self._choices()}.")
+            return self._invalid(f"There is no action {action[:40]!r}. Choose {self._choices()}.")
         now = self._now
         if now.mask is not None and now.rule and not now.mask[number]:
             return self._invalid(
-                f"{self.actions[number]!r} is not allowed now; say {self._choices()}."
+                f"{self.actions[number]!r} is not allowed now. Choose {self._choices()}."
             )
         self._play(self._first + number)
         self._others()
@@ -345,7 +348,7 @@ class _Numbered(Textified):
 
 
 class TextifiedEnv(_Numbered):
-    """A Gymnasium environment with `Discrete` actions as text; made by `textify`."""
+    """A Gymnasium environment with `Discrete` actions as text, made by `textify`."""
 
     def _begin(self, level: int) -> None:
         observation, info = self.env.reset(seed=level)
@@ -363,7 +366,7 @@ class TextifiedEnv(_Numbered):
 
 
 class TextifiedGame(_Numbered):
-    """One seat of a PettingZoo AEC game as text; made by `textify`."""
+    """One seat of a PettingZoo AEC game as text, made by `textify`."""
 
     def __init__(self, env: Any, space: Any, *, seat: str, opponent: Opponent, **kwargs: Any):
         super().__init__(env, space, **kwargs)
@@ -395,7 +398,7 @@ class TextifiedGame(_Numbered):
 
 
 def _mask(observation: Any, info: dict[str, Any]) -> tuple[np.ndarray | None, bool]:
-    """Returns the mask of actions and whether it is a rule: that of the observation is."""
+    """Returns the mask of actions and whether it is a rule. That of the observation is."""
     if isinstance(observation, dict) and "action_mask" in observation:
         return np.array(observation["action_mask"], dtype=bool), True
     if "action_mask" in info:

@@ -52,7 +52,7 @@ def render(source: Path | Sequence[Path], last: int | None = None) -> str:
     Args:
         source: folders of training runs, with `trajectories.jsonl`, `metrics.jsonl` and
             `config.json`, and files written by `agentgym eval --save`.
-        last: show the last so many trajectories of each only; None: all.
+        last: show the last so many trajectories of each only. None: all.
 
     Raises:
         ConfigError: if there are no trajectories to show, or a file is damaged.

@@ -15,7 +15,7 @@ from agentgym.arguments import check_arguments, keyword_parameters, parse_argume
 from agentgym.errors import ConfigError, did_you_mean
 
 _COMMA = re.compile(r",(?=\s*[A-Za-z_][\w-]*=)")
-"""A comma between two arguments; other commas belong to a value."""
+"""A comma between two arguments. Other commas belong to a value."""
 
 TextGym = gymnasium.Env[Any, Any]
 
@@ -39,7 +39,7 @@ def wrap_env(env: TextGym, specs: Sequence[str]) -> TextGym:
 
 def _wrapped(env: TextGym, spec: str) -> TextGym:
     if not isinstance(spec, str):
-        raise ConfigError(f"A wrapper is written NAME:arg=value,...; got {spec!r:.80}.")
+        raise ConfigError(f"A wrapper is written NAME:arg=value,... Got {spec!r:.80}.")
     name, wrapper, options = _parse(spec)
     known = keyword_parameters(wrapper)
     first = next(iter(known), None)  # the environment itself

@@ -241,7 +241,7 @@ def test_a_seat_of_a_game_is_rewarded_for_what_happens_until_its_next_turn(seat:
     if seat == "a":
         assert [result[0] for result in results] == ["5 sticks.", "3 sticks.", "1 sticks."]
         text, _, _, _, info = env.step("take two")
-        assert "not allowed now; say one of: take one" in text and not info["valid"]
+        assert "not allowed now. Choose one of: take one" in text and not info["valid"]
         _, reward, done, _, info = env.step("take one")
         assert (reward, done, info["success"]) == (1.0, True, True)
     else:

@@ -24,18 +24,18 @@ Type an action, or its number if admissible actions are listed. Tab completes th
 
 
 class Quit(KeyboardInterrupt):
-    """The human left; ends an evaluation as Ctrl-C does, keeping what is there."""
+    """The human left. It ends an evaluation as Ctrl-C does, and finished episodes are kept."""
 
 
 class HumanAgent:
     """Shows each observation and reads the action from the terminal.
 
     `help` and `?` show the instructions, `quit` and the end of the input leave, unless these words
-    are admissible actions; `/help` and `/quit` always work. Where up to 40 admissible actions are
+    are admissible actions. `/help` and `/quit` always work. Where up to 40 admissible actions are
     listed, a number chooses one. Tab completes admissible actions if Python has `readline`.
 
     Args:
-        console: where to write; by default standard output.
+        console: where to write. Default: standard output.
         show_observation: False if the caller shows it.
     """
 
@@ -115,7 +115,7 @@ def readable(text: str, admissible: Sequence[str] = ()) -> str:
 
 
 def _played(line: str, admissible: Sequence[str]) -> str | None:
-    """Returns the action that a line plays; None for a command."""
+    """Returns the action that a line plays, None for a command."""
     word = line.strip()
     if word.startswith("/say ") and word not in admissible:
         return word.removeprefix("/say ").strip()
