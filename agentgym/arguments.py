@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import numbers
 import os
 import types
@@ -128,9 +129,11 @@ def check_types(
     """Checks types, as far as `_KINDS` goes, of those of the given arguments that are known.
 
     Raises:
-        ConfigError: for a value of another type.
+        ConfigError: for a value of another type, or a number that is not finite.
     """
     for name, value in given.items():
+        if name in known and isinstance(value, float | np.floating) and not math.isfinite(value):
+            raise ConfigError(f"Argument {name!r} of {what} must be finite, got {value}.")
         if name in known and not _fits(hint := known[name].annotation, value):
             raise ConfigError(
                 f"Argument {name!r} of {what} is {_written(hint)}; "

@@ -43,6 +43,7 @@ from agentgym.evaluate import (
     render_modes,
     tasks_of,
 )
+from agentgym.printable import printable
 from agentgym.registration import TABLE
 from agentgym.report import Report, compare
 from agentgym.tasks import task_rng
@@ -157,9 +158,9 @@ def play(
     # A rendered picture may reveal hidden state: a human player sees observations only.
     if human := isinstance(player, HumanAgent):
         player.console = console
-    console.print(Text(f"{env}  task {task}  seed {seed}", "bold"))
+    console.print(Text(printable(f"{env}  task {task}  seed {seed}"), "bold"))
     if not human:
-        console.print(Text(f"\n{episode.view.instructions}\n", "dim"))
+        console.print(Text(f"\n{printable(episode.view.instructions)}\n", "dim"))
         console.print(_picture(world, episode))
     try:
         over = False
@@ -167,7 +168,7 @@ def play(
             [action] = player.act([episode.view])
             over = episode.play(action)
             if not human:
-                console.print(Text(f"> {action}", "bold green"))
+                console.print(Text(printable(f"> {action}"), "bold green"))
                 console.print(_picture(world, episode))
     except Quit:
         console.print("You left.")
@@ -392,10 +393,10 @@ def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Us
     if reports:
         _console().print(compare(reports))
     for note in notes:
-        _console().print(Text(note))
+        _console().print(Text(printable(note)))
     if json is not None:
         found = [report.to_json() | usages.to_json(report) for report in reports]
-        text = json_module.dumps(found, indent=1)
+        text = json_module.dumps(found, indent=1, allow_nan=False)
         json.write_text(text + "\n", encoding="utf-8")
 
 

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from agentgym.printable import printable
+
 _FRAME = re.compile(r"^[╭│╰]\s?|\s*[╮│╯]$")
 _RULE = re.compile(r"^[─\s]+$")
 
 
 def complain(message: str) -> None:
     """Writes an error to standard error, red on a terminal."""
-    Console(stderr=True, highlight=False).print(Text(message, "red"), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(Text(printable(message), "red"), soft_wrap=True)
 
 
 @contextlib.contextmanager

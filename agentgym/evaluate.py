@@ -265,11 +265,11 @@ def evaluate(
             split=split,
             seed=seed,
             planned=len(plan),
-            env_kwargs=json.loads(json.dumps(kwargs, default=repr)),
+            env_kwargs=_as_json(kwargs),
         )
 
         header = {name: getattr(report, name) for name in ("env", "env_kwargs", "agent", "split")}
-        header["settings"] = json.loads(json.dumps(dict(settings or {}), default=repr))
+        header["settings"] = _as_json(dict(settings or {}))
 
         def count(index: int, record: Record) -> None:
             records[index] = record
@@ -378,6 +378,11 @@ def tasks_of(env: TextGym) -> Tasks:
 
 def _name(env: TextGym) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns JSON values; others, NaN and infinities become texts."""
+    return json.loads(json.dumps(values, default=repr), parse_constant=str)
 
 
 def _append(path: Path, header: Mapping[str, Any], record: Record, episode: Episode) -> None:

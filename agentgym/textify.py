@@ -256,15 +256,13 @@ class Textified(TextEnv):
         self._over = terminated or truncated
         return observation, reward, terminated, truncated, info
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Replays the actions of a snapshot: see `TextEnv.restore`.
+    def _restored(self) -> None:
+        """Replays the recorded actions.
 
         Raises:
-            SnapshotError: if the snapshot is damaged or the replay ends in another observation,
-                because the snapshot is of another environment, or the environment is not
-                deterministic given its seed.
+            SnapshotError: if the replay ends in another observation, because the snapshot is of
+                another environment, or the environment is not deterministic given its seed.
         """
-        result = super().restore(snapshot)
         assert self._last is not None
         try:
             self._replay()
@@ -276,7 +274,6 @@ class Textified(TextEnv):
                 "The replay of the snapshot ended in another observation: expected "
                 f"{self._last.text!r:.200}, got {text!r:.200}."
             )
-        return result
 
     def _replay(self) -> None:
         self._reset_inside()

@@ -294,6 +294,8 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("eval NumberLine-v0 --env-kwargs size=x", "is int; got 'x'"),
         ("eval NumberLine-v0 --env-kwargs size=1", "size must be at least 2"),
         ("eval NumberLine-v0 --env-kwargs size", "Expected key=value"),
+        ("eval NumberLine-v0 --env-kwargs invalid_penalty=NaN", "'invalid_penalty' of AgentGym"),
+        ("eval ReferentialGame-v0 --env-kwargs word_cost=-Infinity", "must be finite"),
         ("eval NumberLine-v0 --episodes 0", "at least 1"),
         ("eval NumberLine-v0 --episodes many", "many"),
         ("eval NumberLine-v0 --json no/such/folder/x.json", "no folder"),

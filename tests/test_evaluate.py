@@ -212,6 +212,24 @@ def test_a_crash_loses_no_finished_episode(tmp_path):
     assert len(path.read_text().splitlines()) == len(seen) > 0
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_report_is_json_whatever_the_arguments_are(number, tmp_path, monkeypatch):
+    whole = evaluate("NumberLine-v0", "random", tasks=2)
+    assert "NaN" not in json.dumps(whole.to_json())
+    with pytest.raises(ValueError, match="'task'"):
+        dataclasses.replace(whole.episodes[0], reward_terms={"task": number, "invalid": 0.0})
+    report = evaluate(
+        "NumberLine-v0", "random", tasks=2, save=tmp_path / "x", settings={"t": [number]}
+    )
+    report.save(tmp_path / "report.json")
+    strict = {"parse_constant": lambda name: pytest.fail(name)}
+    json.loads((tmp_path / "report.json").read_text(), **strict)
+    line, _ = (tmp_path / "x").read_text().splitlines()
+    assert json.loads(line, **strict)["settings"] == {
+        "t": ["NaN" if number != number else "Infinity"]
+    }
+
+
 def test_an_error_carries_the_finished_episodes():
     whole = evaluate("NumberLine-v0", "random", tasks=40, num_envs=4)
     with pytest.raises(RuntimeError, match="crash") as caught:

@@ -90,6 +90,7 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
         try:
             folder = checkpoint.RunFolder(name, resume=config.resume)
             folder.record_config(recipe, config.as_dict(), free)
+            folder.set_damaged_aside()
         except Exception as error:
             errors = [error]
     if accelerator.num_processes > 1:
@@ -105,8 +106,10 @@ def load_progress(start: Path | None) -> Progress:
     """Returns how far a checkpoint is; without one, not at all."""
     if start is None:
         return Progress()
-    state = json.loads((start / "state.json").read_text(encoding="utf-8"))
-    return from_json(Progress, state["progress"])
+    file = start / "state.json"
+    with checkpoint.loading(file):
+        state = json.loads(file.read_text(encoding="utf-8"))
+        return from_json(Progress, state["progress"])
 
 
 def load_policy(
@@ -120,23 +123,26 @@ def load_policy(
     }
     transformers_logging.disable_progress_bar()
     if start is not None:
-        policy = Policy.load(start / "policy", **options)
+        with checkpoint.loading(start / "policy"):
+            policy = Policy.load(start / "policy", **options)
         if not (folder.path / "reference").exists():
             return policy
         reference = Policy.load(folder.path / "reference", **options)
         reference.freeze_reference()
-        reference.model.load_state_dict(policy.model.state_dict())
+        with checkpoint.loading(start / "policy"):
+            reference.model.load_state_dict(policy.model.state_dict())
         return reference
     if config.model not in SIZES:
         return Policy.load(config.model, lora=config.lora(), **options)
     if accelerator.is_main_process:
-        tiny_policy(
-            config.env_id,
-            seed=config.seed,
-            size=config.model,
-            folder=folder.path / "model",
-            env_kwargs=config.env_kwargs,
-        )
+        with checkpoint.writing(folder.path / "model"):
+            tiny_policy(
+                config.env_id,
+                seed=config.seed,
+                size=config.model,
+                folder=folder.path / "model",
+                env_kwargs=config.env_kwargs,
+            )
     accelerator.wait_for_everyone()
     return Policy.load(folder.path / "model", **options)
 
@@ -161,11 +167,13 @@ def build_updater(
     optimizer: Any = torch.optim.AdamW(groups, eps=1e-5, weight_decay=config.weight_decay)
     saved: dict[str, Any] = {}
     if start is not None:
-        saved = torch.load(start / "optimizer.pt", map_location="cpu", weights_only=True)
-        optimizer.load_state_dict(saved["optimizer"])
+        saved = _load(start / "optimizer.pt")
+        with checkpoint.loading(start / "optimizer.pt"):
+            optimizer.load_state_dict(saved["optimizer"])
         if critic is not None:
-            state = torch.load(start / "critic.pt", map_location="cpu", weights_only=True)
-            critic.load_state_dict(state)
+            state = _load(start / "critic.pt")
+            with checkpoint.loading(start / "critic.pt"):
+                critic.load_state_dict(state)
     learner, optimizer = accelerator.prepare(Learner(policy, critic), optimizer)
     if accelerator.scaler is not None and "scaler" in saved:
         accelerator.scaler.load_state_dict(saved["scaler"])
@@ -174,7 +182,16 @@ def build_updater(
 
 def load_experience(start: Path) -> dict[str, Any]:
     """Returns what a checkpoint remembers of `Experience` and `Curriculum`."""
-    return torch.load(start / "experience.pt", map_location="cpu", weights_only=True)
+    return _load(start / "experience.pt")
+
+
+def _load(file: Path) -> dict[str, Any]:
+    """Returns tensors and plain values from a file of a checkpoint."""
+    with checkpoint.loading(file):
+        saved = torch.load(file, map_location="cpu", weights_only=True)
+        if not isinstance(saved, dict):
+            raise TypeError(f"expected a dict, got {type(saved).__name__}")
+        return saved
 
 
 def write_checkpoint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -216,6 +217,8 @@ class TrainConfig:
                 raise ConfigError(f"{name} must be in [0, 1], got {value}.")
         for name, kind in get_type_hints(type(self)).items():
             known, value = _listed(kind), getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ConfigError(f"{name} must be finite, got {value}.")
             if known and value not in known:
                 hint = did_you_mean(str(value), [str(x) for x in known])
                 raise ConfigError(f"{name} must be one of {known}, got {value!r}.{hint}")

@@ -65,7 +65,7 @@ def conclude(
         reports += [evaluate_agent(config, agent) for agent in _baselines(config)]
     found = [progress.first, progress.last if progress.evaluated > 0 else None]
     reports += [from_json(Report, report) for report in found if report is not None]
-    text = json.dumps([report.to_json() for report in reports], indent=1)
+    text = json.dumps([r.to_json() for r in reports], indent=1, allow_nan=False)
     write_text(folder.path / "report.json", text + "\n")
     draw_curve(folder.path, f"{recipe} on {config.env_id}")
     log.close()

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.candidates import sampling_logprobs
-from agentgym.trainers.checkpoint import truncate_jsonl
+from agentgym.trainers.checkpoint import read_jsonl, truncate_jsonl, writing
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
 
@@ -30,7 +30,8 @@ Alternatives = Mapping[int, list[list[Any]]]
 """By turn of a batch: admissible actions with their log-probabilities."""
 MOST_ALTERNATIVES = 64
 LONGEST_PROMPT = 20_000
-"""Characters of a prompt that are logged; of a longer one the middle is left out."""
+"""Longest prompt that is logged, in characters. The middle of a longer one is left out."""
+LARGEST_BIN = 1e19
 METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
 
 
@@ -94,9 +95,10 @@ class RunLog:
         counters = {name: getattr(progress, name) for name in COUNTERS}
         line = {**counters, **{name: _number(value) for name, value in metrics.items()}}
         _append(self.folder / METRICS, [line])
-        for name, value in metrics.items():
-            self._board.add_scalar(name, value, progress.iteration)
-        self._board.flush()
+        with writing(self.folder / "tensorboard"):
+            for name, value in metrics.items():
+                self._board.add_scalar(name, value, progress.iteration)
+            self._board.flush()
         note = " ".join(
             f"{label} {metrics[name]:.{digits}f}"
             for label, name, digits in _SHOWN
@@ -108,9 +110,16 @@ class RunLog:
             self.say(f"round {progress.iteration:4d}  {note}")
 
     def histogram(self, name: str, values: Any, iteration: int) -> None:
-        """Logs a distribution."""
-        if self.active and np.size(values):
-            self._board.add_histogram(name, np.asarray(values), iteration)
+        """Logs a distribution; values that are not finite are left out."""
+        if not self.active:
+            return
+        values = np.asarray(values, float)
+        values = values[np.isfinite(values)]
+        if values.size:
+            # TensorBoard's default bins end at 1e20.
+            values = values.clip(-LARGEST_BIN, LARGEST_BIN)
+            with writing(self.folder / "tensorboard"):
+                self._board.add_histogram(name, values, iteration)
 
     def transcripts(
         self,
@@ -191,10 +200,8 @@ _SHOWN = (
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """Returns the lines of a run's metrics.jsonl; those of one round are joined."""
     rows: dict[int, dict[str, Any]] = {}
-    path = Path(folder) / METRICS
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+    for _, row in read_jsonl(Path(folder) / METRICS):
+        if row is not None:
             rows.setdefault(row["iteration"], {}).update(row)
     return [rows[iteration] for iteration in sorted(rows)]
 
@@ -227,7 +234,8 @@ def draw_curve(folder: Path, title: str) -> None:
     if train or held:
         axes.legend()
     axes.grid(alpha=0.3)
-    figure.savefig(folder / "curve.png", dpi=120)
+    with writing(folder / "curve.png"):
+        figure.savefig(folder / "curve.png", dpi=120)
 
 
 def _turn(
@@ -316,8 +324,9 @@ def find_alternatives(
 
 
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines))
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _rounded(values: Any) -> list[float]:

@@ -30,7 +30,7 @@ from agentgym.trainers.assembly import (
     write_checkpoint,
     write_policy,
 )
-from agentgym.trainers.checkpoint import replace_folder
+from agentgym.trainers.checkpoint import loading, replace_folder
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.curriculum import KINDS, horizon
@@ -103,8 +103,9 @@ class Trainer:
             if start is not None:
                 saved = load_experience(start)
                 self.experience = self._make_experience(self)
-                self.experience.load_state_dict(saved["experience"])
-                self.curriculum.load_state_dict(saved["curriculum"])
+                with loading(start / "experience.pt"):
+                    self.experience.load_state_dict(saved["experience"])
+                    self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
             self.folder.close()
             raise
@@ -180,7 +181,7 @@ class Trainer:
         if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:
-                replace_folder(self.folder.path / "reference", self.policy.save)
+                replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)
         self._save()
 
     @property

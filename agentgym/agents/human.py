@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.agents.view import View
+from agentgym.printable import printable
 
 MAX_LISTED = 40
 LONGEST_ROW = 100
@@ -57,7 +58,7 @@ class HumanAgent:
         admissible = view.info["admissible"]
         if self.show_observation:
             if not view.history:
-                self.console.print(Text(f"\n{view.instructions}\n", "dim"))
+                self.console.print(Text(f"\n{printable(view.instructions)}\n", "dim"))
                 self.console.print(Text("Type help for the commands.\n", "dim"))
             self.console.print(Text(readable(view.observation, admissible)))
         self._list(admissible, MAX_LISTED)
@@ -73,7 +74,7 @@ class HumanAgent:
             if word == "actions":
                 self._list(admissible, len(admissible))
             else:
-                self.console.print(Text(f"\n{view.instructions}\n\n{HELP}\n", "dim"))
+                self.console.print(Text(f"\n{printable(view.instructions)}\n\n{HELP}\n", "dim"))
 
     def _input(self) -> str:
         try:
@@ -82,7 +83,7 @@ class HumanAgent:
             self.console.print()
             raise Quit from None
         if not sys.stdin.isatty():
-            self.console.print(Text(line))
+            self.console.print(Text(printable(line)))
         return line
 
     def _list(self, admissible: Sequence[str], most: int) -> None:
@@ -98,16 +99,19 @@ class HumanAgent:
         text = (
             row if len(row) <= LONGEST_ROW else "\n".join(["Actions:", *(f"  {i}" for i in items)])
         )
-        self.console.print(Text(text, "cyan"))
+        self.console.print(Text(printable(text), "cyan"))
 
 
 def readable(text: str, admissible: Sequence[str] = ()) -> str:
-    """Returns an observation for display: the parts of a WebShop page on lines of their own.
+    """Returns an observation for display, with the parts of a WebShop page on separate lines.
+
+    Control characters are made visible.
 
     Args:
         text: the observation.
         admissible: admissible actions: parts of a page that can be clicked get a bullet.
     """
+    text = printable(text)
     if " [SEP] " not in text:
         return text
     parts = text.split(" [SEP] ")

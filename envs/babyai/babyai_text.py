@@ -222,11 +222,9 @@ class BabyAIText(TextEnv):
             feedback=feedback,
         )
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the level is made and played again from its seed."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Makes the level of the snapshot and plays it again from its seed."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         level = self._level

@@ -173,11 +173,9 @@ class Jericho(TextEnv):
         self._game.set_state(before)
         return "\n".join(said)
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the commands are said again."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Plays the commands of the snapshot again."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         self._open()

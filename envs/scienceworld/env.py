@@ -234,11 +234,9 @@ class ScienceWorld(TextEnv):
             feedback=said,
         )
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the commands are said again."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Plays the commands of the snapshot again."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         self._load()

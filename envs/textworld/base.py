@@ -151,11 +151,9 @@ class TextWorldGame(TextEnv):
 
         return self.goal.format(treasure_of(engine.game))
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the commands are played again."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Plays the commands of the snapshot again."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         self._engine = self._open()

@@ -142,6 +142,8 @@ def test_settings_that_cannot_work_say_why(recipe, setting, value, expected, cap
         ({"ratio": "tokens"}, "ratio must be one of .*Did you mean: token"),
         ({"normalization": "words"}, "normalization must be one of .*'word', None"),
         ({"lr": float("nan")}, "lr must be at least 0.0, got nan"),
+        ({"lr": float("inf")}, "lr must be finite, got inf"),
+        ({"lora_alpha": float("nan")}, "lora_alpha must be finite, got nan"),
     ],
 )
 def test_settings_made_in_python_are_checked_at_once(setting, expected):
