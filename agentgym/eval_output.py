@@ -78,11 +78,9 @@ class Usages:
     def _priced(self, agent: Any, used: dict[str, float]) -> dict[str, float]:
         names = ("prompt_price", "completion_price")
         prices = self.price or tuple(getattr(agent.usage, name, None) for name in names)
-        if None not in prices:
-            tokens = used["prompt_tokens"], used["completion_tokens"]
-            cost = sum(p * n for p, n in zip(prices, tokens, strict=True)) / 1e6
-            used = used | {"cost": round(cost, 6)}
-        return used
+        tokens = used["prompt_tokens"], used["completion_tokens"]
+        parts = [p * n for p, n in zip(prices, tokens, strict=True) if p is not None]
+        return used | {"cost": round(sum(parts) / 1e6, 6)} if len(parts) == 2 else used
 
     def to_json(self, report: Report) -> dict[str, Any]:
         """Returns {"usage": counts} of a report, {} if its agent counts nothing."""

@@ -341,8 +341,10 @@ class Menu(GuessNumber):
 
 @pytest.fixture
 def guessing() -> Any:
-    gymnasium.register("Guess-v0", entry_point=GuessNumber, max_episode_steps=5)
-    gymnasium.register("Menu-v0", entry_point=Menu, max_episode_steps=5)
+    gymnasium.register(
+        "Guess-v0", entry_point=lambda **kwargs: GuessNumber(**kwargs), max_episode_steps=5
+    )
+    gymnasium.register("Menu-v0", entry_point=Menu, max_episode_steps=5)  # type: ignore[arg-type]
     yield
     del gymnasium.registry["Guess-v0"], gymnasium.registry["Menu-v0"]
 
@@ -421,10 +423,8 @@ def test_textify_takes_text_actions():
     env = agentgym.textify(GuessNumber(), instructions="Guess!", success=lambda reward: False)
     assert env.instructions == "Guess!"
     env.reset(seed=0)
-    for number in range(1, 10):
-        _, reward, done, _, info = env.step(f"guess {number}")
-        if done:
-            break
+    secret = env.env.unwrapped.secret  # type: ignore[attr-defined]
+    _, reward, done, _, info = env.step(f"guess {secret}")
     assert (reward, done, info["success"]) == (1.0, True, False)
     with pytest.raises(ValueError, match="takes text"):
         agentgym.textify(GuessNumber(), actions=["guess 1"])

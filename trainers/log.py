@@ -273,10 +273,9 @@ def _prompt(
 
     "continues": whether the text follows the previous turn's action in the same segment.
     """
-    turn, start = trajectory.turns[number], 0
-    before = trajectory.turns[number - 1] if number else None
-    if continues := before is not None and before.segment == turn.segment:
-        start = before.stop
+    turn, start, continues = trajectory.turns[number], 0, False
+    if number and (before := trajectory.turns[number - 1]).segment == turn.segment:
+        start, continues = before.stop, True
     text = decode(trajectory.segments[turn.segment].tokens[start : turn.start].tolist())
     if len(text) > LONGEST_PROMPT:
         half = LONGEST_PROMPT // 2

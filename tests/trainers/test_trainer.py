@@ -289,7 +289,7 @@ class Echo(gymnasium.Env[str, str]):
 
 
 def test_a_plain_gymnasium_environment_is_trained_in(tmp_path):
-    gymnasium.register("Echo-v0", entry_point=Echo)
+    gymnasium.register("Echo-v0", entry_point=lambda **kwargs: Echo(**kwargs))
     try:
         config = poad.Config(
             env_id="Echo-v0", model="nano", context="current", constrain=True,
