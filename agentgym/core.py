@@ -304,8 +304,8 @@ class TextEnv(gymnasium.Env[str, str]):
         options = options or {}
         for key in options:
             if key != "task":
-                hint = did_you_mean(key, ["task"])
-                raise ValueError(f"Unknown reset option {key!r}; known: 'task'.{hint}")
+                hint = did_you_mean(str(key), ["task"])
+                raise ValueError(f"Unknown reset option {key!r:.80}; known: 'task'.{hint}")
         tasks = self.tasks.split(self.split)
         # Drawn even if a task is given: the rest of the stream must not depend on who chose it.
         drawn = int(self.np_random.integers(len(tasks)))
@@ -439,7 +439,7 @@ class TextEnv(gymnasium.Env[str, str]):
         before = dict(vars(self))
         try:
             saved = from_json(_Snapshot, snapshot)
-            generator = np.random.PCG64()
+            generator: Any = np.random.PCG64()
             generator.state = saved.rng
             state = from_json(self.State, saved.state)
             task = self.tasks.check(saved.task)

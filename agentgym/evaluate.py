@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 
 from agentgym.agents import Agent, View, make_agent
-from agentgym.arguments import check_arguments, check_types, keyword_parameters
+from agentgym.arguments import check_arguments, check_types, keyword_parameters, optional
 from agentgym.catalogue import author_class
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.registration import NAMESPACE, REGISTRY, find
@@ -71,8 +71,8 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
         _check_module(id)
     check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
     if id in REGISTRY:
-        known = keyword_parameters(_entry_point(id), author_class(REGISTRY[id]))
-        known.pop("game", None)  # fixed by the id
+        # Parameters without a default, such as `game`, are fixed by the id.
+        known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))
         check_arguments(id, known, kwargs)
     try:
         env = as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))

@@ -17,7 +17,7 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from agentgym.arguments import check_arguments, check_render_mode, parameters_of
+from agentgym.arguments import check_arguments, check_render_mode, optional, parameters_of
 from agentgym.core import UnreadableAction, refused
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.games import TextGame
@@ -387,7 +387,7 @@ def _split(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the arguments of `Face`, and the game's."""
     known = {name: parameters_of(Face)[name] for name in SHOWN}
-    check_arguments(game.__name__, {**parameters_of(game), **known}, arguments)
+    check_arguments(game.__name__, {**optional(parameters_of(game)), **known}, arguments)
     shown = {name: value for name, value in arguments.items() if name in known}
     return shown, {name: value for name, value in arguments.items() if name not in known}
 

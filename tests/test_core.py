@@ -327,3 +327,9 @@ def test_a_state_that_json_cannot_hold_is_named():
     env.reset(seed=0)
     with pytest.raises(TypeError, match="got ndarray"):
         env.snapshot()
+
+
+@pytest.mark.parametrize("key", [5, None, (1, 2), "tsk"])
+def test_unknown_reset_options_of_any_type_are_named(key: Any):
+    with pytest.raises(ValueError, match="Unknown reset option"):
+        Echo().reset(options={key: 1})

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -222,7 +223,7 @@ def test_a_report_is_json_whatever_the_arguments_are(number, tmp_path, monkeypat
         "NumberLine-v0", "random", tasks=2, save=tmp_path / "x", settings={"t": [number]}
     )
     report.save(tmp_path / "report.json")
-    strict = {"parse_constant": lambda name: pytest.fail(name)}
+    strict: dict[str, Any] = {"parse_constant": lambda name: pytest.fail(name)}
     json.loads((tmp_path / "report.json").read_text(), **strict)
     line, _ = (tmp_path / "x").read_text().splitlines()
     assert json.loads(line, **strict)["settings"] == {

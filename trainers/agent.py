@@ -14,6 +14,7 @@ from transformers.utils import logging as transformers_logging
 
 from agentgym.agents.view import View
 from agentgym.errors import CheckpointError
+from agentgym.trainers.checkpoint import loading
 from agentgym.trainers.context import Context, ContextSettings, Conversation
 from agentgym.trainers.critics.token_q import TokenQ
 from agentgym.trainers.policy import STEERING_FILE, Policy, Request, Sample, Sampling
@@ -98,12 +99,22 @@ class PolicyAgent:
             )
         try:
             saved = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            sampling = Sampling(**saved["sampling"])
+            settings = ContextSettings(**saved["context"])
+            constrain = bool(saved["constrain"]) if constrain is None else constrain
+            name = str(saved.get("name", "policy"))
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise CheckpointError(
-                f"{folder} holds no policy: {SETTINGS_FILE} is missing or damaged ({error}). "
-                "Give the folder `policy` or `best` of a training run."
+                f"{folder} holds no policy: {SETTINGS_FILE} is missing or damaged "
+                f"({error!r:.200}). Give the folder `policy` or `best` of a training run."
             ) from error
-        sampling = Sampling(**saved["sampling"])
         if temperature is not None:
             sampling = dataclasses.replace(sampling, temperature=temperature)
         if max_new_tokens is not None:
@@ -111,17 +122,19 @@ class PolicyAgent:
         transformers_logging.disable_progress_bar()
         policy = Policy.load(folder, dtype="auto", device=device)
         if (steering := Path(folder) / STEERING_FILE).exists():
-            policy.steer(TokenQ.load(steering).to(device))
+            with loading(steering):
+                policy.steer(TokenQ.load(steering).to(device))
         agent = cls(
             policy,
-            ContextSettings(**saved["context"]),
+            settings,
             sampling,
-            constrain=saved["constrain"] if constrain is None else constrain,
-            name=saved.get("name", "policy"),
+            constrain=constrain,
+            name=name,
         )
         from agentgym.trainers.best_of import BestOf
 
-        return BestOf.load(agent, Path(folder))
+        with loading(Path(folder) / "judge.pt"):
+            return BestOf.load(agent, Path(folder))
 
     def save(self, folder: Path, **notes: Any) -> None:
         """Saves the policy with everything needed to act again.

@@ -261,7 +261,8 @@ def loading(path: Path) -> Iterator[None]:
     """Turns errors while a part of a checkpoint is loaded into CheckpointErrors with its name.
 
     Args:
-        path: a file or folder in `checkpoints/NUMBER`.
+        path: a file or folder; for one in `checkpoints/NUMBER`, the message names the newest older
+            checkpoint.
     """
     try:
         yield
@@ -272,6 +273,8 @@ def loading(path: Path) -> Iterator[None]:
         RuntimeError, SafetensorError, TypeError, ValueError, pickle.UnpicklingError,
     ) as error:  # fmt: skip
         checkpoint = path.parent
+        if checkpoint.parent.name != "checkpoints":
+            raise CheckpointError(f"{path} cannot be loaded: {error!s:.500}") from error
         older = sorted(
             other.name
             for other in checkpoint.parent.glob("[0-9]*")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from safetensors import SafetensorError
 
+from agentgym.agents import make_agent
 from agentgym.errors import CheckpointError
 from agentgym.trainers import assembly, poad
 from agentgym.trainers.checkpoint import (
@@ -400,3 +401,26 @@ def test_histograms_of_any_numbers(values: list[float], tmp_path: Path):
     log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
     log.histogram("x", values, 1)
     log.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "5", "{}", "[" * 100_000, '{"sampling": 5, "context": {}}'),
+        '{"sampling": {}, "context": {"mode": "full", "unknown": 1}, "constrain": true}',
+        '{"sampling": {"temperature": "hot"}, "context": {}, "constrain": true}',
+        '{"sampling": {}, "context": {}}',
+    ],
+)
+def test_damaged_settings_of_a_policy_are_named(text: str, finished: Path):
+    (finished / "policy" / "agentgym_policy.json").unlink()  # it may be a hard link
+    (finished / "policy" / "agentgym_policy.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"agentgym_policy\.json is missing or damaged"):
+        make_agent(f"policy:{finished / 'policy'}")
+
+
+@pytest.mark.parametrize("name", ["steering.pt", "judge.pt"])
+def test_damaged_parts_of_a_policy_are_named(name: str, finished: Path):
+    (finished / "policy" / name).write_bytes(b"garbage")
+    with pytest.raises(CheckpointError, match=f"{name} cannot be loaded"):
+        make_agent(f"policy:{finished / 'policy'}")

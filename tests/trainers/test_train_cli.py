@@ -53,6 +53,12 @@ def test_files_that_are_no_settings(tmp_path: Path):
         read_config(poad.Config, "poad", ["--config", str(tmp_path / "missing.yaml")])
     with pytest.raises(ConfigError, match="cannot be read"):
         settings(tmp_path, "lr: [1\n")
+    for text in ("lr: " + "[" * 10_000, "lr: " + "9" * 5_000 + "\nx: !!int 0x\n", "\x00"):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            settings(tmp_path, text)
+    (tmp_path / "latin.yaml").write_bytes(b"lr: \xff\n")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_config(poad.Config, "poad", ["--config", str(tmp_path / "latin.yaml")])
     with pytest.raises(ConfigError, match="name: value"):
         settings(tmp_path, "- lr\n")
 
