@@ -225,6 +225,9 @@ class TextEnv(gymnasium.Env[str, str]):
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
     """The reward terms the rules may return; "invalid" is added."""
 
+    turn_bound: ClassVar[int | str | None] = None
+    """Turns after which the rules end every episode, or the name of the argument that sets it."""
+
     cased: ClassVar[bool] = False
     """Whether capitals tell actions apart."""
 

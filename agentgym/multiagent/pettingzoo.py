@@ -101,6 +101,15 @@ class PettingZooMixin:
                 self.action_spaces[agent] = UnicodeText()
             self.observation_spaces[agent] = gymnasium.spaces.Dict(spaces)
 
+    @property
+    def instructions(self) -> str:
+        """Rules and action format: the system prompt, the same for every agent.
+
+        Wrappers of PettingZoo are bypassed by `env.unwrapped.instructions`. The role of an agent,
+        where a game has roles, is part of its observations.
+        """
+        return self.game.instructions
+
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
         """Returns the agent's observation space, always the same object."""
         return self.observation_spaces[agent]

@@ -363,7 +363,7 @@ def test_environments_are_closed(monkeypatch):
     ("arguments", "message"),
     [
         ({"env": "NumberLin-v0"}, "Did you mean: NumberLine-v0"),
-        ({"env": "CartPole-v1"}, "no text environment"),
+        ({"env": "CartPole-v1"}, "not a text environment"),
         ({"env": "nowhere:Some/Env-v0"}, "no module 'nowhere'"),
         ({"env": "os.path.no:Some/Env-v0"}, "no module 'os.path.no'"),
         ({"env": ":Some/Env-v0"}, "no module ''"),

@@ -565,3 +565,11 @@ def test_a_raw_environment_without_agents_left_asks_for_a_reset():
     assert env.agents == []
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step("1")
+
+
+@pytest.mark.parametrize("make", [registration.make_aec, registration.make_parallel])
+def test_both_interfaces_show_the_instructions(make: Any):
+    env = make("TicTacToe-v0")
+    seat = gymnasium.make("AgentGym/TicTacToe-v0").unwrapped
+    assert env.unwrapped.instructions == seat.instructions  # type: ignore[attr-defined]
+    assert len(env.unwrapped.instructions) > 100

@@ -17,6 +17,7 @@ from typing import Any
 
 import tyro
 
+from agentgym.cli.errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
@@ -100,13 +101,14 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
     found, flags = finder.parse_known_args(list(argv))
     if found.config is not None:
         flags = [*flags_of_file(kind, recipe, found.config), *flags]
-    return tyro.cli(
-        kind,
-        prog=f"agentgym train {recipe}",
-        description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML first.",
-        args=flags,
-        config=(tyro.conf.OmitArgPrefixes,),
-    )
+    with plain_errors():
+        return tyro.cli(
+            kind,
+            prog=f"agentgym train {recipe}",
+            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML first.",
+            args=flags,
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
 
 
 def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]:

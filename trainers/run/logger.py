@@ -18,14 +18,22 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.credit.compare import side_by_side
+from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.run.checkpoint import read_jsonl, truncate_jsonl, writing
 from agentgym.trainers.run.watch import Watch
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
 
 if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.policy.sampling import Sampling
     from agentgym.trainers.run.setup import RunState
 
 COUNTERS = ("iteration", "env_steps", "episodes")
+Alternatives = Mapping[int, list[list[Any]]]
+"""By turn of a batch: admissible actions with their log-probabilities."""
+MOST_ALTERNATIVES = 64
+LONGEST_PROMPT = 20_000
+"""Longest prompt that is logged, in characters. The middle of a longer one is left out."""
 LARGEST_BIN = 1e19
 METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
 
@@ -142,6 +150,7 @@ class RunLog:
         iteration: int,
         count: int,
         decode: Callable[[Sequence[int]], str],
+        alternatives: Alternatives | None = None,
     ) -> None:
         """Writes the first trajectories of an iteration, with the credit of every token.
 
@@ -154,6 +163,7 @@ class RunLog:
             iteration: the number of the iteration.
             count: the number of trajectories to write.
             decode: from token ids to text.
+            alternatives: log-probabilities of the admissible actions, by turn of the batch.
         """
         if not self.active:
             return
@@ -174,7 +184,14 @@ class RunLog:
                     "success": trajectory.success,
                     "terminated": trajectory.terminated,
                     "truncated": trajectory.truncated,
-                    "turns": [_turn(batch, m, credit, values, others, decode) for m in numbers],
+                    "turns": [
+                        _turn(batch, m, credit, values, others, decode)
+                        | {
+                            "prompt": _prompt(trajectory, m - numbers[0], decode),
+                            "alternatives": (alternatives or {}).get(m),
+                        }
+                        for m in numbers
+                    ],
                     "last_observation": trajectory.final_observation,
                 }
             )
@@ -276,6 +293,62 @@ def _turn(
         "estimators": {name: _rounded(a[span]) for name, a in others.items()},
         "value": None if values is None else _rounded(values.turns[m : m + 1])[0],
     }
+
+
+def _prompt(
+    trajectory: Trajectory, number: int, decode: Callable[[Sequence[int]], str]
+) -> dict[str, Any]:
+    """Returns the prompt of a turn as JSON values; of a longer segment only what was added to it.
+
+    "continues": whether the text follows the previous turn's action in the same segment.
+    """
+    turn, start, continues = trajectory.turns[number], 0, False
+    if number and (before := trajectory.turns[number - 1]).segment == turn.segment:
+        start, continues = before.stop, True
+    text = decode(trajectory.segments[turn.segment].tokens[start : turn.start].tolist())
+    if len(text) > LONGEST_PROMPT:
+        half = LONGEST_PROMPT // 2
+        left_out = len(text) - 2 * half
+        text = f"{text[:half]}\n[{left_out:,} characters]\n{text[-half:]}"
+    return {"text": text, "continues": continues}
+
+
+def find_alternatives(
+    policy: Policy, batch: Batch, count: int, sampling: Sampling
+) -> dict[int, list[list[Any]]]:
+    """Returns the admissible actions of turns, the most probable first, with log-probabilities.
+
+    Only for actions that were sampled from at most `MOST_ALTERNATIVES` admissible ones without
+    top-k and top-p, by a model that reads them as one tree.
+
+    Args:
+        policy: the policy.
+        batch: the trajectories.
+        count: of the first so many trajectories.
+        sampling: how actions are sampled.
+
+    Returns:
+        By turn of the batch, pairs of text and log-probability.
+    """
+    if sampling.top_k or sampling.top_p < 1 or sampling.temperature <= 0:
+        return {}
+    if not policy.blocks and sampling.normalization is None:
+        return {}
+    found, prompts = [], []
+    for m in range(int(batch.turn_offsets[min(count, len(batch.trajectories))])):
+        turn = batch.turns[m]
+        if turn.support is not None and 1 < len(turn.admissible) <= MOST_ALTERNATIVES:
+            trajectory = batch.trajectories[batch.turn_trajectory[m]]
+            found.append((m, turn.admissible))
+            prompts.append(trajectory.segments[turn.segment].tokens[: turn.start])
+    if not found:
+        return {}
+    scores = sampling_logprobs(policy, prompts, [texts for _, texts in found], sampling)
+    alternatives = {}
+    for (m, texts), logprobs in zip(found, scores, strict=True):
+        pairs = [[text, x] for text, x in zip(texts, _rounded(logprobs), strict=True)]
+        alternatives[m] = sorted(pairs, key=lambda pair: -pair[1])
+    return alternatives
 
 
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
