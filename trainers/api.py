@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from agentgym.agents import View
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
@@ -82,7 +84,7 @@ class LoadedPolicy:
 
     def __init__(self, agent: Any, seed: int = 0):
         self.agent = agent
-        self.seed = seed
+        self._rng = np.random.default_rng(seed)
 
     def act(
         self,
@@ -101,7 +103,8 @@ class LoadedPolicy:
             admissible: the admissible actions, for a policy trained with `constrain`.
         """
         info = {"admissible": tuple(admissible)}
-        view = View.of_text(instructions, observation, history, info, seed=self.seed)
+        seed = int(self._rng.integers(2**31))  # a new one, so that repeated calls sample anew
+        view = View.of_text(instructions, observation, history, info, seed=seed)
         return self.agent.act([view])[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import gymnasium
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import make_env
+from agentgym.integrations.text_actions import TextActionEnv, as_text_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.wrappers import RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
@@ -24,18 +26,22 @@ def environment_factory(
 ) -> tuple[MakeEnv, TrainConfig]:
     """Returns a function that makes one environment, and the settings with its name.
 
+    A plain Gymnasium environment with `Text` spaces is adapted (`integrations.text_actions`).
+
     Args:
-        config: the settings; `env_id` and `env_kwargs` are used if `env` is None.
-        env: an environment, of which every slot plays a copy, or a function that makes one.
+        config: the settings. `env_id` and `env_kwargs` are used if `env` is None.
+        env: an environment, of which every slot plays a copy, or a function that makes a new one
+            at each call.
         reward: replaces the reward of every step.
 
     Raises:
-        ConfigError: if `env` is neither, or given together with `env_kwargs`.
+        ConfigError: if `env` is neither, or given together with `env_kwargs`. The function raises
+            it if `env` returns no environment, or the same one again.
     """
     make = _factory(config, env)
     if env is not None:
         example = make()
-        name = example.spec.id if example.spec else type(example.unwrapped).__name__
+        name = example.spec.id if example.spec else _class_name(example)
         example.close()
         config = config.with_changes(env_id=name)
     if reward is None:
@@ -52,10 +58,39 @@ def _factory(config: TrainConfig, env: Any) -> MakeEnv:
     if chosen.env_kwargs:
         raise ConfigError("env_kwargs belong to env_id: give them to the environment itself.")
     if isinstance(env, gymnasium.Env):
-        return lambda: copy.deepcopy(env)
+        return lambda: as_text_env(copy.deepcopy(env))
     if callable(env):
-        return env
+        return _checked(env)
     raise ConfigError(
         f"env is an environment or a function that makes one, got {env!r:.80} "
         f"({type(env).__name__})."
     )
+
+
+def _checked(make: Callable[[], Any]) -> MakeEnv:
+    """Returns a function that also checks that it makes an environment, each time a new one."""
+    made: weakref.WeakSet[gymnasium.Env[Any, Any]] = weakref.WeakSet()
+
+    def make_checked() -> gymnasium.Env[Any, Any]:
+        env = make()
+        if not isinstance(env, gymnasium.Env):
+            raise ConfigError(
+                f"The function env must return a gymnasium.Env, got {env!r:.80} "
+                f"({type(env).__name__})."
+            )
+        if env in made:
+            raise ConfigError(
+                "The function env must return a new environment at each call: it returned the same "
+                "object twice."
+            )
+        made.add(env)
+        return as_text_env(env)
+
+    return make_checked
+
+
+def _class_name(env: gymnasium.Env[Any, Any]) -> str:
+    inner = env.unwrapped
+    if isinstance(inner, TextActionEnv):
+        inner = inner.env.unwrapped
+    return type(inner).__name__
