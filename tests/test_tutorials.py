@@ -1,0 +1,203 @@
+"""The tutorials: their Python code runs, their output is real, their command lines parse.
+
+The Python blocks of a page run in order, in one namespace and in an empty folder. A block of kind
+`text` right after a Python block is its output. `pytest --update-golden` rewrites these blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from agentgym.agents import make_agent
+from agentgym.cli import main as cli
+from agentgym.cli.main import full_id
+from agentgym.errors import CheckpointError
+from agentgym.trainers import recipes
+from agentgym.trainers.run.cli import read_config
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+SLOW = {"callbacks.md", "own_environment.md", "own_reward.md", "real_model.md", "sft_data.md"}
+"""Pages that train, which takes more than 5 seconds in all."""
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OTHER_COMMANDS = ("pip install ", "tensorboard --logdir ", "git clone ", "cd ", "make ")
+"""Beginnings of command lines that are not checked."""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Returns the code blocks of a language."""
+    return [body for kind, body in FENCE.findall(page.read_text("utf-8")) if kind == language]
+
+
+def commands(page: Path) -> list[str]:
+    """Returns the command lines of the bash blocks, without comments and line breaks."""
+    lines = "\n".join(blocks(page, "bash")).replace("\\\n", " ").split("\n")
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+@dataclass
+class Output:
+    """The output of a Python block, and the block on the page that shows it."""
+
+    real: str
+    shown: str
+    place: slice
+
+
+def run(page: Path, namespace: dict[str, Any]) -> list[Output]:
+    """Runs the Python blocks of a page. Returns the outputs that the page shows."""
+    text = page.read_text("utf-8")
+    found = []
+    fences = list(FENCE.finditer(text))
+    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+        if fence[1] != "python":
+            continue
+        code = compile("\n" * text.count("\n", 0, fence.start(2)) + fence[2], str(page), "exec")
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(code, namespace)
+        if following is None or following[1] != "text":
+            continue
+        if not text[fence.end() : following.start()].strip():
+            real = re.sub(r" +$", "", output.getvalue(), flags=re.MULTILINE)
+            found.append(Output(real, following[2], slice(*following.span(2))))
+    return found
+
+
+def test_there_are_tutorials_and_all_are_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    index = (ROOT / "docs" / "tutorials" / "index.md").read_text("utf-8")
+    assert len(PAGES) > 10
+    for page in PAGES:
+        assert f"tutorials/{page.name}" in navigation
+        assert page.name == "index.md" or f"({page.name})" in index
+    assert {page.name for page in PAGES} >= SLOW
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.name in SLOW else [])
+        for page in PAGES
+        if blocks(page, "python")
+    ],
+)
+@pytest.mark.filterwarnings("default")
+def test_the_code_of_a_tutorial_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    found = run(page, {"__name__": "__main__"})
+    if request.config.getoption("--update-golden"):
+        text = page.read_text("utf-8")
+        for output in reversed(found):
+            text = text[: output.place.start] + output.real + text[output.place.stop :]
+        page.write_text(text, "utf-8")
+        return
+    for output in found:
+        assert output.real == output.shown
+
+
+# Command lines.
+
+
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """Replaces the subcommands by recorders that keep the parsed arguments."""
+    calls: list[tuple[str, dict[str, Any]]] = []
+
+    def recorder(name: str, command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def record(*args: Any, **kwargs: Any) -> int:
+            calls.append((name, {"": args, **kwargs}))
+            return 0
+
+        return record
+
+    for name, command in cli.COMMANDS.items():
+        monkeypatch.setitem(cli.COMMANDS, name, recorder(name, command))
+    return calls
+
+
+def check_agent(spec: str) -> None:
+    """Checks that an agent can be written so; a policy need not exist."""
+    try:
+        make_agent(spec)
+    except CheckpointError:
+        assert spec.startswith("policy:")
+
+
+def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(line, comments=True)
+    if words[:2] == ["accelerate", "launch"]:
+        place = words.index("-m")
+        assert words[place + 1] == "agentgym.trainers", line
+        words = ["agentgym", "train", *words[place + 2 :]]
+    if words[0] == "python" and words[1].startswith("benchmarks/"):
+        assert (ROOT / words[1]).is_file(), line
+        return
+    if words[0] != "agentgym":
+        assert line.startswith(OTHER_COMMANDS), f"not checked: {line}"
+        return
+    if words[1] == "train":
+        if words[3:] == ["--help"]:
+            assert words[2] in recipes.names()
+            return
+        config = read_config(words[2], words[3:])
+        full_id(config.environment.env_id)
+        return
+    calls = parsed(monkeypatch)
+    assert cli.main(words[1:]) == 0, line
+    [(name, arguments)] = calls
+    if name in ("play", "eval"):
+        ids = arguments[""][0]
+        for id in [ids] if isinstance(ids, str) else ids:
+            full_id(id)
+        agents = arguments.get("agent", ())
+        for agent in [agents] if isinstance(agents, str) else agents:
+            check_agent(agent)
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=p.stem) for p in PAGES if commands(p)])
+def test_the_command_lines_of_a_tutorial_parse(page: Path, monkeypatch: pytest.MonkeyPatch):
+    for line in commands(page):
+        with monkeypatch.context() as patch:
+            check_command(line, patch)
+
+
+def test_a_wrong_command_line_is_found(monkeypatch: pytest.MonkeyPatch):
+    for line in (
+        "agentgym evaluate WebShop-v0",
+        "agentgym eval WebShop-v1",
+        "agentgym eval WebShop-v0 --agents random",
+        "agentgym eval WebShop-v0 --agent randm",
+        "agentgym train poad --env-id WebShop-v1",
+        "agentgym train poad --learning-rate 1e-4",
+        "agentgym train pod",
+        "accelerate launch -m agentgym.trainers poad --gpus 2",
+        "curl https://example.org",
+    ):
+        with monkeypatch.context() as patch, pytest.raises((Exception, SystemExit)):
+            check_command(line, patch)
+
+
+def test_other_output_is_found(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    [output] = run(page, {})
+    assert (output.real, output.shown) == ("2\n", "3\n")
+    page.write_text("```python\nprint(1 + 1)\n```\n\nSomething else:\n\n```text\n3\n```\n")
+    assert run(page, {}) == []

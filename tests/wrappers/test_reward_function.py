@@ -1,0 +1,106 @@
+"""`RewardFunction`: the transitions that the function receives, and the rewards it may return."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError
+from agentgym.wrappers import HistoryObservation, RewardFunction
+from agentgym.wrappers.reward_function import Transition
+
+
+def wrapped(function: Callable[[Transition], Any], **kwargs: Any) -> RewardFunction:
+    return RewardFunction(NumberLine(size=5, **kwargs), function)
+
+
+def test_the_function_receives_the_transition():
+    seen: list[Transition] = []
+    env = wrapped(lambda transition: seen.append(transition) or 0.5, invalid_penalty=0.25)
+    first, _ = env.reset(seed=0)
+    second, *_ = env.step("dance")
+    third, *_ = env.step(env.get_wrapper_attr("expert")())
+    assert [(t.observation, t.next_observation) for t in seen] == [(first, second), (second, third)]
+    assert seen[0].action == "dance"
+    assert seen[0].reward == -0.25
+    assert not seen[0].info["valid"] and seen[1].info["valid"]
+    assert not seen[0].terminated and not seen[0].truncated
+
+
+def test_the_end_of_an_episode_is_in_the_transition():
+    seen: list[Transition] = []
+    env = wrapped(lambda transition: seen.append(transition) or 0.0, max_turns=2)
+    for action, end in (("expert", (True, False)), ("dance", (False, True))):
+        env.reset(seed=0, options={"task": "train/0"})
+        for _ in range(5):
+            chosen = env.get_wrapper_attr("expert")() if action == "expert" else action
+            _, _, terminated, truncated, _ = env.step(chosen)
+            if terminated or truncated:
+                break
+        assert (seen[-1].terminated, seen[-1].truncated) == (terminated, truncated)
+        if action == "dance":
+            assert end == (terminated, truncated)
+
+
+@pytest.mark.parametrize(
+    ("result", "reward", "terms"),
+    [
+        (2, 2.0, {"custom": 2.0}),
+        (np.float32(0.5), 0.5, {"custom": 0.5}),
+        (True, 1.0, {"custom": 1.0}),
+        ({"a": 1, "b": -0.25}, 0.75, {"a": 1.0, "b": -0.25}),
+        ({}, 0.0, {}),
+    ],
+)
+def test_numbers_and_terms(result: Any, reward: float, terms: dict[str, float]):
+    env = wrapped(lambda transition: result)
+    env.reset(seed=0)
+    _, found, _, _, info = env.step("+")
+    assert (found, info["reward_terms"]) == (reward, terms)
+    assert type(found) is float
+    assert all(type(value) is float for value in info["reward_terms"].values())
+
+
+@pytest.mark.parametrize("result", [float("nan"), float("inf"), None, "high", {"a": None}])
+def test_anything_but_finite_numbers_is_refused(result: Any):
+    env = wrapped(lambda transition: result)
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match="The reward function returned .*not finite"):
+        env.step("+")
+
+
+def test_a_function_is_needed():
+    with pytest.raises(ConfigError, match="callable"):
+        wrapped(0.5)  # type: ignore[arg-type]
+
+
+def changed(transition: Transition) -> float:
+    """Whether the observation has changed."""
+    return float(transition.observation != transition.next_observation)
+
+
+def test_a_restored_episode_has_the_same_transitions():
+    env = wrapped(changed)
+    env.reset(seed=3)
+    env.step("+")
+    snapshot = json.loads(json.dumps(env.snapshot()))
+    expected = [env.step(action)[1] for action in ("dance", "-")]
+    other = wrapped(changed)
+    other.reset(seed=9)
+    other.restore(snapshot)
+    assert [other.step(action)[1] for action in ("dance", "-")] == expected
+
+
+def test_it_sees_the_observations_of_the_wrappers_inside():
+    seen: list[str] = []
+    env = RewardFunction(
+        HistoryObservation(NumberLine(size=5)), lambda t: seen.append(t.observation) or 0.0
+    )
+    first, _ = env.reset(seed=0)
+    env.step("dance")
+    assert seen == [first]
