@@ -158,6 +158,24 @@ def grid_tables_block() -> str:
     return grid_tables.tables(results("grid"))
 
 
+def grid_final() -> str:
+    """Returns the final reward of every recipe in each environment, ordered by the mean rank."""
+    grid = results("grid")
+    final = {
+        env: {recipe: cells[1] for recipe, cells in grid_tables.rows(grid, env)}
+        for env in grid["envs"]
+    }
+    ranks: dict[str, list[int]] = {}
+    for found in final.values():
+        for rank, recipe in enumerate(sorted(found, key=lambda r: -float(found[r].split()[0]))):
+            ranks.setdefault(recipe, []).append(rank)
+    rows = [
+        (f"`{recipe}`", *(found.get(recipe, "-") for found in final.values()))
+        for recipe in sorted(ranks, key=lambda recipe: np.mean(ranks[recipe]))
+    ]
+    return table(("Recipe", *final), rows)
+
+
 # Learning.
 
 
@@ -285,6 +303,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         credit_speed,
         credit_oracle,
         grid_tables_block,
+        grid_final,
         learning_webshop,
         learning_webshop_files,
         learning_webshop_gain,
