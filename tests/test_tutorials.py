@@ -181,7 +181,7 @@ def test_the_command_lines_of_a_tutorial_parse(page: Path, monkeypatch: pytest.M
 
 
 def test_the_page_about_tensorboard_lists_every_scalar(tmp_path: Path):
-    settings = {
+    settings: dict[str, Any] = {
         "env_id": "NumberLine-v0", "model": "nano", "context": "current", "constrain": True,
         "iterations": 1, "episodes_per_iteration": 4, "eval_episodes": 4, "threads": 1,
         "device": "cpu", "quiet": True, "kl_coef": 0.01,

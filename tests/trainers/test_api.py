@@ -36,7 +36,7 @@ SMALL: dict[str, Any] = {
     "log_with": (),
     "quiet": True,
 }
-NUMBER_LINE = {"env_id": "NumberLine-v0", "env_kwargs": {"size": 4, "max_turns": 4}}
+NUMBER_LINE: dict[str, Any] = {"env_id": "NumberLine-v0", "env_kwargs": {"size": 4, "max_turns": 4}}
 
 
 def number_line() -> NumberLine:
@@ -114,10 +114,8 @@ def test_callbacks_are_called_in_order_with_their_arguments(tmp_path: Path):
 @pytest.mark.parametrize("hook", [*ITERATION, "evaluation_end"])
 def test_each_hook_that_may_stop_stops_training(hook: str, tmp_path: Path):
     recorder = Recorder(stop_at=hook, count=2)
-    trainer = make_trainer(
-        "rloo", **NUMBER_LINE, **SMALL | {"iterations": 9, "eval_every": 1, "group_size": 2},
-        callbacks=[recorder], run_dir=str(tmp_path),
-    )  # fmt: skip
+    more: dict[str, Any] = SMALL | {"iterations": 9, "group_size": 2, "run_dir": str(tmp_path)}
+    trainer = make_trainer("rloo", **NUMBER_LINE, **more, callbacks=[recorder])
     reports = trainer.run()
     finished = 1 if hook == "evaluation_end" else 2
     assert trainer.state.iteration == finished
@@ -138,12 +136,13 @@ def test_the_first_evaluation_can_stop_training(tmp_path: Path):
 
 
 def test_a_stopped_run_continues(tmp_path: Path):
-    settings = NUMBER_LINE | SMALL | {"run_dir": str(tmp_path / "stopped")}
+    settings: dict[str, Any] = NUMBER_LINE | SMALL | {"run_dir": str(tmp_path / "stopped")}
     train("poad", **settings, callbacks=[Recorder(stop_at="update_end")])
     recorder = Recorder()
     train("poad", **settings, resume=True, callbacks=[recorder])
     assert recorder.names().count("update_end") == 1
-    train("poad", **settings | {"run_dir": str(tmp_path / "whole")})
+    settings["run_dir"] = str(tmp_path / "whole")
+    train("poad", **settings)
 
     def losses(folder: Path) -> list[tuple[str, Any]]:
         rows = read_metrics(folder)
@@ -181,7 +180,7 @@ def test_a_reward_function_replaces_the_reward(tmp_path: Path):
         return {"up": float(transition.action == "+"), "cost": -0.25}
 
     recorder = Recorder()
-    options = {"reward": reward, "callbacks": [recorder], "run_dir": str(tmp_path)}
+    options: dict[str, Any] = {"reward": reward, "callbacks": [recorder], "run_dir": str(tmp_path)}
     reports = train("poad", **NUMBER_LINE, **SMALL, **options)
     [trajectories, _] = [args[0] for name, args in recorder.calls if name == "rollout_end"]
     for trajectory in trajectories:
@@ -196,7 +195,7 @@ def test_a_reward_function_replaces_the_reward(tmp_path: Path):
 
 
 def test_a_reward_that_is_not_finite_is_refused(tmp_path: Path):
-    options = {"reward": lambda transition: float("nan"), "run_dir": str(tmp_path)}
+    options: dict[str, Any] = {"reward": lambda transition: float("nan"), "run_dir": str(tmp_path)}
     with pytest.raises(ConfigError, match="not finite"):
         train("poad", **NUMBER_LINE, **SMALL, **options)
     with pytest.raises(ConfigError, match="callable"):
@@ -274,7 +273,7 @@ def test_an_object_and_an_id_train_alike(tmp_path: Path):
 @pytest.mark.parametrize("env", [Copycat, Copycat(), Echo, Echo()], ids=repr)
 def test_an_environment_without_an_id_trains(env: Any, tmp_path: Path):
     constrain = {} if isinstance(env, Copycat) or env is Copycat else {"constrain": False}
-    few = SMALL | {"max_new_tokens": 2} | constrain
+    few: dict[str, Any] = SMALL | {"max_new_tokens": 2} | constrain
     reports = train("poad", env=env, **few, run_dir=str(tmp_path / "{env}"))
     name = env.__name__ if isinstance(env, type) else type(env).__name__
     assert (tmp_path / name / "policy").is_dir()
@@ -346,14 +345,14 @@ def test_a_tracker_receives_settings_and_scalars(tmp_path: Path):
 
 @pytest.mark.parametrize(("log_with", "count"), [((), 0), (("tensorboard",), 1)])
 def test_tensorboard_files_are_written_if_asked_for(log_with, count, tmp_path: Path):
-    few = SMALL | {"iterations": 1, "eval_episodes": 0, "log_with": log_with}
+    few: dict[str, Any] = SMALL | {"iterations": 1, "eval_episodes": 0, "log_with": log_with}
     train("poad", **NUMBER_LINE, **few, run_dir=str(tmp_path))
     assert len(list(tmp_path.glob("tensorboard/events.*"))) == count
     assert read_metrics(tmp_path)
 
 
 def test_an_unknown_tracker_is_named(tmp_path: Path):
-    few = SMALL | {"log_with": ("wanbd",), "run_dir": str(tmp_path)}
+    few: dict[str, Any] = SMALL | {"log_with": ("wanbd",), "run_dir": str(tmp_path)}
     with pytest.raises(ConfigError, match=r"unknown tracker 'wanbd'\. Did you mean: wandb"):
         train("poad", **NUMBER_LINE, **few)
 
@@ -362,7 +361,7 @@ def test_a_tracker_that_is_not_installed_is_named(tmp_path: Path, monkeypatch):
     from agentgym.trainers.run import setup
 
     monkeypatch.setattr(setup, "get_available_trackers", list)
-    few = SMALL | {"log_with": ("mlflow",), "run_dir": str(tmp_path)}
+    few: dict[str, Any] = SMALL | {"log_with": ("mlflow",), "run_dir": str(tmp_path)}
     with pytest.raises(ConfigError, match="mlflow is not installed"):
         train("poad", **NUMBER_LINE, **few)
 
@@ -379,7 +378,7 @@ def runs(tmp_path_factory) -> Iterator[dict[str, Path]]:
         "free": {"context": "full", "constrain": False, "instructions": True, "max_new_tokens": 3},
     }.items():
         found[name] = tmp_path_factory.mktemp(name) / "run"
-        few = SMALL | {"iterations": 1, "eval_episodes": 0} | changes
+        few: dict[str, Any] = SMALL | {"iterations": 1, "eval_episodes": 0} | changes
         train("poad", **NUMBER_LINE, **few, run_dir=str(found[name]))
     yield found
 
