@@ -219,9 +219,9 @@ class _Batch:
                 continue
             if len(ready) < len(self.rows):
                 logits, guide = logits[ready], None if guide is None else guide[ready]
-            drawn = [self.rows[place] for place in ready]
-            choices = choose(drawn, logits, self.sampling, guide)
-            for row, choice in zip(drawn, choices, strict=True):
+            rows = [self.rows[place] for place in ready]
+            choices = choose(rows, logits, self.sampling, guide)
+            for row, choice in zip(rows, choices, strict=True):
                 row.add(*choice)
             self._let_go()
 
