@@ -63,17 +63,6 @@ def normalize_advantages(
     return replace(credit, advantages=advantages.astype(np.float32))
 
 
-def normalize_per_agent(credit: Credit, batch: Batch, over: Over = "turns") -> Credit:
-    """Each agent of each group by its own mean and standard deviation.
-
-    One mean and deviation over agents whose rewards differ in scale lets some agents' gradients
-    explode. "Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems", arXiv 2602.08847:
-    A_i = (R - mean_i) / std_i over the turns in which agent i acted. A group holds one agent's
-    trajectories, so this is `per="group"`.
-    """
-    return normalize_advantages(credit, batch, per="group", over=over)
-
-
 def _mean(x: Float64, weight: Float64, group: IntArray | None) -> Float64:
     """Returns the weighted mean of each group (or of all items), 0 if the total weight is 0."""
     if group is None:

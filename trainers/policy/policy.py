@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -345,22 +345,15 @@ class Policy(nn.Module):
         """
         return score_actions(self, collated)
 
-    def hidden(self, collated: Collated, *, adapter: bool = True) -> tuple[Tensor, Tensor]:
+    def hidden(self, collated: Collated) -> tuple[Tensor, Tensor]:
         """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H].
 
         The output head is not computed.
 
         Args:
             collated: the segments.
-            adapter: if False, uses the base model without its adapter.
-
-        Raises:
-            ConfigError: if `adapter` is False and the policy has no adapter.
         """
-        if not adapter and not self.has_adapter:
-            raise ConfigError("This policy has no adapter to switch off. Load it with lora=...")
-        with nullcontext() if adapter else self.model.disable_adapter():
-            return collated.places(read_hidden(self.model, collated))
+        return collated.places(read_hidden(self.model, collated))
 
     def freeze_reference(self) -> None:
         """Stores the current weights as the reference policy. A no-op for a policy with adapter."""
