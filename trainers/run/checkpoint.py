@@ -1,13 +1,13 @@
-"""A run's folder: its lock, its checkpoints, and what must agree when it is continued.
+"""A run's folder: its lock, its checkpoints, and the check of settings on resume.
 
     run_dir/
       lock                  held while a process trains here
       config.json           settings, recipe and versions
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
       checkpoints/000012/   policy/ critic.pt optimizer.pt state.json
-      policy/  best/        the last and the best policy, ready to act (`--agent policy:FOLDER`)
+      policy/  best/        the last and the best policy, as agents (`--agent policy:FOLDER`)
 
-A checkpoint is written to a temporary folder and renamed, so what is there is whole.
+A checkpoint is written to a temporary folder and renamed, so existing checkpoints are complete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "peft", "numpy
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions that a run's numbers depend on."""
+    """Returns the versions of Python, AgentGym and the packages that results depend on."""
     import agentgym
 
     found = {"python": platform.python_version(), "agentgym": agentgym.__version__}
@@ -49,13 +49,13 @@ class RunFolder:
     stale lock to clear.
 
     Args:
-        path: the folder; made if it does not exist.
-        resume: whether a run that is there is to be continued.
-        lock: False: only read (another process of the same run holds the lock).
+        path: the folder, created if it does not exist.
+        resume: continue the run in the folder, if there is one.
+        lock: whether to lock the folder. False: only read, as another process holds the lock.
 
     Raises:
         CheckpointError: if the folder cannot be written, another process trains in it, or it holds
-            a run that is not to be continued.
+            a run and `resume` is False.
     """
 
     def __init__(self, path: str | Path, *, resume: bool = False, lock: bool = True):
@@ -98,7 +98,7 @@ class RunFolder:
         self._lock.flush()
 
     def _tidy(self) -> None:
-        """Undoes what a killed process left half done."""
+        """Completes or removes the unfinished changes of a killed process."""
         for folder in (self.path, self.checkpoints):
             for leftover in folder.glob(".partial-old-*"):
                 target = leftover.with_name(leftover.name.removeprefix(".partial-old-"))
@@ -121,7 +121,7 @@ class RunFolder:
     def record_config(
         self, recipe: str, config: Mapping[str, Any], free: Collection[str] = ()
     ) -> None:
-        """Writes the settings; where there is a run to continue, checks them against its own.
+        """Writes the settings. If there is a run to resume, checks them against its settings.
 
         Args:
             recipe: name of the recipe.
@@ -129,7 +129,7 @@ class RunFolder:
             free: settings that may differ.
 
         Raises:
-            CheckpointError: if others differ - the message lists them - or cannot be read.
+            CheckpointError: if other settings differ, with a list of them, or cannot be read.
         """
         file = self.path / "config.json"
         new = {"recipe": recipe, **json.loads(json.dumps(config))}
@@ -147,7 +147,7 @@ class RunFolder:
             ]
             if different:
                 raise CheckpointError(
-                    f"The run in {self.path} was started with other settings; it can only be "
+                    f"The run in {self.path} was started with other settings and can only be "
                     "continued with the same ones:\n" + "\n".join(different)
                 )
         text = json.dumps({"config": new, "versions": versions()}, indent=1)
@@ -157,24 +157,24 @@ class RunFolder:
         """Writes a checkpoint and removes those no longer needed.
 
         Args:
-            iteration: number of finished rounds.
-            write: writes it into the folder it is given.
-            keep: how many of the newest to keep.
-            best: iteration of the best one, which is kept as well.
+            iteration: number of finished iterations.
+            write: writes the checkpoint into a given folder.
+            keep: number of newest checkpoints to keep.
+            best: iteration of the best checkpoint, which is also kept.
         """
         target = self.checkpoints / f"{iteration:06d}"
         replace_folder(target, write)
         found = sorted(path for path in self.checkpoints.glob("[0-9]*") if path.is_dir())
         for path in found[:-keep]:
             if int(path.name) != best:
-                # Renamed first: a checkpoint half deleted must not look like one.
+                # Renamed first, so that no partly deleted checkpoint looks complete.
                 doomed = path.with_name(f".partial-{path.name}")
                 path.rename(doomed)
                 shutil.rmtree(doomed)
         return target
 
     def publish(self, name: str, policy: Path) -> None:
-        """Puts a policy's folder at `run_dir/name`; large files are shared, not copied."""
+        """Copies a policy's folder to `run_dir/name`, with hard links if possible."""
 
         def write(folder: Path) -> None:
             shutil.copytree(policy, folder, copy_function=_link, dirs_exist_ok=True)
@@ -183,7 +183,7 @@ class RunFolder:
 
 
 def replace_folder(target: Path, write: Callable[[Path], None]) -> None:
-    """Writes a folder beside its place, then moves it there: it is always whole."""
+    """Writes a folder under a temporary name and renames it, so it is always complete."""
     partial = target.with_name(f".partial-{target.name}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -193,11 +193,11 @@ def replace_folder(target: Path, write: Callable[[Path], None]) -> None:
             if file.is_file():
                 with file.open("rb") as opened:
                     os.fsync(opened.fileno())
-    except (OSError, RuntimeError, SafetensorError) as error:  # a full disk, by who writes
+    except (OSError, RuntimeError, SafetensorError) as error:  # a full disk, by library
         shutil.rmtree(partial, ignore_errors=True)
         raise CheckpointError(
             f"{target} could not be written ({getattr(error, 'strerror', None) or error}). Earlier "
-            "checkpoints are untouched; make room and continue with --resume."
+            "checkpoints are untouched. Free some space and continue with --resume."
         ) from error
     if target.exists():
         old = target.with_name(f".partial-old-{target.name}")
@@ -210,14 +210,14 @@ def replace_folder(target: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file so that it holds either the old text or the new one."""
+    """Writes a file atomically: it holds either the old text or the new one."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
 
 
 def truncate_jsonl(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
-    """Keeps some lines of a log; drops the others, and a line that was cut off."""
+    """Keeps the lines of a log for which `keep` is true, and drops incomplete lines."""
     if not path.exists():
         return
     kept = []

@@ -49,7 +49,7 @@ def demonstrate(
     room: Room,
     constrain: bool = False,
 ) -> list[Trajectory]:
-    """Plays episodes with the scripted expert; returns them tokenised as rollouts of the policy.
+    """Plays episodes with the scripted expert and returns them tokenised as rollouts of the policy.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -141,7 +141,7 @@ def clone_expert(
     say: Callable[[str], None],
     check: Callable[[], None],
 ) -> int:
-    """Plays demonstrations and fits the policy to them; returns the number of turns played.
+    """Plays demonstrations and fits the policy to them and returns the number of turns played.
 
     Args:
         updater: the learner and its accelerator.
@@ -277,7 +277,7 @@ def _step(
     step: NDArray[np.int64],
     lm_coef: float,
 ) -> NDArray[np.float64]:
-    """Computes the gradient of a step; returns the sums and counts of its losses, [4].
+    """Computes the gradient of a step and returns the sums and counts of its losses, [4].
 
     The processes share the rows and divide by the counts of all processes, as `Updater` does.
     """

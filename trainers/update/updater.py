@@ -132,7 +132,7 @@ class Updater:
         iteration: int,
         rngs: Iterator[np.random.Generator],
     ) -> dict[str, float]:
-        """Optimises policy and critic on a batch; returns scalars to log.
+        """Optimises policy and critic on a batch and returns scalars to log.
 
         Args:
             batch: the trajectories.
@@ -235,7 +235,7 @@ class Updater:
         counts: _Counts,
         together: bool,
     ) -> NDArray[np.float64]:
-        """Accumulates the gradient of a minibatch; returns its sums over all processes."""
+        """Accumulates the gradient of a minibatch and returns its sums over all processes."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         if together:
             owner = np.array([rows.rows[i][0] for i in part])
@@ -276,7 +276,7 @@ class Updater:
             )
 
     def _step(self, critic_only: bool) -> NDArray[np.float64]:
-        """Clips and applies the gradient; returns the gradient norms of policy and critic."""
+        """Clips and applies the gradient and returns the gradient norms of policy and critic."""
         norms = np.zeros(2)
         if critic_only:
             for parameter in self.optimizer.param_groups[0]["params"]:
@@ -291,7 +291,7 @@ class Updater:
 
 
 def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
-    """Clips the gradient norm of each parameter group separately; returns the norms before.
+    """Clips the gradient norm of each parameter group separately and returns the norms before.
 
     Under fp16 the gradients are scaled. `accelerator.clip_grad_norm_` would unscale those of all
     its optimisers at every call, which torch allows only once per step.
