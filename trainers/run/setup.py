@@ -75,7 +75,7 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
     )
     if config.model.device == "cuda" and accelerator.device.type != "cuda":
         raise ConfigError(
-            f"device is 'cuda', but PyTorch {torch.__version__} finds no GPU: use 'auto' "
+            f"device is 'cuda', but PyTorch {torch.__version__} finds no such GPU: use 'auto' "
             "or 'cpu', or install a build of PyTorch for your GPU."
         )
     return accelerator
