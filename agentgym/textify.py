@@ -266,14 +266,13 @@ class _Textified(TextEnv):
         self._over = terminated or truncated
         return observation, reward, terminated, truncated, info
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Plays what a snapshot says was played; see `TextEnv.restore`.
+    def _restored(self) -> None:
+        """Plays the recorded actions again.
 
         Raises:
-            SnapshotError: if the snapshot is damaged, or playing it again ends elsewhere: it is of
-                another environment, or that is not deterministic given its seed.
+            SnapshotError: if that ends elsewhere. The snapshot is of another environment, or the
+                environment is not deterministic given its seed.
         """
-        result = super().restore(snapshot)
         assert self._last is not None
         try:
             self._replay()
@@ -285,7 +284,6 @@ class _Textified(TextEnv):
                 "Playing the snapshot's actions again ended elsewhere: expected "
                 f"{self._last.text!r:.200}, got {text!r:.200}."
             )
-        return result
 
     def _replay(self) -> None:
         self._reset_inside()

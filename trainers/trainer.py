@@ -28,7 +28,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
-from agentgym.trainers.run.checkpoint import replace_folder
+from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
 from agentgym.trainers.run.logger import RunLog
@@ -133,8 +133,9 @@ class Trainer:
             if start is not None:
                 saved = load_hooks(start)
                 self.hooks = self._make_hooks()
-                self.hooks.load_state_dict(saved["experience"])
-                self.curriculum.load_state_dict(saved["curriculum"])
+                with loading(start / "experience.pt"):
+                    self.hooks.load_state_dict(saved["experience"])
+                    self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
             self.folder.close()
             raise
@@ -268,7 +269,7 @@ class Trainer:
         if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:
-                replace_folder(self.folder.path / "reference", self.policy.save)
+                replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)
         self._save()
 
     def _make_hooks(self) -> RecipeHooks:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.agents.view import View
+from agentgym.utils.printable import printable
 
 MAX_LISTED = 40
 
@@ -45,11 +46,11 @@ class HumanAgent:
     def _ask(self, view: View) -> str:
         if self.show_observation:
             if not view.history:
-                self.console.print(Text(f"\n{view.instructions}\n", "dim"))
-            self.console.print(Text(view.observation))
+                self.console.print(Text(f"\n{printable(view.instructions)}\n", "dim"))
+            self.console.print(Text(printable(view.observation)))
         admissible = view.info["admissible"]
         if 0 < len(admissible) <= MAX_LISTED:
-            self.console.print(Text("Actions: " + " | ".join(admissible), "cyan"))
+            self.console.print(Text(printable("Actions: " + " | ".join(admissible)), "cyan"))
         _complete_with(admissible)
         try:
             action = input("> ")  # rich's own prompt is lost when readline redraws the line
@@ -57,7 +58,7 @@ class HumanAgent:
             self.console.print()
             raise Quit from None
         if not sys.stdin.isatty():
-            self.console.print(Text(action))
+            self.console.print(Text(printable(action)))
         if action.strip() == "quit" and "quit" not in admissible:
             raise Quit
         return action

@@ -26,14 +26,22 @@ from rich.text import Text
 
 import agentgym
 from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
-from agentgym.cli.catalogue import describe, render_page
+from agentgym.cli.catalogue import describe
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare
-from agentgym.evaluation.runner import EpisodeRunner, evaluate, full_id, make_env, tasks_of
+from agentgym.evaluation.runner import (
+    EpisodeRunner,
+    evaluate,
+    full_id,
+    make_env,
+    read_saved,
+    tasks_of,
+)
 from agentgym.registration import TABLE
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
+from agentgym.utils.printable import printable
 
 INTERRUPTED = 130
 WRONG_USE = 2
@@ -114,25 +122,25 @@ def play(
     # A picture may show what the player must not know: who plays sees the observations.
     if human := isinstance(player, HumanAgent):
         player.console = console
-    console.print(Text(f"{env}  task {task}  seed {seed}", "bold"))
+    console.print(Text(printable(f"{env}  task {task}  seed {seed}"), "bold"))
     if not human:
-        console.print(Text(f"\n{episode.view.instructions}\n", "dim"))
-        console.print(Text(str(world.render())))
+        console.print(Text(f"\n{printable(episode.view.instructions)}\n", "dim"))
+        console.print(Text(printable(str(world.render()))))
     try:
         over = False
         while not over:
             [action] = player.act([episode.view])
             over = episode.play(action)
             if not human:
-                console.print(Text(f"> {action}", "bold green"))
-                console.print(Text(str(world.render())))
+                console.print(Text(printable(f"> {action}"), "bold green"))
+                console.print(Text(printable(str(world.render()))))
     except Quit:
         console.print("You left.")
         return 0
     finally:
         world.close()
     if human:
-        console.print(Text(episode.view.observation))
+        console.print(Text(printable(episode.view.observation)))
     console.print(_summary(episode))
     return 0
 
@@ -166,6 +174,7 @@ def run_evaluation(
     agent_kwargs: KeyValues = (),
     json: Path | None = None,
     save: Path | None = None,
+    resume: bool = False,
 ) -> int:
     """Let agents play many tasks and compare them.
 
@@ -180,7 +189,8 @@ def run_evaluation(
         env_kwargs: Arguments of the environments.
         agent_kwargs: Arguments of the agents, such as temperature=0.7 history=4.
         json: Write the reports, with every episode, to this file.
-        save: Write whole transcripts to this new file, a line of JSON an episode, as they finish.
+        save: Write whole transcripts to this new file, a line of JSON per episode, as they finish.
+        resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
     ids = [full_id(id) for id in envs]
     if suite == "core":
@@ -197,17 +207,53 @@ def run_evaluation(
         "seed": seed,
         "env_kwargs": parse_arguments(env_kwargs),
         "save": save,
+        "resume": resume,
     }
-    _check_files(json, save)
+    command = {
+        "envs": ids,
+        "agents": list(agent),
+        "episodes": episodes,
+        "split": split,
+        "seed": seed,
+        "env_kwargs": settings["env_kwargs"],
+        "agent_kwargs": options,
+    }
+    _check_files(json, save, resume)
+    if resume and save is not None:
+        _check_resumed(save, command)
     reports: list[Report] = []
     notes: list[str] = []
     try:
-        splits = ("train", "test") if split == "both" else (split,)
-        plan = [(id, a, settings | {"split": s}) for id in ids for s in splits for a in agents]
+        plan = [
+            (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
+            for id in ids
+            for s in (("train", "test") if split == "both" else (split,))
+            for spec, player in zip(agent, agents, strict=True)
+        ]
         _evaluate_all(plan, reports, notes)
-    finally:  # whatever stopped it, what was found is not lost
+    finally:  # the finished episodes are kept after any error
+        if save is not None and any(report.interrupted for report in reports):
+            notes.append(f"The same command with --resume continues from {save}.")
         _show(reports, notes, json)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
+
+
+def _check_resumed(save: Path, command: dict[str, Any]) -> None:
+    """Raises a ConfigError if a file holds episodes of an evaluation with other settings."""
+    now = json_module.loads(json_module.dumps(command))
+    for line in read_saved(save):
+        before = line.get("settings")
+        before = before if isinstance(before, dict) else {}
+        different = [
+            f"  {name}: {before.get(name)!r} -> {value!r}"
+            for name, value in now.items()
+            if before.get(name) != value
+        ]
+        if different:
+            raise ConfigError(
+                f"The evaluation in {str(save)!r} has other settings. It can only be continued "
+                "with the same ones:\n" + "\n".join(different)
+            )
 
 
 def _evaluate_all(
@@ -261,7 +307,7 @@ def _evaluate_one(
     return report
 
 
-def _check_files(json: Path | None, save: Path | None) -> None:
+def _check_files(json: Path | None, save: Path | None, resume: bool) -> None:
     """Finds out before the episodes, rather than after them, that a file cannot be written."""
     for path in (json, save):
         if path is not None and not path.parent.is_dir():
@@ -272,17 +318,22 @@ def _check_files(json: Path | None, save: Path | None) -> None:
             raise ConfigError(f"There is no permission to write {str(path)!r}.")
     if json is not None and save is not None and json.resolve() == save.resolve():
         raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
-    if save is not None and save.exists():
-        raise ConfigError(f"{str(save)!r} exists: give a new name, or delete it first.")
+    if resume and save is None:
+        raise ConfigError("--resume continues the evaluation in a file: name it with --save.")
+    if save is not None and save.exists() and not resume:
+        raise ConfigError(
+            f"{str(save)!r} exists: add --resume to continue the evaluation in it, give a new "
+            "name, or delete it first."
+        )
 
 
 def _show(reports: list[Report], notes: list[str], json: Path | None) -> None:
     if reports:
         _console().print(compare(reports))
     for note in notes:
-        _console().print(Text(note))
+        _console().print(Text(printable(note)))
     if json is not None:
-        text = json_module.dumps([report.to_json() for report in reports], indent=1)
+        text = json_module.dumps([r.to_json() for r in reports], indent=1, allow_nan=False)
         json.write_text(text + "\n", encoding="utf-8")
 
 
@@ -303,31 +354,6 @@ def _train(words: list[str]) -> int:
         if error.name not in TRAIN_PACKAGES:
             raise
         raise MissingExtraError("agentgym train", "train", error.name) from error
-
-
-def docs(
-    *,
-    out: Path = Path("docs/environments.md"),
-    results: Path = Path("benchmarks/results"),
-    check: bool = False,
-) -> int:
-    """Write the page of all environments from their docstrings and from what was measured.
-
-    Args:
-        out: The file to write.
-        results: Folder with what benchmarks/env_speed.py and benchmarks/baselines.py found.
-        check: Write nothing; fail if the file is not up to date.
-    """
-    page = render_page(results)
-    if not check:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page, encoding="utf-8")
-        _console().print(f"Wrote {out}.", soft_wrap=True)
-        return 0
-    if out.is_file() and out.read_text(encoding="utf-8") == page:
-        return 0
-    _complain(f"{out} is not up to date: run `agentgym docs`.")
-    return 1
 
 
 def view_run(
@@ -356,7 +382,6 @@ COMMANDS = {
     "eval": run_evaluation,
     "train": train,
     "view": view_run,
-    "docs": docs,
 }
 
 
@@ -403,7 +428,7 @@ def _users_fault(error: Exception) -> bool:
 
 
 def _complain(message: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(message, "red"), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(Text(printable(message), "red"), soft_wrap=True)
 
 
 def _console() -> Console:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,8 @@ from agentgym.errors import AgentGymError, ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.registration import NAMESPACE, REGISTRY, find
 from agentgym.tasks import Tasks, task_rng
-from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters
+from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional
+from agentgym.utils.serialization import from_json
 
 MOST_TASKS = 1_000_000
 
@@ -60,8 +62,8 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
     if ":" in id:
         _check_module(id)
     if id in REGISTRY:
-        known = keyword_parameters(_entry_point(id), author_class(REGISTRY[id]))
-        known.pop("game", None)  # fixed by the id
+        # Parameters without a default, such as `game`, are fixed by the id.
+        known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))
         check_arguments(id, known, kwargs)
     try:
         return gymnasium.make(id, disable_env_checker=True, **kwargs)
@@ -177,11 +179,14 @@ def evaluate(
     seed: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
     save: str | Path | None = None,
+    resume: bool = False,
+    settings: Mapping[str, Any] | None = None,
     on_episode: Callable[[Report], None] | None = None,
 ) -> Report:
     """Lets an agent play tasks and returns how well it did.
 
-    Ctrl-C ends it early: the report then holds the episodes finished until then.
+    Ctrl-C ends it early: the report then holds the episodes finished until then. If the agent or
+    the environment raises an error, its attribute `report` is that report.
 
     Args:
         env: an id, or a function that makes a (wrapped) text environment.
@@ -195,14 +200,20 @@ def evaluate(
         env_kwargs: arguments of the environment; only with an id.
         save: a file to which each finished episode is appended at once, a line of JSON with the
             whole transcript.
+        resume: whether to continue from the episodes in the file `save`, if it exists. Only those
+            of the same environment, arguments, agent name, split and `settings` count.
+        settings: JSON values that are written to each line of `save`, such as the options of the
+            agent.
         on_episode: called after each finished episode with the report so far, its newest last.
+            Episodes that are continued from count too.
 
     Raises:
-        ConfigError: if the environment is no text environment or the arguments cannot work.
+        ConfigError: if the environment is no text environment, the arguments cannot work or the
+            file to continue from is damaged or has episodes of another seed or number of tasks.
         UnknownTaskError: if it has no such task.
     """
     given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
-    given |= {"env_kwargs": env_kwargs, "save": save}
+    given |= {"env_kwargs": env_kwargs, "save": save, "resume": resume, "settings": settings}
     check_types("evaluate", keyword_parameters(evaluate), given)
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
@@ -228,21 +239,36 @@ def evaluate(
             split=split,
             seed=seed,
             planned=len(plan),
-            env_kwargs=json.loads(json.dumps(kwargs, default=repr)),
+            env_kwargs=_as_json(kwargs),
         )
 
-        def finish(index: int, episode: EpisodeRunner) -> None:
-            records[index] = record = episode.record()
+        header = {name: getattr(report, name) for name in ("env", "env_kwargs", "agent", "split")}
+        header["settings"] = _as_json(dict(settings or {}))
+
+        def count(index: int, record: Record) -> None:
+            records[index] = record
             report.episodes.append(record)
-            if save is not None:
-                _append(Path(save), report, record, episode)
             if on_episode is not None:
                 on_episode(report)
 
+        def finish(index: int, episode: EpisodeRunner) -> None:
+            record = episode.record()
+            if save is not None:
+                _append(Path(save), header, record, episode)
+            count(index, record)
+
         try:
-            _play(envs, player, plan, finish)
+            if resume and save is not None:
+                for index, record in _continued(Path(save), header, plan).items():
+                    count(index, record)
+            _play(
+                envs, player, [item for item in enumerate(plan) if item[0] not in records], finish
+            )
         except KeyboardInterrupt:
             pass
+        except Exception as error:
+            error.report = report  # type: ignore[attr-defined]
+            raise
         finally:
             report.episodes[:] = [records[index] for index in sorted(records)]
         return report
@@ -254,11 +280,11 @@ def evaluate(
 def _play(
     envs: Sequence[TextGym],
     agent: Agent,
-    plan: Sequence[tuple[str, int]],
+    plan: Sequence[tuple[int, tuple[str, int]]],
     finish: Callable[[int, EpisodeRunner], None],
 ) -> None:
-    """Plays all episodes of the plan; an environment whose episode ends takes the next one."""
-    waiting = iter(enumerate(plan))
+    """Plays the numbered episodes; an environment whose episode ends takes the next one."""
+    waiting = iter(plan)
     active = [
         (index, EpisodeRunner(env, task, seed))
         for env, (index, (task, seed)) in zip(envs, waiting, strict=False)
@@ -323,14 +349,60 @@ def _name(env: TextGym) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def _append(path: Path, report: Report, record: Record, episode: EpisodeRunner) -> None:
-    line = {
-        "env": report.env,
-        "env_kwargs": report.env_kwargs,
-        "agent": report.agent,
-        "split": report.split,
-        **vars(record),
-        **episode.transcript(),
-    }
+def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns JSON values; others, NaN and infinities become texts."""
+    return json.loads(json.dumps(values, default=repr), parse_constant=str)
+
+
+def _append(path: Path, header: Mapping[str, Any], record: Record, episode: EpisodeRunner) -> None:
+    line = json.dumps({**header, **vars(record), **episode.transcript()}, allow_nan=False)
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(line + "\n")
+
+
+def read_saved(path: Path) -> list[dict[str, Any]]:
+    """Returns the lines of a file that `evaluate` has written; an incomplete last one is removed.
+
+    Raises:
+        ConfigError: if it is damaged or another file.
+    """
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    lines = []
+    for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
+        try:
+            lines.append(json.loads(line))
+            from_json(Record, lines[-1])
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"{path} cannot be continued: line {number} is no episode of an evaluation "
+                f"({error!s:.200})."
+            ) from error
+    if end < len(data):  # the process was killed, or the disk full, while it was written
+        if not data[end:].startswith(b'{"env"'[: len(data) - end]):
+            raise ConfigError(f"{path} cannot be continued: its end is no episode.")
+        os.truncate(path, end)
+    return lines
+
+
+def _continued(
+    path: Path, header: Mapping[str, Any], plan: Sequence[tuple[str, int]]
+) -> dict[int, Record]:
+    """Returns the saved episodes by their place in the plan."""
+    places = {episode: index for index, episode in enumerate(plan)}
+    found: dict[int, Record] = {}
+    for line in read_saved(path):
+        if any(line.get(name) != value for name, value in header.items()):
+            continue
+        record = from_json(Record, line)
+        place = places.get((record.task, record.seed))
+        if place is None or place in found:
+            raise ConfigError(
+                f"{path} cannot be continued: task {record.task!r} with seed {record.seed} "
+                + ("is there twice." if place in found else "is not of this evaluation. ")
+                + "Give the same tasks and seed as before, or another file."
+            )
+        found[place] = record
+    return found

@@ -125,10 +125,10 @@ def test_quit_is_an_action_where_it_is_admissible(monkeypatch):
 def test_words_make_agents():
     for spec, kind in (("random", RandomAgent), ("expert", ExpertAgent), ("human", HumanAgent)):
         assert isinstance(make_agent(spec), kind)
-    chat = make_agent("chat:@cf/llama@7b@http://a@localhost:80/v1", temperature=1, history=3)
+    chat = make_agent("chat:@cf/llama@7b@http://localhost:80/a@v1", temperature=1, history=3)
     assert isinstance(chat, ChatAgent)
     assert chat.model == "@cf/llama@7b"
-    assert chat.url == "http://a@localhost:80/v1/chat/completions"
+    assert chat.url == "http://localhost:80/a@v1/chat/completions"
     assert (chat.temperature, chat.history) == (1, 3)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import agentgym
 from agentgym.agents import ChatError, RandomAgent
-from agentgym.cli import main as cli
+from agentgym.cli.main import main as cli
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import runner as evaluate
@@ -192,6 +192,42 @@ def test_what_was_found_before_an_error_is_shown_and_written(tmp_path, monkeypat
     assert 0 < len(random["episodes"]) < 50
 
 
+def test_an_evaluation_is_continued(tmp_path, monkeypatch, capsys):
+    whole, path, json_path = (tmp_path / name for name in ("whole", "played", "reports"))
+    words = ("eval", "NumberLine-v0", "--agent", "expert", "random", "--episodes", "30")
+    assert run(*words, "--json", str(whole)) == 0
+    act = RandomAgent.act
+    left = [20]
+
+    def fail(self, views):
+        left[0] -= 1
+        if left[0] < 0:
+            raise ChatError("The server is gone.")
+        return act(self, views)
+
+    monkeypatch.setattr(RandomAgent, "act", fail)
+    words += ("--num-envs", "2", "--save", str(path))
+    assert run(*words) == cli.WRONG_USE
+    assert "--resume continues" in capsys.readouterr().out.replace("\n", " ")
+    before = path.read_bytes()
+    assert 30 < len(before.splitlines()) < 60
+    assert run(*words) == cli.WRONG_USE
+    assert "--resume" in capsys.readouterr().err
+    assert run(*words, "--resume", "--seed", "1", "--agent-kwargs") == cli.WRONG_USE
+    assert "seed: 0 -> 1" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    monkeypatch.setattr(RandomAgent, "act", act)
+    assert run(*words, "--resume", "--json", str(json_path)) == 0
+    assert json_path.read_text() == whole.read_text()
+    assert path.read_bytes().startswith(before)
+    assert len(path.read_bytes().splitlines()) == 60
+
+
+def test_resume_needs_a_file(capsys):
+    assert run("eval", "NumberLine-v0", "--resume") == cli.WRONG_USE
+    assert "--save" in capsys.readouterr().err
+
+
 def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
     calls = []
 
@@ -223,6 +259,15 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("eval NumberLine-v0 --env-kwargs size=x", "is int; got 'x'"),
         ("eval NumberLine-v0 --env-kwargs size=1", "size must be at least 2"),
         ("eval NumberLine-v0 --env-kwargs size", "Expected key=value"),
+        ("eval NumberLine-v0 --env-kwargs size=" + "[" * 100_000, "nested too deeply"),
+        ("eval NumberLine-v0 --env-kwargs size=" + "[" * 900 + "]" * 900, "'size'"),
+        ("eval NumberLine-v0 --env-kwargs size=" + "9" * 10_000, "'size'"),
+        ("eval VirtualHome-Entertainment-v0 --env-kwargs chore=x", "keyword argument 'chore'"),
+        ("eval KuhnPoker-v0 --env-kwargs rules=x", "keyword argument 'rules'"),
+        ("eval Blocksworld-v0 --env-kwargs world=x", "keyword argument 'world'"),
+        ("eval TicTacToe-v0 --env-kwargs game=x", "keyword argument 'game'"),
+        ("eval NumberLine-v0 --env-kwargs invalid_penalty=NaN", "'invalid_penalty' of AgentGym"),
+        ("eval ReferentialGame-v0 --env-kwargs word_cost=-Infinity", "must be finite"),
         ("eval NumberLine-v0 --episodes 0", "at least 1"),
         ("eval NumberLine-v0 --episodes many", "many"),
         ("eval NumberLine-v0 --json no/such/folder/x.json", "no folder"),
@@ -395,17 +440,3 @@ def test_a_pipe_gets_plain_text():
     shown = process("eval", "NumberLine-v0", "--episodes", "3", env=environment)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "\x1b" not in shown.stdout
-
-
-def test_the_page_of_environments(tmp_path: Path, capsys):
-    page = tmp_path / "docs" / "environments.md"
-    assert run("docs", "--out", str(page), "--check") == 1
-    assert run("docs", "--out", str(page)) == 0
-    assert f"Wrote {page}." in capsys.readouterr().out.replace("\n", "")
-    assert run("docs", "--out", str(page), "--check") == 0
-    text = page.read_text()
-    assert "| `NumberLine-v0` | single-agent | Walk to a target number" in text
-    assert "## NumberLine\n\n`AgentGym/NumberLine-v0`" in text
-    assert "### Rewards" in text
-    page.write_text(text + "by hand")
-    assert run("docs", "--out", str(page), "--check") == 1

@@ -92,3 +92,38 @@ def test_folders_without_anything_to_show_are_named(tmp_path: Path, capsys):
 def test_the_command_writes_the_page(run: Path, tmp_path: Path):
     assert main(["view", str(run), "--out", str(tmp_path / "page.html")]) == 0
     assert data_of((tmp_path / "page.html").read_text(encoding="utf-8"))["rounds"] == 2
+
+
+@pytest.mark.parametrize("name", ["trajectories.jsonl", "metrics.jsonl"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b"[1]",
+        b'"text"',
+        b"{}",
+        b'{"iteration": 1, "env": "x", "task": "t", "turns": 5, "last_observation": ""}',
+        b'{"iteration": 1, "env": "x", "task": "t", "turns": [5], "last_observation": ""}',
+        b'{"env_steps": "many"}',
+        b"not JSON",
+    ],
+)
+def test_damaged_files_are_named(run: Path, capsys, name: str, damage: bytes):
+    (run / name).write_bytes(damage + b"\n")
+    assert main(["view", str(run)]) == 2
+    assert name in capsys.readouterr().err.replace("\n", "")
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"[" * 100_000, b"[1]", b'{"config": 3}'])
+def test_damaged_settings_cost_only_the_title(run: Path, damage: bytes):
+    (run / "config.json").write_bytes(damage)
+    assert data_of(render(run))["recipe"] == "credit"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_become_null(run: Path, number: str):
+    line = json.dumps(trajectory(1, "+")).replace('"reward": 1.0', f'"reward": {number}')
+    (run / "trajectories.jsonl").write_text(line + "\n")
+    data = data_of(render(run))
+    assert data["trajectories"][0]["reward"] is None  # type: ignore[index]

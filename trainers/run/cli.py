@@ -119,7 +119,7 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")

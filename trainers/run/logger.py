@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.credit.compare import side_by_side
-from agentgym.trainers.run.checkpoint import truncate_jsonl
+from agentgym.trainers.run.checkpoint import read_jsonl, truncate_jsonl, writing
 from agentgym.trainers.run.watch import Watch
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.run.setup import RunState
 
 COUNTERS = ("iteration", "env_steps", "episodes")
+LARGEST_BIN = 1e19
 METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
 
 
@@ -103,9 +104,10 @@ class RunLog:
         _append(self.folder / METRICS, [line])
         scalars = {**metrics, "charts/env_steps": float(progress.env_steps)}
         if self._board is not None:
-            for name, value in scalars.items():
-                self._board.add_scalar(name, value, progress.iteration)
-            self._board.flush()
+            with writing(self.folder / "tensorboard"):
+                for name, value in scalars.items():
+                    self._board.add_scalar(name, value, progress.iteration)
+                self._board.flush()
         if self._accelerator.trackers:
             self._accelerator.log(scalars, step=progress.iteration)
         note = " ".join(
@@ -121,9 +123,16 @@ class RunLog:
             self.say(f"warning: {warning}")
 
     def histogram(self, name: str, values: Any, iteration: int) -> None:
-        """Logs a distribution."""
-        if self._board is not None and np.size(values):
-            self._board.add_histogram(name, np.asarray(values), iteration)
+        """Logs a distribution; values that are not finite are left out."""
+        if self._board is None:
+            return
+        values = np.asarray(values, float)
+        values = values[np.isfinite(values)]
+        if values.size:
+            # TensorBoard's default bins end at 1e20.
+            values = values.clip(-LARGEST_BIN, LARGEST_BIN)
+            with writing(self.folder / "tensorboard"):
+                self._board.add_histogram(name, values, iteration)
 
     def transcripts(
         self,
@@ -203,10 +212,8 @@ _SHOWN = (
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """Returns the lines of a run's metrics.jsonl, joined by iteration."""
     rows: dict[int, dict[str, Any]] = {}
-    path = Path(folder) / METRICS
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+    for _, row in read_jsonl(Path(folder) / METRICS):
+        if row is not None:
             rows.setdefault(row["iteration"], {}).update(row)
     return [rows[iteration] for iteration in sorted(rows)]
 
@@ -239,7 +246,8 @@ def draw_curve(folder: Path, title: str) -> None:
     if train or held:
         axes.legend()
     axes.grid(alpha=0.3)
-    figure.savefig(folder / "curve.png", dpi=120)
+    with writing(folder / "curve.png"):
+        figure.savefig(folder / "curve.png", dpi=120)
 
 
 def _turn(
@@ -271,8 +279,9 @@ def _turn(
 
 
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines))
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _rounded(values: Any) -> list[float]:
