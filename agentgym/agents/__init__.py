@@ -62,7 +62,7 @@ def make_agent(spec: str, **options: Any) -> Agent:
         found = re.fullmatch(r"(.+)@(https?://.+)", rest)
         if found is None:
             raise ConfigError(
-                f"Expected chat:MODEL@URL, such as "
+                f"A chat agent is written chat:MODEL@URL, such as "
                 f"chat:llama3@http://localhost:11434/v1; got {spec!r}."
             )
         return _call(spec, ChatAgent, found.groups(), options)

@@ -41,7 +41,7 @@ def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
     False or None. Any other value is a string. Hyphens in keys become underscores.
 
     Raises:
-        ConfigError: for an argument without "=", an invalid key or a duplicate key.
+        ConfigError: for a word without "=" or a key given twice.
     """
     arguments: dict[str, Any] = {}
     for pair in pairs:
@@ -138,7 +138,7 @@ def check_types(
         given: the arguments. Unknown names are ignored.
 
     Raises:
-        ConfigError: for a value of a wrong type.
+        ConfigError: for a value of another type.
     """
     for name, value in given.items():
         if name in known and not _fits(hint := known[name].annotation, value):
