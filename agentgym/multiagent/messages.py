@@ -23,7 +23,7 @@ def proposal(messages: list[str]) -> int | None:
 
 
 def amount(said: str, most: int) -> str:
-    """Parses an amount.
+    """Returns an amount in canonical form.
 
     Raises:
         InvalidMove: if the text is not a whole number from 0 to `most`.

@@ -295,12 +295,12 @@ def test_invalid_actions_are_asked_again_alone_then_replaced():
     assert infos["player_0"]["admissible"] == ()
     assert infos["player_1"]["admissible"] == ("1", "2", "3")
     words = observations["player_1"]["text"]
-    assert words == "'dance' is not possible now. Say one of: 1, 2, 3.\n\nIt is 0."
+    assert words == "Invalid action 'dance'. Valid actions: 1, 2, 3.\n\nIt is 0."
     assert observations["player_0"]["text"] == "It is 0."
     observations, rewards, _, _, infos = env.step({"player_1": UnreadableAction("?", "Eh?")})
     assert rewards["player_1"] in (-0.25, 0.75)  # the fallback move may pay at once
     assert rewards["player_0"] == 1.0
-    assert observations["player_1"]["text"].startswith("Eh?\nThis was your last chance; your move")
+    assert observations["player_1"]["text"].startswith("Eh?\nThis was your last attempt. Your move")
     assert env.game.state.clock == 1
     assert infos["player_1"]["turn"] == 2
 
