@@ -82,7 +82,7 @@ def test_before_the_start_and_after_the_end_a_reset_is_asked_for():
 def test_an_action_that_is_no_text_is_the_callers_error():
     env = Echo()
     env.reset(seed=0)
-    with pytest.raises(TypeError, match="An action is a str, got int: 3"):
+    with pytest.raises(TypeError, match="An action must be a str, got int: 3"):
         env.step(3)  # type: ignore[arg-type]
     env.step(np.str_("a numpy text"))
     assert type(env.state.said[0]) is str

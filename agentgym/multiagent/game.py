@@ -5,7 +5,7 @@ It does not depend on PettingZoo. `agentgym.multiagent.pettingzoo` makes environ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -39,11 +39,11 @@ class InvalidMove(Exception):
     """An action is invalid. The message is feedback for the agent. `TextGame` always catches it."""
 
 
-def listed(actions: Sequence[str], most: int = 20) -> str:
+def listed(actions: tuple[str, ...], most: int = 20) -> str:
     """Returns up to `most` actions separated by commas, in quotes if they are sentences."""
     shown = actions[:most]
     if any(action.endswith((".", "!", "?")) or ", " in action for action in shown):
-        shown = [f'"{action}"' for action in shown]
+        shown = tuple(f'"{action}"' for action in shown)
     more = f", ... ({len(actions)} in total)" if len(actions) > most else ""
     return ", ".join(shown) + more
 

@@ -363,7 +363,7 @@ def test_infos_keep_what_an_agent_that_says_texts_needs():
 
 def test_an_admissible_action_that_has_no_number_is_named(monkeypatch):
     monkeypatch.setattr(Duel, "actions", ("give",))
-    with pytest.raises(ValueError, match=r"Duel\._look calls 'shoot' admissible"):
+    with pytest.raises(ValueError, match=r"Duel\._look lists 'shoot' as admissible"):
         parallel(Duel, action_mode="discrete").reset(seed=0)
 
 
