@@ -39,7 +39,8 @@ class TimeStep:
         terminated: whether the episode terminated.
         valid: whether the action was valid.
         success: whether the task is solved.
-        progress: how far the task is solved, in [0, 1].
+        progress: progress on the task, in [0, 1]. In games in which `success` means a win and
+            progress is the share of the possible gain, success may come with progress < 1.
         admissible: the admissible actions. Empty if the set is open.
         state_key: two states have the same key iff they are the same state for the agent. Empty:
             the text is the key.

@@ -1,4 +1,4 @@
-"""An agent that asks a language model behind any OpenAI-compatible chat server."""
+"""`ChatAgent`: plays with a language model on an OpenAI-compatible chat server."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from agentgym.errors import AgentGymError, ConfigError
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
-# A server that was never reached and is not there now is a mistake in the address, not an outage.
+# If the server was never reached, these errors mean a wrong address. They are not retried.
 NOT_THERE = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
 
 
 class ChatError(AgentGymError, RuntimeError):
-    """The chat server cannot be reached, refuses, or replies with something else than a chat."""
+    """The chat server cannot be reached, refuses the request, or sends no chat completion."""
 
 
 class ChatAgent:
-    """Asks a model for each action by `POST {base_url}/chat/completions`.
+    """Requests each action from a chat model with `POST {base_url}/chat/completions`.
 
-    The conversation is the instructions (system), then observations (user) and the model's own
-    earlier actions (assistant). The reply, stripped, is the action. The views of a call are asked
-    for at the same time.
+    The messages are the instructions (system), the observations (user) and the model's earlier
+    actions (assistant). The action is the reply without surrounding whitespace. The requests for
+    the views of one call are sent concurrently.
 
     Args:
-        model: the model's name at the server.
+        model: name of the model on the server.
         base_url: such as "http://localhost:8000/v1" (vLLM), "http://localhost:11434/v1" (Ollama).
-        api_key_env: the environment variable with the key; where it is unset, none is sent.
-        system: the system prompt; by default the environment's instructions.
-        history: how many earlier turns are shown; None: all.
-        temperature: 0 is the most reproducible; None leaves it to the server.
+        api_key_env: environment variable with the API key. If it is unset, no key is sent.
+        system: the system prompt. Default: the environment's instructions.
+        history: number of earlier turns in the messages. None: all.
+        temperature: sampling temperature. None: the server's default.
         extra: further fields of the request, such as {"max_tokens": 256}.
         retries: further attempts after a failed connection, an overload or a server error.
         backoff: seconds before the first retry; doubled for each one after it.
@@ -86,7 +86,7 @@ class ChatAgent:
         """Returns the model's action for each view.
 
         Raises:
-            ChatError: if the server gives no usable reply.
+            ChatError: if the server sends no usable reply.
         """
         replies: list[str | BaseException] = [""] * len(views)
 
@@ -96,7 +96,7 @@ class ChatAgent:
             except BaseException as error:
                 replies[index] = error
 
-        # Daemon threads, not a pool: Ctrl-C must not wait for the replies under way.
+        # Daemon threads instead of a pool, so that Ctrl-C does not wait for pending replies.
         threads = [threading.Thread(target=ask, args=(i,), daemon=True) for i in range(len(views))]
         for thread in threads:
             thread.start()
@@ -108,7 +108,7 @@ class ChatAgent:
         return [str(reply) for reply in replies]
 
     def messages(self, view: View) -> list[dict[str, str]]:
-        """Returns the conversation that asks for the view's next action."""
+        """Returns the messages of the request for the view's next action."""
         shown = len(view.history) if self.history is None else self.history
         system = view.instructions if self.system is None else self.system
         messages = [{"role": "system", "content": system}]

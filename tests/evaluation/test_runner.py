@@ -94,7 +94,7 @@ def test_a_small_split_is_played_in_whole_rounds_with_new_seeds():
 def test_none_plays_every_task_of_the_split_once():
     report = evaluate(ShortLine, "expert", tasks=None)
     assert [episode.task for episode in report.episodes] == ["test/0", "test/1", "test/2"]
-    with pytest.raises(ConfigError, match="say how many"):
+    with pytest.raises(ConfigError, match="Pass the number of tasks"):
         evaluate("NumberLine-v0", "expert", tasks=None)
 
 
@@ -261,7 +261,7 @@ def test_environments_are_closed(monkeypatch):
         ({"num_envs": "many"}, "'num_envs' of evaluate is int; got 'many'"),
         ({"tasks": 2.5}, "'tasks' of evaluate is int or Sequence or None; got 2.5"),
         ({"env": NumberLine()}, "'env' of evaluate is str or Callable; got"),
-        ({"agent": lambda view: "+"}, "An agent is a word for make_agent"),
+        ({"agent": lambda view: "+"}, "agent must be a specification for make_agent"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments, message):
@@ -287,7 +287,7 @@ def test_an_agent_must_answer_every_view():
         def act(self, views):
             return ["+"]
 
-    with pytest.raises(ValueError, match="asked for 16 actions, gave 1"):
+    with pytest.raises(ValueError, match="must return 16 actions, got 1"):
         evaluate("NumberLine-v0", Lazy("+"))
 
 
