@@ -21,7 +21,7 @@ from agentgym.errors import AgentGymError, ConfigError
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
-# If the server was never reached, these errors mean a wrong address. They are not retried.
+# A server that was never reached and is not there now is a mistake in the address, not an outage.
 NOT_THERE = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
 
 

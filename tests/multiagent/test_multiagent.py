@@ -19,7 +19,7 @@ from gymnasium.utils.env_checker import check_env
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import SnapshotError, UnknownArgumentError
-from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame, listed
 from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, make_pettingzoo
 
 
@@ -303,6 +303,12 @@ def test_invalid_actions_are_asked_again_alone_then_replaced():
     assert observations["player_1"]["text"].startswith("Eh?\nThis was your last attempt. Your move")
     assert env.game.state.clock == 1
     assert infos["player_1"]["turn"] == 2
+
+
+def test_feedback_lists_actions_in_quotes_if_they_are_sentences():
+    assert listed(("rock", "paper")) == "rock, paper"
+    assert listed(("Yes.", "No, thanks")) == '"Yes.", "No, thanks"'
+    assert listed(("a", "b", "c"), most=2) == "a, b, ... (3 in total)"
 
 
 def test_a_pending_unreadable_action_survives_a_snapshot():
