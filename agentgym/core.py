@@ -262,7 +262,7 @@ class TextEnv(gymnasium.Env[str, str]):
         for key in options:
             if key != "task":
                 hint = did_you_mean(key, ["task"])
-                raise ValueError(f"Unknown reset option {key!r}; known: 'task'.{hint}")
+                raise ValueError(f"Unknown reset option {key!r}. The only option is 'task'.{hint}")
         tasks = self.tasks.split(self.split)
         # Sampled even if a task is given, so that the random stream is the same in both cases.
         drawn = int(self.np_random.integers(len(tasks)))

@@ -107,7 +107,7 @@ for _function in (flatdim, flatten, flatten_space, unflatten):
 class _TextSlots:
     """One file per sub-environment, through which a worker passes its text to the parent process.
 
-    Files have no fixed size, so neither the length nor the character set of the texts is limited.
+    Files have no fixed size, so neither the length nor the character set of a text is limited.
     The pipe of the vector environment ensures that a write completes before it is read.
     """
 

@@ -1,4 +1,4 @@
-"""`evaluate`: an agent plays tasks of an environment, many at once, and a `Report` says how well.
+"""`evaluate`: an agent plays tasks of an environment, many at once. The result is a `Report`.
 
 An episode depends only on the environment's id and arguments, the agent, the task and the seed. It
 does not depend on the number of parallel environments or on their interleaving.
@@ -34,7 +34,7 @@ def full_id(id: str) -> str:
     """Returns the registered id: AgentGym's ids may be given without their namespace.
 
     Raises:
-        ConfigError: if there is no such id; the message names the closest ones.
+        ConfigError: if there is no such id. The message names the closest ones.
     """
     id = id.removeprefix("agentgym:")
     if f"{NAMESPACE}/{id}" in REGISTRY:
@@ -48,7 +48,7 @@ def make_env(id: str, **kwargs: Any) -> TextGym:
     """Makes an environment as `gymnasium.make` does, with the arguments checked first.
 
     Args:
-        id: an id of AgentGym, with or without its namespace, or any other registered id;
+        id: an id of AgentGym, with or without its namespace, or any other registered id.
             "module:id" imports the module first.
         kwargs: arguments of the environment.
 
@@ -109,7 +109,7 @@ def episode_seed(seed: int, task: str, repeat: int) -> int:
 
 
 class EpisodeRunner:
-    """An episode under way: what its agent sees, and what has been counted.
+    """An episode in progress: the view of its agent, its rewards and infos.
 
     Args:
         env: the environment to play it in.
@@ -127,7 +127,7 @@ class EpisodeRunner:
         self.truncated = False
 
     def play(self, action: str) -> bool:
-        """Plays one turn; returns whether the episode is over."""
+        """Plays one turn and returns whether the episode is over."""
         view = self.view
         observation, reward, self.terminated, self.truncated, info = view.env.step(action)
         view.history.append((view.observation, action))
@@ -156,7 +156,7 @@ class EpisodeRunner:
         )
 
     def transcript(self) -> dict[str, Any]:
-        """Returns everything that was shown and said, as JSON values."""
+        """Returns instructions, observations, actions and rewards as JSON values."""
         turns = [
             {
                 "observation": observation,
@@ -189,26 +189,26 @@ def evaluate(
     save: str | Path | None = None,
     on_episode: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Lets an agent play tasks and returns how well it did.
+    """Evaluates an agent on tasks of an environment.
 
-    Ctrl-C ends it early: the report then holds the episodes finished until then.
+    Ctrl-C ends the evaluation early, with a report of the finished episodes.
 
     Args:
         env: an id, or a function that makes a (wrapped) text environment.
         agent: an agent, or a word for `make_agent`.
-        tasks: how many tasks to draw from the split, by the seed and without repetition (a split
-            that is smaller is played whole as often as it fits, with new seeds); the tasks
-            themselves; or None: every task of the split once.
+        tasks: number of tasks, sampled from the split without replacement (a smaller split is
+            played several times, with new seeds), or the tasks themselves. None: every task of the
+            split once.
         split: "train" or "test".
-        num_envs: how many episodes are played side by side.
-        seed: every episode's seed derives from it and the task.
-        env_kwargs: arguments of the environment; only with an id.
-        save: a file to which each finished episode is appended at once, a line of JSON with the
-            whole transcript.
+        num_envs: number of episodes played at the same time.
+        seed: the seed of an episode is derived from it and the task.
+        env_kwargs: arguments of the environment. Only with an id.
+        save: a file to which each finished episode is appended at once, as one line of JSON with
+            the transcript.
         on_episode: called after each finished episode with the report so far, its newest last.
 
     Raises:
-        ConfigError: if the environment is no text environment or the arguments cannot work.
+        ConfigError: if the environment is not a text environment or the arguments cannot work.
         UnknownTaskError: if it has no such task.
     """
     given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
@@ -217,7 +217,7 @@ def evaluate(
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
     if env_kwargs and not isinstance(env, str):
-        raise ConfigError("env_kwargs go with an id; a function has its own arguments.")
+        raise ConfigError("env_kwargs go with an id. A function has its own arguments.")
     kwargs = dict(env_kwargs or {})
     make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else env
     player = make_agent(agent) if isinstance(agent, str) else agent
@@ -267,7 +267,7 @@ def _play(
     plan: Sequence[tuple[str, int]],
     finish: Callable[[int, EpisodeRunner], None],
 ) -> None:
-    """Plays all episodes of the plan; an environment whose episode ends takes the next one."""
+    """Plays all episodes of the plan. An environment whose episode ends takes the next one."""
     waiting = iter(enumerate(plan))
     active = [
         (index, EpisodeRunner(env, task, seed))
@@ -320,7 +320,7 @@ def _plan(
 
 
 def tasks_of(env: TextGym) -> Tasks:
-    """Returns the tasks of a text environment; raises ConfigError for any other."""
+    """Returns the tasks of a text environment. Raises ConfigError for any other."""
     try:
         return env.get_wrapper_attr("tasks")
     except AttributeError as error:

@@ -292,11 +292,11 @@ class TextGame:
         assert episode.acting, "somebody must act at the start"
         self._observe({})
 
-    def play(self, said: Mapping[str, str]) -> None:
+    def play(self, actions: Mapping[str, str]) -> None:
         """Plays one turn.
 
         Args:
-            said: the action of each agent in `acting`, any string. Other agents are ignored.
+            actions: the action of each agent in `acting`, any string. Other agents are ignored.
 
         Raises:
             ValueError: if an agent in `acting` has no action.
@@ -306,10 +306,10 @@ class TextGame:
         if not episode.acting:
             raise ResetNeeded("Call reset() first: the episode is over.")
         for agent in episode.acting:
-            if agent not in said:
+            if agent not in actions:
                 raise ValueError(f"{agent} must act now, but its action is missing.")
         episode.turn += 1
-        misunderstood = {name for name in episode.acting if not self._hear(name, said[name])}
+        invalid = {name for name in episode.acting if not self._hear(name, actions[name])}
         waiting = tuple(name for name in episode.acting if name not in episode.moves)
         rewards: Rewards = {}
         if not waiting:
@@ -318,16 +318,16 @@ class TextGame:
         acting = waiting or self._acting()
         episode.truncated = bool(acting) and episode.turn == self.max_turns
         episode.acting = () if episode.truncated else acting
-        self._observe(rewards, misunderstood, ended=not acting)
+        self._observe(rewards, invalid, ended=not acting)
 
-    def _hear(self, agent: str, said: str) -> bool:
+    def _hear(self, agent: str, action: str) -> bool:
         """Stores the agent's move and returns whether its action was valid."""
         episode = self._episode
         episode.news[agent] = []
         try:
-            if isinstance(said, UnreadableAction):
-                raise InvalidMove(said.feedback)
-            episode.moves[agent] = self._read(agent, str(said))
+            if isinstance(action, UnreadableAction):
+                raise InvalidMove(action.feedback)
+            episode.moves[agent] = self._read(agent, str(action))
         except InvalidMove as error:
             self._tell(str(error), [agent])
             episode.failures[agent] += 1
@@ -340,7 +340,7 @@ class TextGame:
         return True
 
     def _observe(
-        self, rewards: Rewards, misunderstood: Iterable[str] = (), *, ended: bool = False
+        self, rewards: Rewards, invalid: Iterable[str] = (), *, ended: bool = False
     ) -> None:
         """Sets the `TimeStep` of every agent that was still in the game."""
         episode = self._episode
@@ -353,7 +353,7 @@ class TextGame:
                 "",
                 rewards={name: float(x) for name, x in rewards.get(agent, {}).items()},
                 terminated=agent not in playing,
-                valid=agent not in misunderstood,
+                valid=agent not in invalid,
             )
             self._unseen.add(agent)
             if playing and agent not in playing:
@@ -393,7 +393,7 @@ class TextGame:
             ValueError: for an unknown level.
         """
         if level not in self.levels:
-            raise ValueError(f"Unknown level {level!r}; this game has: {', '.join(self.levels)}.")
+            raise ValueError(f"Unknown level {level!r}. Known levels: {', '.join(self.levels)}.")
         if level == "random":
             return self._random(agent, rng)
         return self._script(level, agent, rng)

@@ -177,9 +177,9 @@ class PettingZooMixin:
         return actions[number] if 0 <= number < len(actions) else f"action number {number}"
 
 
-def _pack(said: str) -> list[str]:
+def _pack(action: str) -> list[str]:
     """Returns an action as JSON values, including the feedback of an `UnreadableAction`."""
-    return [str(said), said.feedback] if isinstance(said, UnreadableAction) else [said]
+    return [str(action), action.feedback] if isinstance(action, UnreadableAction) else [action]
 
 
 def _unpack(packed: list[str]) -> str:
@@ -234,8 +234,8 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
         if waiting:
             self.agent_selection = waiting[0]
             return
-        said, self._said = self._said, {}
-        self._play(said)
+        actions, self._said = self._said, {}
+        self._play(actions)
         self._report()
         self._accumulate_rewards()
         self.agent_selection = next(iter(self.game.acting), agent)

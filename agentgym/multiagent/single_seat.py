@@ -44,7 +44,7 @@ class SingleSeat(TextEnv):
         opponents: level of the scripted players in the other seats: one of the game's `levels`, or
             {"player_1": level} (agents that are not named play at random). None: the game's
             `default_opponents`. The level "unknown" is sampled at every reset from all levels but
-            "random". Neither the agent nor the game's expert is told the sampled level.
+            "random". It is hidden from the agent and from the game's expert.
         split: split that `reset` samples tasks from: "train" or "test".
         invalid_penalty: penalty of an invalid action, subtracted from the reward.
         render_mode: None, "ansi" or "human".
@@ -191,7 +191,7 @@ class SingleSeat(TextEnv):
             return super().restore(snapshot)
         except (KeyError, TypeError, SnapshotError) as error:
             vars(self.game).clear()
-            vars(self.game).update(before)  # what is refused changes nothing
+            vars(self.game).update(before)  # a snapshot that is refused changes nothing
             if isinstance(error, SnapshotError):
                 raise
             raise SnapshotError(f"This snapshot is damaged: {error!r}") from error

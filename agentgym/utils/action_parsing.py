@@ -60,18 +60,18 @@ def plain(text: str, *, cased: bool = False) -> str:
     return " ".join((text if cased else text.casefold()).split())
 
 
-def match_action(said: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
+def match_action(action: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
     """Returns the matching action, or None if there is no match or it is ambiguous.
 
     Args:
-        said: an agent's action.
+        action: an agent's action.
         actions: the admissible actions.
         cased: whether matching is case-sensitive.
     """
-    if said in actions:
-        return said
-    words = plain(said, cased=cased)
-    found = [action for action in actions if plain(action, cased=cased) == words]
+    if action in actions:
+        return action
+    words = plain(action, cased=cased)
+    found = [known for known in actions if plain(known, cased=cased) == words]
     return found[0] if len(found) == 1 else None
 
 

@@ -43,7 +43,7 @@ class WeightedReward(TextWrapper):
         for name in self.terms:
             if name not in given:
                 raise ConfigError(
-                    f"Unknown reward term {name!r}; this environment has {sorted(given)}."
+                    f"Unknown reward term {name!r}. This environment has {sorted(given)}."
                     f"{did_you_mean(name, given)}"
                 )
         weighted = {name: self.terms.get(name, 0.0) * term for name, term in given.items()}
