@@ -11,10 +11,10 @@ export OMP_NUM_THREADS ?= 1
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests"
-	@echo "make lint    ruff, pyright, and whether docs/environments.md is up to date"
-	@echo "make check   lint, tests, and the wheel in an empty environment"
+	@echo "make lint    ruff, pyright, and the figures of README and docs"
+	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
-	@echo "make docs    regenerate docs/environments.md from the docstrings"
+	@echo "make docs    build the documentation site, offline, into site/"
 
 install: $(INSTALLED)
 
@@ -35,9 +35,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/agentgym docs --check
+	$(BIN)/python benchmarks/figures.py --check
 
-check: lint test wheel
+check: lint test docs wheel
 
 # The wheel, in an empty environment, from an empty folder, without a network.
 wheel: $(INSTALLED)
@@ -53,8 +53,9 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/credit_speed.py
 	$(BIN)/python benchmarks/credit_oracle.py
 
+# A notice about MkDocs 2, which the site does not use, is turned off.
 docs: $(INSTALLED)
-	$(BIN)/agentgym docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) build dist runs *.egg-info
+	rm -rf $(VENV) build dist runs site *.egg-info

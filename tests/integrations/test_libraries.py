@@ -23,7 +23,7 @@ PACKAGES = {
     "TorchRL": "torchrl",
     "RLlib": "ray.rllib",
     "TRL": "trl",
-    "Custom loop": "agentgym",
+    "A loop of your own": "agentgym",
 }
 MODEL = '"path/or/hub-id"'
 MAKE_A_MODEL = """

@@ -9,7 +9,7 @@ Shapes: B prompts, P prompt tokens, n tree nodes, C candidates, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +93,49 @@ def choice_scores(
     return chosen, entropy
 
 
+def sampling_logprobs(
+    policy: LanguageModel,
+    prompts: Sequence[NDArray[np.int32]],
+    candidates: Sequence[Sequence[str]],
+    sampling: Sampling,
+) -> list[NDArray[np.float32]]:
+    """Returns for each prompt the float32 [C] log-probabilities of sampling its candidates.
+
+    With `sampling.normalization`, candidates are sampled as a whole. Else they are sampled token by
+    token, each token from those that continue a candidate, as `generate` does; top-k and top-p are
+    left out of account.
+
+    Raises:
+        ValueError: as `candidate_logprobs`, and if the model cannot read trees of candidates but
+            samples token by token.
+    """
+    temperature = sampling.temperature
+
+    def finish(tree: _Tree, edges: Tensor) -> Tensor:
+        parent = torch.from_numpy(tree.parent[1:]).to(edges.device)
+        scaled = edges / temperature
+        top = scaled.max()
+        sums = scaled.new_zeros(len(tree.token)).index_add(0, parent, (scaled - top).exp())
+        return tree.totals(scaled - top - sums.log()[parent])
+
+    training = policy.model.training
+    policy.model.eval()
+    try:
+        with torch.no_grad():
+            if sampling.normalization is not None:
+                scores = candidate_logprobs(policy, prompts, candidates, sampling.normalization)
+                scores = [(score / temperature).log_softmax(-1) for score in scores]
+            elif policy.blocks:
+                for prompt, texts in zip(prompts, candidates, strict=True):
+                    _check(policy, prompt, texts)
+                scores = _tree_totals(policy, prompts, candidates, finish)
+            else:
+                raise ValueError("This model does not read trees of candidates.")
+        return [score.cpu().numpy() for score in scores]
+    finally:
+        policy.model.train(training)
+
+
 def _check(policy: LanguageModel, prompt: NDArray[np.int32], texts: Sequence[str]) -> None:
     if len(texts) == 0:
         raise ValueError("Expected at least one candidate, got none.")
@@ -161,21 +204,32 @@ class _Tree:
         return edges.new_zeros(len(self.paths)).index_add(0, owner, edges[nodes])
 
 
+Finish = Callable[[_Tree, Tensor], Tensor]
+"""From a tree and the log-probs of its nodes to a score for each candidate."""
+
+
 def _tree_totals(
-    policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], candidates: Sequence[Sequence[str]]
+    policy: LanguageModel,
+    prompts: Sequence[NDArray[np.int32]],
+    candidates: Sequence[Sequence[str]],
+    finish: Finish = _Tree.totals,
 ) -> list[Tensor]:
     order = sorted(range(len(prompts)), key=lambda i: -len(prompts[i]))
     totals: dict[int, Tensor] = {}
     for start in range(0, len(order), policy.batch_size):
         some = order[start : start + policy.batch_size]
         trees = [_Tree.of(policy, candidates[i]) for i in some]
-        for i, total in zip(some, _forest(policy, [prompts[i] for i in some], trees), strict=True):
+        found = _forest(policy, [prompts[i] for i in some], trees, finish)
+        for i, total in zip(some, found, strict=True):
             totals[i] = total
     return [totals[i] for i in range(len(prompts))]
 
 
 def _forest(
-    policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], trees: Sequence[_Tree]
+    policy: LanguageModel,
+    prompts: Sequence[NDArray[np.int32]],
+    trees: Sequence[_Tree],
+    finish: Finish,
 ) -> list[Tensor]:
     """Returns the totals of each prompt's tree."""
     device, model = policy.device, policy.model
@@ -219,7 +273,7 @@ def _forest(
     for row, tree in enumerate(trees):
         at = [number.get((row, int(p)), row) for p in tree.parent[1:]]
         edges = logprobs[torch.tensor(at).to(device), torch.from_numpy(tree.token[1:]).to(device)]
-        totals.append(tree.totals(edges))
+        totals.append(finish(tree, edges))
     return totals
 
 

@@ -33,7 +33,11 @@ class LoraSettings:
 
 
 def load_model(
-    name: str | Path, lora: LoraSettings | None, dtype: str, seed: int
+    name: str | Path,
+    lora: LoraSettings | None,
+    dtype: str,
+    seed: int,
+    trust_remote_code: bool = False,
 ) -> tuple[Any, Any]:
     """Returns model and tokenizer; see `Policy.load`."""
     if dtype not in DTYPES:
@@ -42,7 +46,7 @@ def load_model(
     if folder.is_dir() and (folder / "adapter_config.json").is_file():
         if lora is not None:
             raise ConfigError(f"{name} is an adapter already; load it without lora settings.")
-        return _load_adapter(folder, dtype)
+        return _load_adapter(folder, dtype, trust_remote_code)
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ConfigError(
             f"{name} is a folder but holds no model: expected a config.json in it "
@@ -50,16 +54,18 @@ def load_model(
         )
     if (folder / "policy" / "config.json").is_file():
         raise ConfigError(f"{name} is the folder of a run: its model is {folder / 'policy'}.")
-    model, tokenizer = _load_base(str(name), dtype)
+    model, tokenizer = _load_base(str(name), dtype, trust_remote_code)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
 
 
-def _load_base(name: str, dtype: str) -> tuple[Any, Any]:
+def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    # Files from elsewhere make transformers, tokenizers and safetensors raise nearly anything.
     try:
-        config = AutoConfig.from_pretrained(name)
-    except (OSError, ValueError) as error:
+        # Without an explicit False, transformers asks on standard input whether to run the code.
+        config = AutoConfig.from_pretrained(name, trust_remote_code=trust)
+    except Exception as error:
         raise ConfigError(
             f"Cannot open the model {name!r}: expected 'nano', 'tiny' or 'small', a folder "
             "written by save_pretrained, or the id of a causal language model on the hub. "
@@ -70,8 +76,8 @@ def _load_base(name: str, dtype: str) -> tuple[Any, Any]:
         if isinstance(value, float) and ("dropout" in key or "pdrop" in key):
             setattr(config, key, 0.0)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError, KeyError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
+    except Exception as error:
         raise ConfigError(
             f"The model {name!r} has no tokenizer beside it, and text cannot be read without one. "
             f"Save it there with tokenizer.save_pretrained. ({error})"
@@ -80,9 +86,12 @@ def _load_base(name: str, dtype: str) -> tuple[Any, Any]:
         # Weights missing in the files are initialised at random by the global generator.
         with torch.random.fork_rng():
             model: Any = AutoModelForCausalLM.from_pretrained(
-                name, config=config, dtype="auto" if dtype == "auto" else getattr(torch, dtype)
+                name,
+                config=config,
+                dtype="auto" if dtype == "auto" else getattr(torch, dtype),
+                trust_remote_code=trust,
             )
-    except (OSError, ValueError) as error:
+    except Exception as error:
         raise ConfigError(f"Cannot open {name!r} as a causal language model: {error}") from error
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
@@ -93,14 +102,21 @@ def _load_base(name: str, dtype: str) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _load_adapter(folder: Path, dtype: str) -> tuple[Any, Any]:
+def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
     peft = _peft()
-    base = peft.PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+    try:
+        base = peft.PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+    except Exception as error:
+        raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
     if not base:
         raise ConfigError(f"The adapter in {folder} does not say which base model it belongs to.")
-    model, tokenizer = _load_base(str(base), dtype)
-    with torch.random.fork_rng():
-        return peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True), tokenizer
+    model, tokenizer = _load_base(str(base), dtype, trust)
+    try:
+        with torch.random.fork_rng():
+            adapted = peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True)
+    except Exception as error:
+        raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
+    return adapted, tokenizer
 
 
 def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:

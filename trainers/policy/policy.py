@@ -147,6 +147,7 @@ class Policy(nn.Module):
         device: str | torch.device = "cpu",
         batch_size: int | None = None,
         seed: int = 0,
+        trust_remote_code: bool = False,
     ) -> Policy:
         """Loads any causal LM of the Hugging Face hub or a folder, a saved adapter folder included.
 
@@ -157,12 +158,14 @@ class Policy(nn.Module):
             device: where it lives.
             batch_size: how many requests `act` runs at once; None: as suits the device.
             seed: of the fresh adapter's weights.
+            trust_remote_code: whether to run Python code that the model folder contains.
 
         Raises:
-            ConfigError: if there is no such model, no tokenizer, no end-of-sequence token, no such
-                device, or the adapter does not fit.
+            ConfigError: if there is no such model, its files are damaged, it needs code of its own
+                without `trust_remote_code`, it has no tokenizer or no end-of-sequence token, there
+                is no such device, or the adapter does not fit.
         """
-        model, tokenizer = load_model(name, lora, dtype, seed)
+        model, tokenizer = load_model(name, lora, dtype, seed, trust_remote_code)
         try:
             model = model.to(device)
         except (RuntimeError, AssertionError) as error:  # PyTorch without CUDA asserts

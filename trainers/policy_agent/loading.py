@@ -15,6 +15,7 @@ from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.checkpoint import loading
 
 
 def load_agent(
@@ -25,7 +26,7 @@ def load_agent(
     max_new_tokens: int | None = None,
     device: str = "cpu",
 ) -> PolicyAgent:
-    """Loads a policy that was written by `PolicyAgent.save`.
+    """Loads a policy that was written by `PolicyAgent.save`; code in the folder is never run.
 
     Args:
         folder: a run's folder, its `policy` or `best`, or a checkpoint's `policy`.
@@ -43,12 +44,15 @@ def load_agent(
         path = path / "policy"
     try:
         saved = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        sampling = Sampling(**saved["sampling"])
+        settings = ContextSettings(**saved["context"])
+        constrain = bool(saved["constrain"]) if constrain is None else constrain
+        name = str(saved.get("name", "policy"))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} holds no policy: {SETTINGS_FILE} is missing or damaged ({error}). "
+            f"{path} holds no policy: {SETTINGS_FILE} is missing or damaged ({error!r:.200}). "
             "Give the folder `policy` or `best` of a training run."
         ) from error
-    sampling = Sampling(**saved["sampling"])
     if temperature is not None:
         sampling = dataclasses.replace(sampling, temperature=temperature)
     if max_new_tokens is not None:
@@ -56,12 +60,8 @@ def load_agent(
     transformers_logging.disable_progress_bar()
     policy = Policy.load(str(path), dtype="auto", device=device)
     if (steering := path / STEERING_FILE).exists():
-        policy.steer(TokenQ.load(steering).to(device))
-    agent = PolicyAgent(
-        policy,
-        ContextSettings(**saved["context"]),
-        sampling,
-        constrain=saved["constrain"] if constrain is None else constrain,
-        name=saved.get("name", "policy"),
-    )
-    return BestOf.load(agent, path)
+        with loading(steering):
+            policy.steer(TokenQ.load(steering).to(device))
+    agent = PolicyAgent(policy, settings, sampling, constrain=constrain, name=name)
+    with loading(path / "judge.pt"):
+        return BestOf.load(agent, path)

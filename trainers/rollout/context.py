@@ -10,7 +10,10 @@ without one they are blank lines and a `> ` before every action, like a session 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -22,6 +25,8 @@ from agentgym.errors import ConfigError
 
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
+TEMPLATE_SECONDS = 10.0
+"""Longest time that a chat template may take to render."""
 _OBSERVATION, _ACTION = "[[the observation]]", "[[the action]]"
 
 
@@ -102,7 +107,8 @@ class Context:
     def _make_opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
         """Tokens before the first observation, after any, and between an action and the next."""
         if getattr(self._tokenizer, "chat_template", None):
-            opening, after, between = _template_pieces(self._tokenizer, instructions)
+            with _time_limit(TEMPLATE_SECONDS):
+                opening, after, between = _template_pieces(self._tokenizer, instructions)
             return self._encode(opening), self._encode(after), self._with_end(between)
         opening = self._encode(f"{instructions}\n\n" if instructions else "")
         if _adds_bos(self._tokenizer):
@@ -208,6 +214,41 @@ class Conversation:
         """What stands between an action and the next observation."""
         ended = len(action) > 0 and action[-1] == self._context.end_token
         return self._between[1:] if ended else self._between
+
+
+class _TooSlow(BaseException):
+    """The time limit; no `except Exception` catches it."""
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Ends the rendering of a chat template, a program of the model folder, after some seconds.
+
+    Only the main thread can be interrupted, on systems with `SIGALRM`.
+
+    Raises:
+        ConfigError: if the limit is reached.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise _TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    except _TooSlow:
+        raise ConfigError(
+            f"The tokenizer's chat template takes more than {seconds:g} s to render: it is damaged "
+            "or hostile."
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _adds_bos(tokenizer: Any) -> bool:
