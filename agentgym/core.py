@@ -149,11 +149,11 @@ def check_limits(split: str, max_turns: int | None) -> None:
 def check_reward_terms(
     where: str, terms: Mapping[str, float], reward_names: tuple[str, ...]
 ) -> None:
-    """Checks the reward terms that an author's rules return.
+    """Checks the reward terms returned by the rules of an environment or game.
 
     Raises:
-        ValueError: for a term that is not declared, or is no finite number of at most
-            `LARGEST_REWARD`.
+        ValueError: for a term that is not declared, or is not a finite number with an absolute
+            value of at most `LARGEST_REWARD`.
     """
     for name, value in terms.items():
         if name not in reward_names:
@@ -163,7 +163,7 @@ def check_reward_terms(
             )
         if not _fits(value):
             raise ValueError(
-                f"{where} returned {value!r:.80} for the reward term {name!r}; expected a finite "
+                f"{where} returned {value!r:.80} for the reward term {name!r}. Expected a finite "
                 f"number of at most {LARGEST_REWARD:g}."
             )
 
@@ -236,7 +236,7 @@ class TextEnv(gymnasium.Env[str, str]):
     State: ClassVar[type]
     """The dataclass of `self.state`."""
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
-    """The reward terms the rules may return; "invalid" is added."""
+    """The reward terms of the rules, without "invalid", which is added."""
 
     turn_bound: ClassVar[int | str | None] = None
     """Turns after which the rules end every episode, or the name of the argument that sets it."""

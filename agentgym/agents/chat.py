@@ -28,8 +28,8 @@ from agentgym.errors import AgentGymError, ConfigError
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
 LARGEST_REPLY = 1 << 24
-"""Most bytes of a reply that are read."""
-# A server that was never reached and is not there now is a mistake in the address, not an outage.
+"""Maximum size of a reply in bytes."""
+# If the server was never reached, these errors mean a wrong address. They are not retried.
 NOT_THERE = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
 
 
@@ -47,8 +47,8 @@ class Usage:
         completion_tokens: tokens of the completions.
         unreported: completions for which the server reported no usage. Both sums are too low if it
             is above 0.
-        prompt_price: price of a million prompt tokens; None: unknown.
-        completion_price: price of a million completion tokens; None: unknown.
+        prompt_price: price per million prompt tokens. None: unknown.
+        completion_price: price per million completion tokens. None: unknown.
     """
 
     requests: int = 0
@@ -60,7 +60,7 @@ class Usage:
 
     @property
     def cost(self) -> float | None:
-        """The price of all tokens; None if a price is unknown."""
+        """The price of all tokens. None if a price is unknown."""
         if self.prompt_price is None or self.completion_price is None:
             return None
         cost = self.prompt_tokens * self.prompt_price
@@ -78,11 +78,11 @@ class Usage:
 
 
 class _UnusableReply(Exception):
-    """A reply with status 200 that holds no chat completion.
+    """A reply with status 200 that contains no chat completion.
 
     Args:
-        problem: what is wrong with it.
-        page: whether it is no JSON object at all.
+        problem: description of the problem.
+        page: whether the reply is not a JSON object.
     """
 
     def __init__(self, problem: str, page: bool = False):
@@ -107,10 +107,10 @@ class ChatAgent:
         extra: further fields of the request, such as {"max_tokens": 256}.
         retries: further attempts after a failed connection, an overload, a server error or a reply
             without a chat completion.
-        backoff: seconds before the first retry; doubled for each one after it.
+        backoff: seconds before the first retry. The delay doubles with every retry.
         timeout: seconds to wait for a complete reply to one attempt.
-        prompt_price: price of a million prompt tokens, for `usage.cost`.
-        completion_price: price of a million completion tokens.
+        prompt_price: price per million prompt tokens, for `usage.cost`.
+        completion_price: price per million completion tokens.
 
     Attributes:
         usage: the tokens used so far.

@@ -391,7 +391,7 @@ def _name(env: TextGym) -> str:
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns JSON values; others, NaN and infinities become texts."""
+    """Converts to JSON values. Other objects, NaN and infinities become strings."""
     return json.loads(json.dumps(values, default=repr), parse_constant=str)
 
 
@@ -402,10 +402,10 @@ def _append(path: Path, header: Mapping[str, Any], record: Record, episode: Epis
 
 
 def read_saved(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a file that `evaluate` has written; an incomplete last one is removed.
+    """Returns the lines of a file written by `evaluate`. Removes an incomplete last line.
 
     Raises:
-        ConfigError: if it is damaged or another file.
+        ConfigError: if the file is damaged or was not written by `evaluate`.
     """
     if not path.exists():
         return []
@@ -418,12 +418,12 @@ def read_saved(path: Path) -> list[dict[str, Any]]:
             from_json(Record, lines[-1])
         except (ValueError, RecursionError) as error:
             raise ConfigError(
-                f"{path} cannot be continued: line {number} is no episode of an evaluation "
+                f"{path} cannot be continued: line {number} is not an episode of an evaluation "
                 f"({error!s:.200})."
             ) from error
     if end < len(data):  # the process was killed, or the disk full, while it was written
         if not data[end:].startswith(b'{"env"'[: len(data) - end]):
-            raise ConfigError(f"{path} cannot be continued: its end is no episode.")
+            raise ConfigError(f"{path} cannot be continued: its last line is not an episode.")
         os.truncate(path, end)
     return lines
 

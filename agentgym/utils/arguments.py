@@ -69,7 +69,7 @@ def _value(text: str) -> Any:
 
 
 def optional(known: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parameter]:
-    """Returns the parameters with a default; a class sets the others of its bases itself."""
+    """Returns the parameters with a default. Subclasses set the other parameters of their bases."""
     return {name: p for name, p in known.items() if p.default is not p.empty}
 
 

@@ -20,12 +20,12 @@ import numpy as np
 
 MANIFEST = "manifest.json"
 WHOLE = 64 << 20
-"""Files up to this size are checked as a whole, larger ones in `BLOCKS` places."""
+"""Checksums of files up to this size cover the whole file, those of larger ones `BLOCKS` blocks."""
 BLOCKS, BLOCK = 256, 1 << 16
 PREFIX = "agentgym-"
 _fallbacks: dict[Path, Path] = {}
 _locks: list[IO[str]] = []
-"""Locks of the temporary folders of this process; they end with it and its children."""
+"""Locks of this process's temporary folders. They are released when it and its children end."""
 
 
 def cache_root() -> Path:
@@ -40,7 +40,7 @@ def cache_root() -> Path:
 def temporary_folder() -> Path:
     """Makes a folder that is deleted when the process ends.
 
-    Folders of processes that were killed are deleted, too: nobody holds their locks.
+    It also deletes folders of killed processes, whose locks are released.
     """
     root = Path(tempfile.gettempdir())
     for lock in root.glob(f"{PREFIX}*/lock"):
@@ -125,7 +125,7 @@ def _complete(folder: Path) -> bool:
 
 
 def _checksum(path: Path) -> list[int]:
-    """Returns the size and the CRC-32 of a file; of a large one, of evenly spaced blocks."""
+    """Returns size and CRC-32 of a file. For large files, the CRC-32 of evenly spaced blocks."""
     size, crc = path.stat().st_size, 0
     with path.open("rb") as file:
         if size <= WHOLE:
@@ -139,7 +139,7 @@ def _checksum(path: Path) -> list[int]:
 
 
 def _lock(file: IO[str], *, wait: bool) -> bool:
-    """Locks a file between processes; returns whether that succeeded."""
+    """Locks a file between processes and returns whether that succeeded."""
     try:
         import fcntl
 
@@ -151,7 +151,7 @@ def _lock(file: IO[str], *, wait: bool) -> bool:
 
 @contextlib.contextmanager
 def _exclusive(path: Path) -> Iterator[bool]:
-    """Holds a lock between processes, if available; it ends with the file or the process."""
+    """Holds a lock between processes if the platform and the file system support it."""
     with path.open("a") as file:
         yield _lock(file, wait=True)
 
