@@ -18,7 +18,7 @@ from agentgym.registration import make_aec, make_parallel
 from agentgym.utils.serialization import from_json
 from agentgym.wrappers import HistoryObservation, MultiTrial
 
-from .echo import Echo
+from .helpers.echo import Echo
 
 SINGLE = (
     "NumberLine-v0 WebShop-v0 Sokoban-v0 Countdown-v0 Wordle-v0 TextCraft-v0 TicTacToe-v0 "

@@ -105,7 +105,7 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
         return tyro.cli(
             kind,
             prog=f"agentgym train {recipe}",
-            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML first.",
+            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML.",
             args=flags,
             config=(tyro.conf.OmitArgPrefixes,),
         )
