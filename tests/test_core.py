@@ -249,7 +249,7 @@ class Broken(Echo):
         *(
             (
                 TimeStep("x", rewards={"task": x}),
-                r"Broken\._advance returned .* term 'task'; .*finite",
+                r"Broken\._advance returned .* term 'task'\. .*finite",
             )
             for x in (float("nan"), float("inf"), -1e101, np.float32("nan"), 10**400, "1", None)
         ),

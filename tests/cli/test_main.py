@@ -154,7 +154,7 @@ def test_a_human_plays_in_a_terminal():
     words = ("play", "NumberLine-v0", "--task", "train/0", "--seed", "0", "--env-kwargs", "size=2")
     played = process(*words, input="[bold]\n+\n-\n")
     assert played.returncode == 0
-    assert "Say + or -, not '[bold]'." in played.stdout
+    assert "Invalid action '[bold]'. Reply with + or -." in played.stdout
     assert "Actions: 1 + | 2 -" in played.stdout
     assert "Solved after" in played.stdout
     left = process(*words, input="quit\n")

@@ -329,7 +329,7 @@ def test_files_that_cannot_be_continued(tmp_path, text, place):
 def test_a_file_of_something_else_is_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("a text without a newline")
-    with pytest.raises(ConfigError, match="no episode"):
+    with pytest.raises(ConfigError, match="not an episode"):
         evaluate("NumberLine-v0", "random", tasks=10, save=path, resume=True)
     assert path.read_text() == "a text without a newline"
 
