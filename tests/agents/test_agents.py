@@ -197,7 +197,7 @@ def test_words_make_agents():
         ("chat:gpt@http://localhost", {"temperature": "hot"}, "float or None; got 'hot'"),
         ("chat:gpt@http://localhost", {"history": -1}, "history must be"),
         ("chat:gpt@http://localhost", {"retries": -1}, "retries must be"),
-        ("random", {"temperature": 1}, "it has none"),
+        ("random", {"temperature": 1}, "it takes no arguments"),
     ],
 )
 def test_wrong_words_are_explained(spec, options, message):

@@ -290,7 +290,7 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("eval CartPole-v1", "not a text environment"),
         ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
         ("eval NumberLine-v0 --agent chat:x@http://127.0.0.1:1/v1", "No reply from"),
-        ("eval NumberLine-v0 --agent random --agent-kwargs t=1", "it has none"),
+        ("eval NumberLine-v0 --agent random --agent-kwargs t=1", "it takes no arguments"),
         ("eval NumberLine-v0 --env-kwargs siz=3", "Did you mean: size"),
         ("eval NumberLine-v0 --env-kwargs size=x", "is int; got 'x'"),
         ("eval NumberLine-v0 --env-kwargs size=1", "size must be at least 2"),

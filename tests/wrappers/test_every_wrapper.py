@@ -204,7 +204,7 @@ def test_vector_environments(name: str):
 
 
 def test_all_are_exported_and_documented():
-    for name in wrappers.__all__:
+    for name in set(wrappers.__all__) - {"Transition"}:  # the argument of reward functions
         wrapper = getattr(wrappers, name)
         assert issubclass(wrapper, gymnasium.Wrapper)
         if name != "TextWrapper":
@@ -237,7 +237,7 @@ def test_the_wrong_order_is_named():
         lambda: wrappers.EncodeObservation(numbers),
         lambda: wrappers.ExtractAction(wrappers.AdmissibleAction(NumberLine(), 2)),
     ):
-        with pytest.raises(ConfigError, match=r"needs an environment whose \w+ are texts"):
+        with pytest.raises(ConfigError, match=r"needs an environment whose \w+ are text,"):
             make_outer()
 
 
