@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.errors import AgentGymError
-from agentgym.evaluation.runner import evaluate, make_env
+from agentgym.evaluation.runner import evaluate
+from agentgym.making import make_env
 from agentgym.registration import TABLE
 from agentgym.trainers import train
 

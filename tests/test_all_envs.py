@@ -26,9 +26,9 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 import agentgym
-from agentgym.cli.catalogue import author_class
 from agentgym.core import INFO_KEYS, TextEnv
 from agentgym.errors import ConfigError, UnknownArgumentError
+from agentgym.making import author_class
 from agentgym.registration import Entry, find
 from agentgym.utils.arguments import parameters_of
 

@@ -19,7 +19,7 @@ from accelerate.utils import gather_object
 from torch import nn
 
 from agentgym.evaluation.report import Report
-from agentgym.evaluation.runner import tasks_of
+from agentgym.making import tasks_of
 from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages

@@ -13,7 +13,8 @@ import agentgym
 from agentgym import agents, core, errors, registration, spaces, tasks, wrappers
 from agentgym.agents.view import View
 from agentgym.evaluation.report import Estimate, Record, Report, compare
-from agentgym.evaluation.runner import evaluate, make_env
+from agentgym.evaluation.runner import evaluate
+from agentgym.making import make_env
 from agentgym.multiagent.game import InvalidMove, TextGame
 from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
 from agentgym.multiagent.single_seat import SingleSeat

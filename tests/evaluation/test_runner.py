@@ -11,7 +11,8 @@ from agentgym.agents import NoExpertError, Quit, RandomAgent
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
-from agentgym.evaluation.runner import episode_seed, evaluate, full_id, make_env
+from agentgym.evaluation.runner import episode_seed, evaluate
+from agentgym.making import full_id, make_env
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.utils import serialization
 

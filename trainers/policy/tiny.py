@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.evaluation.runner import make_env
+from agentgym.making import make_env
 from agentgym.trainers.policy.policy import Policy
 
 PAD, END = "<|pad|>", "<|end|>"

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.evaluation.runner import make_env
+from agentgym.making import make_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.wrappers import RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
