@@ -1,4 +1,4 @@
-"""Fixtures that several test modules use."""
+"""Fixtures shared by several test modules."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every id of the table keeps the contract of Gymnasium and of AgentGym.
+"""Every registered id satisfies the contracts of Gymnasium and AgentGym.
 
-`pytest -k golden --update-golden` writes the golden transcripts; review the diff.
+`pytest -k golden --update-golden` writes the golden transcripts. Review the diff.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def available(entry: Entry) -> bool:
 
 
 def parameter(entry: Entry) -> Any:
-    # One process for the ids of a module: their data are read once.
+    # One process per module: its data are read once.
     marks = [pytest.mark.xdist_group(entry.entry_point)]
     if not available(entry):
         files = " and files" * entry.files
@@ -85,11 +85,11 @@ def bare(id: str, **kwargs: Any) -> TextEnv:
 
 Result = tuple[Any, ...]
 RESET = ""
-"""Stands in a list of actions where the episode had ended and a reset came instead."""
+"""Marks a reset after the end of an episode in a list of actions."""
 
 
 class Player:
-    """Plays the expert's, random admissible and nonsensical actions; resets after an end."""
+    """Plays expert, random admissible and nonsensical actions, with a reset after each end."""
 
     def __init__(self, env: gymnasium.Env[str, str], seed: int):
         self.env = env
@@ -121,7 +121,7 @@ class Player:
 
 @cache
 def played(id: str, seed: int = 0, steps: int = 50) -> tuple[list[str], list[Result]]:
-    """Actions and results of a lone environment; `results[i + 1]` is that of `actions[i]`."""
+    """Actions and results of a single environment. `results[i + 1]` belongs to `actions[i]`."""
     player = Player(make(id), seed)
     for _ in range(steps):
         player.step()
@@ -169,7 +169,7 @@ def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
             assert not (terminated and info["admissible"]), "after the end nothing is admissible"
             if actions[i - 1] in before["admissible"]:
                 assert info["valid"], f"{actions[i - 1]!r} was admissible"
-            # In a game, a move may have been made in the place of one not understood.
+            # In a game, a fallback move may replace an invalid one.
             if not info["valid"] and "your move is now" not in observation:
                 assert not any(info["reward_terms"][name] for name in env.reward_names)
         before = info
@@ -248,7 +248,7 @@ def test_nonsense_never_raises(id: str):
 def test_nonsense_does_not_go_on_forever(id: str):
     env = make(id)
     env.reset(seed=0)
-    # By default every episode ends by itself, whatever the agent says.
+    # By default every episode ends, for any actions.
     assert any(any(env.step("nonsense")[2:4]) for _ in range(1000))
 
 
@@ -269,7 +269,7 @@ def halfway(id: str) -> Player:
 
 
 def plays_on(env: gymnasium.Env[str, str], actions: Iterable[str]) -> list[Result]:
-    """Results of a player's actions, of which the first is no reset."""
+    """Returns the results of a player's actions. The first one is not a reset."""
     results: list[Result] = []
     for action in actions:
         ended = len(results) and len(results[-1]) == 5 and (results[-1][2] or results[-1][3])
@@ -294,7 +294,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def restored_elsewhere(request: pytest.FixtureRequest) -> dict[str, tuple[Any, Any]]:
-    """What came after a snapshot, here and in another process, of the ids this process tests."""
+    """Results after a snapshot, in this and in another process, for the ids under test."""
     ids = {
         item.callspec.params["id"]  # type: ignore[attr-defined]
         for item in request.session.items
@@ -308,7 +308,7 @@ def restored_elsewhere(request: pytest.FixtureRequest) -> dict[str, tuple[Any, A
             start, done = player.results[-1], len(player.actions)
             for _ in range(12):
                 player.step()
-        except Exception:  # that id's own test says why
+        except Exception:  # the id's own test reports the reason
             continue
         lines.append(json.dumps([id, snapshot, player.actions[done:]]))
         here[id] = json.loads(json.dumps([[start[0], start[-1]], player.results[done + 1 :]]))
@@ -396,7 +396,7 @@ def test_train_and_test_are_disjoint_and_drawn_from(id: str):
 
 
 SPOKEN = {"agentgym.envs.overcooked.cooks": " | "}
-"""Where the list is of errands, to which a cook may add words of its own: what comes between."""
+"""Separator of an admissible errand and an added message, by entry point."""
 
 
 @every
@@ -448,7 +448,7 @@ def test_the_docstring_has_the_standard_headings(id: str):
 
 
 def transcript(id: str, turns: int = 8) -> str:
-    """An episode of the expert, or else of random admissible actions, as text."""
+    """Returns an episode of the expert, or else of random admissible actions, as text."""
     env = bare(id)
     rng = np.random.default_rng(0)
     observation, info = env.reset(seed=0)

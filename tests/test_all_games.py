@@ -1,6 +1,6 @@
-"""Every multi-agent id of the table keeps the contract of PettingZoo and of AgentGym.
+"""Every multi-agent id satisfies the contracts of PettingZoo and AgentGym.
 
-`pytest -k golden --update-golden` writes the golden transcripts; review the diff.
+`pytest -k golden --update-golden` writes the golden transcripts. Review the diff.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
 from agentgym.wrappers.encode_observation import WordHash
 
 GOLDEN = Path(__file__).parent / "golden"
-ENTRIES = [  # ids that differ in the single seat only are the same game
+ENTRIES = [  # ids that only differ in the single seat share a game
     e for e in agentgym.REGISTRY.values() if e.multi_agent and e.extra is None and not e.seat
 ]
 IDS = [entry.id for entry in ENTRIES]
@@ -42,7 +42,7 @@ TALKS = [
     for id in IDS
     if any(name in id for name in ("Talk", "Commons", "PublicGoods", "TrustAndSplit"))
 ]
-"""Where what is said before a move can bind whoever says it."""
+"""Games with messages that can commit their sender to a move."""
 INFO_TYPES = (str, int, bool, bool, float, tuple, str, dict, bool)
 
 by_id = pytest.mark.parametrize("id", IDS)
@@ -54,7 +54,7 @@ def raw_aec(id: str, **kwargs: Any) -> AECGame:
 
 
 def choice(env: AECGame | ParallelGame, agent: str, seed: int) -> Any:
-    """What the agent says: it depends on the turn and the seed only; now and then nonsense."""
+    """Returns an action that depends only on turn, agent and seed. Some are nonsense."""
     game = env.game
     assert game.episode is not None
     rng = random.Random(f"{seed} {agent} {game.episode.turn}")
@@ -68,7 +68,7 @@ def choice(env: AECGame | ParallelGame, agent: str, seed: int) -> Any:
 
 
 def play_aec(env: AECGame, seed: int, cycles: int = 400) -> list[tuple[Any, ...]]:
-    """Plays on to the end; returns what every agent was given at each of its turns."""
+    """Plays to the end. Returns the inputs of every agent at each of its turns."""
     seen: list[tuple[Any, ...]] = []
     for agent in env.agent_iter(cycles):
         observation, reward, terminated, truncated, info = env.last()
@@ -257,7 +257,7 @@ def test_who_is_never_understood_promises_nothing(id):
 
 @by_id
 def test_what_is_seen_late_or_never_is_the_same(id):
-    """An agent's view is put into words when somebody looks: when that is must not matter."""
+    """Observations are built lazily. The time of access must not matter."""
     for seed in range(3):
         early, late = (agentgym.make_parallel(id, max_turns=60).game for _ in range(2))
         rng = random.Random(seed)
@@ -414,7 +414,7 @@ def test_single_seat_snapshots_and_determinism(id):
 
 
 def transcript(id: str) -> str:
-    """One episode of the weakest against the strongest; the very first action is nonsense."""
+    """Returns an episode of weakest against strongest players, with a first nonsensical action."""
     env = raw_aec(id)
     env.reset(seed=0)
     game = env.game

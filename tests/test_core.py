@@ -144,7 +144,7 @@ def test_restore_continues_bit_exactly():
     env = Echo()
     env.reset(seed=2)
     env.step("东西")
-    env.np_random.integers(10, dtype=np.uint32)  # leaves half a word in the generator
+    env.np_random.integers(10, dtype=np.uint32)  # leaves half a word buffered in the generator
     snapshot = json.loads(json.dumps(env.snapshot()))
     other = Echo()
     observation, info = other.restore(snapshot)
@@ -227,7 +227,7 @@ def test_checked_and_global_generators_untouched(global_rng_untouched: None):
 
 
 class Broken(Echo):
-    """An environment whose rules return what the test gives."""
+    """An environment whose rules return a value set by the test."""
 
     returned: Any = None
 
@@ -278,7 +278,7 @@ def test_what_an_author_must_set_is_named():
         NoState().reset()
 
     class Reserved(Echo):
-        """Lists a term that is added anyway."""
+        """Lists a term that is always added."""
 
         reward_names = ("task", "invalid")
 

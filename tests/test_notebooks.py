@@ -17,7 +17,7 @@ def test_there_are_notebooks():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of the notebook client's own event loop
+@pytest.mark.filterwarnings("ignore")  # from the notebook client's event loop
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path, tmp_path: Path):
     notebook = nbformat.read(path, as_version=4)

@@ -1,4 +1,4 @@
-"""What must be right for the package to install, import and type-check as it does here."""
+"""Requirements for the package to install, import and type-check like the source tree."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_wrong_import_is_refused_and_the_right_one_named(name: str):
 
 
 def loaded_by(statement: str, tmp_path: Path) -> set[str]:
-    """Names of all modules loaded by a statement, run in another folder and process."""
+    """Returns the modules loaded by a statement in another folder and process."""
     script = f"{statement}\nimport sys\nprint(*sys.modules)"
     return set(run([sys.executable, "-W", "error", "-c", script], tmp_path).split())
 

@@ -109,7 +109,7 @@ def test_task_rng_depends_on_the_name_and_the_salt_only(global_rng_untouched: No
 
 
 def test_task_rng_is_pinned():
-    # Levels are made from it: another stream would silently be another set of tasks.
+    # Levels depend on this stream: a change would silently replace all tasks.
     rng = task_rng("train/0")
     assert isinstance(rng.bit_generator, np.random.PCG64)
     assert rng.integers(1000, size=5).tolist() == [650, 201, 616, 422, 880]

@@ -1,4 +1,4 @@
-"""textify: environments with numbered actions as text, equal to what they are without it."""
+"""textify: environments with numbered actions as text, equal to the original ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def lake(**kwargs: Any) -> agentgym.TextEnv:
 
 
 class Nim(AECEnv):
-    """Who takes the last of seven sticks, one or two at a time, wins."""
+    """Players take one or two of seven sticks. The player that takes the last one wins."""
 
     metadata = {"name": "nim", "render_modes": []}  # noqa: RUF012
     possible_agents = ["a", "b"]  # noqa: RUF012
@@ -106,7 +106,7 @@ every = pytest.mark.parametrize("make", EVERY)
 
 
 def played(env: agentgym.TextEnv, rng: np.random.Generator, result: Any, steps: int) -> list[Any]:
-    """Results of random actions, some of them nonsense; resets after an end."""
+    """Returns the results of random actions, some nonsensical, with a reset after each end."""
     results = [result]
     for _ in range(steps):
         if len(results[-1]) == 5 and (results[-1][2] or results[-1][3]):
@@ -233,7 +233,7 @@ def test_a_seat_of_a_game_is_rewarded_for_what_happens_until_its_next_turn(seat:
     text, info = env.reset(seed=0)
     assert text == ("7 sticks." if seat == "a" else "6 sticks.")
     assert info["admissible"] == ("take one", "take two")
-    # 7 -1 6 -1 5 -1 4 -1 3 -1 2 -1 1: at one stick two are not allowed.
+    # 7 -1 6 -1 5 -1 4 -1 3 -1 2 -1 1: with one stick left, taking two is illegal.
     results = [env.step("take one") for _ in range(3)]
     if seat == "a":
         assert [result[0] for result in results] == ["5 sticks.", "3 sticks.", "1 sticks."]

@@ -27,7 +27,7 @@ _HOMES = {
     "make_trainer": "api",
     "train": "api",
 }
-__all__ = ["Algorithm", "Callback", "TrainConfig", "Trainer", "load_policy", "make_trainer", "train"]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -285,7 +285,7 @@ class Trainer:
         return self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
 
     def _collect(self) -> list[Trajectory]:
-        """Plays the episodes of an iteration. Each process plays a share and receives all of them."""
+        """Plays the episodes of an iteration; each process plays a share and receives all."""
         config, iteration = self.config, self.state.iteration
         groups = config.rollout.episodes_per_iteration // config.rollout.group_size
         starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gymnasium.envs.registration import load_env_creator
+
 from agentgym.agents.chat import ChatAgent, ChatError
 from agentgym.agents.expert import ExpertAgent, NoExpertError
 from agentgym.agents.human import HumanAgent, Quit
@@ -35,6 +37,8 @@ _SIMPLE: dict[str, Callable[..., Agent]] = {
     "expert": ExpertAgent,
     "human": HumanAgent,
 }
+POLICY_AGENT = "agentgym.trainers.policy_agent:load_agent"
+"""Entry point of policy agents, as a string: this package imports nothing of the trainers."""
 KINDS = (*_SIMPLE, "chat:MODEL@URL", "policy:FOLDER")
 
 
@@ -64,12 +68,12 @@ def make_agent(spec: str, **options: Any) -> Agent:
         return _call(spec, ChatAgent, found.groups(), options)
     if kind == "policy" and rest:
         try:
-            from agentgym.trainers.policy_agent.agent import PolicyAgent  # type: ignore[import-not-found]
+            load_agent = load_env_creator(POLICY_AGENT)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("agentgym"):
                 raise
             raise MissingExtraError("A policy agent", "train", error.name) from error
-        return _call(spec, PolicyAgent.from_folder, (rest,), options)
+        return _call(spec, load_agent, (rest,), options)
     raise ConfigError(
         f"Unknown agent {spec!r}.{did_you_mean(spec, _SIMPLE)} Known: {', '.join(KINDS)}."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -47,6 +47,26 @@ class View:
             info=info,
             rng=task_rng(task, f"agent/{seed}"),
             env=env,
+        )
+
+    @classmethod
+    def of_text(
+        cls,
+        instructions: str,
+        observation: str,
+        history: Sequence[tuple[str, str]] = (),
+        info: Mapping[str, Any] | None = None,
+        *,
+        seed: int = 0,
+    ) -> View:
+        """Returns the view of an episode that is played elsewhere; it has no environment."""
+        return cls(
+            instructions=instructions,
+            observation=observation,
+            info=dict(info or {}),
+            rng=np.random.default_rng(seed),
+            env=None,  # type: ignore[arg-type]
+            history=list(history),
         )
 
 

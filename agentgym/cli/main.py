@@ -297,10 +297,8 @@ def train(recipe: tyro.conf.Positional[str], /) -> int:
 
 def _train(words: list[str]) -> int:
     """Hands `agentgym train [RECIPE] ...` on; without a recipe the trainers list theirs."""
-    named = bool(words) and not words[0].startswith("-")
-    recipe, rest = (words[0], words[1:]) if named else (None, words)
     try:
-        return importlib.import_module("agentgym.trainers.run.cli").main(recipe, rest) or 0
+        return importlib.import_module("agentgym.trainers.run.cli").main(words)
     except ModuleNotFoundError as error:
         if error.name not in TRAIN_PACKAGES:
             raise

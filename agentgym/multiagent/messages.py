@@ -1,4 +1,4 @@
-"""Short messages between players, and the numbers that are named in them."""
+"""Short messages between players, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from agentgym.multiagent.game import InvalidMove
 from agentgym.utils.action_parsing import plain
 
 MAX_MESSAGE = 280
-NUMBER = re.compile(r"(?<!\w)\d{1,6}(?!\w)")  # that of a player's name is none
+NUMBER = re.compile(r"(?<!\w)\d{1,6}(?!\w)")  # excludes digits of player names
 
 
 def clip(message: str, limit: int = MAX_MESSAGE) -> str:
-    """Returns the message as one short line, so that it cannot pass for anything else."""
+    """Returns the message as one short line, so that it cannot imitate other observation lines."""
     return " ".join(message[: 10 * limit].split())[:limit]
 
 
 def proposal(messages: list[str]) -> int | None:
-    """Returns the smallest number that anybody names, None if nobody names one."""
+    """Returns the smallest number in the messages, or None."""
     named = [int(number) for message in messages for number in NUMBER.findall(message)]
     return min(named, default=None)
 
 
 def amount(said: str, most: int) -> str:
-    """Returns the amount that was said.
+    """Parses an amount.
 
     Raises:
-        InvalidMove: if it is no whole number from 0 to `most`.
+        InvalidMove: if the text is not a whole number from 0 to `most`.
     """
     words = plain(said)
     if words.isascii() and words.isdigit() and len(words) <= 6 and int(words) <= most:
         return str(int(words))
-    raise InvalidMove(f"{said[:40]!r} is no amount: say only a whole number from 0 to {most}.")
+    raise InvalidMove(f"Invalid amount {said[:40]!r}. Expected a whole number from 0 to {most}.")
 
 
 def heard(talk: list[list[str]], names: list[str]) -> list[str]:
-    """Returns the lines that tell who said what, in the order of speaking; "" is silence."""
+    """Returns one line per message with its sender, in order. Empty messages are omitted."""
     return [
         f"{'You' if name == 'you' else name} said: {words}"
         for said in talk

@@ -1,1 +1,1 @@
-"""BabyAI levels as text, with macro actions (needs the extra `minigrid`)."""
+"""BabyAI levels as text, with macro actions (requires the extra `minigrid`)."""

@@ -1,4 +1,4 @@
-"""BabyAI-Text: missions in a grid world, told and played in words."""
+"""BabyAI-Text: missions in a grid world, described and played in text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.envs.babyai.macros import CHECK, describe, look, objection
-from agentgym.envs.babyai.view import Scene
+from agentgym.envs.babyai.view import EMPTY, Scene
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
@@ -27,13 +27,23 @@ LEVELS = (
     *("FindObjS7", "KeyCorridorS6R3", "OneRoomS20", "MoveTwoAcrossS8N9", "SynthS5R2"),
     *("SynthLoc", "SynthSeq", "MiniBossLevel", "BossLevel", "BossLevelNoUnlock"),
 )
-"""The forty levels of AgentGym, in its order."""
+"""The forty levels of the reference, in its order."""
 TEST_SEEDS = 25
+COMPLETED = "The task is completed."
+"""Feedback of the reference when a mission ends, whether it succeeded or failed."""
+
+TOGGLE = "- toggle: open the closed door or the box right in front of you. An opened box is gone."
+TOGGLE_ORIGINAL = "- toggle: open the closed door right in front of you"
+END = "The episode ends when the mission is completed or has failed, or after too many actions."
+END_ORIGINAL = (
+    "The episode ends when the mission is completed with a reward above 0.5, or after too many "
+    "actions."
+)
 
 
 @dataclass
 class State:
-    """The level, its seed and what was done in it: it is played again to restore a snapshot."""
+    """The level, its seed and the steps taken, which are replayed to restore a snapshot."""
 
     level: str
     seed: int
@@ -41,90 +51,99 @@ class State:
 
 
 class BabyAIText(TextEnv):
-    """Carry out a mission in rooms full of balls, boxes, keys and doors, in words.
+    """Complete missions in grid rooms full of balls, boxes, keys and doors.
 
     ## Description
-    BabyAI as AgentGym plays it: the agent is told what it sees in front of it and acts by macro
-    actions, which turn and walk as far as it takes. The levels are minigrid's.
+    The levels of BabyAI as text, with the macro actions of the AgentGym framework of Xi et al.
+    (arXiv 2406.04151). Each observation describes the part of the grid in front of the agent. A
+    macro action turns and walks as far as needed. The levels themselves come from minigrid.
 
     ## Action Space
-    Text: `turn left`, `turn right`, `move forward`, `go to <thing> <number>`, `pickup <thing>
-    <number>`, `drop`, `toggle`, `go through <colour> open door <number>`, `toggle and go through
-    <colour> closed door <number>`, `check available actions`. A macro action stops where one of
-    its steps changes nothing the agent sees, and when the mission ends.
+    Text, one of the actions listed in the observation:
+    - `turn left`, `turn right`, `move forward`
+    - `go to <thing> <number>`, for example `go to red ball 1`
+    - `pickup <thing> <number>`, for example `pickup grey key 1`
+    - `drop`
+    - `toggle`
+    - `go through <colour> open door <number>`
+    - `toggle and go through <colour> closed door <number>` (or `locked door`, with a key)
+    - `check available actions`
+
+    A macro action stops early if one of its steps does not change the view, or when the mission
+    ends.
 
     ## Observation Space
-    Text: the mission; the things in view, nearest first, with their places; a wall or box straight
-    ahead; what is carried; the possible actions.
+    Text: the mission, the things in view with their positions (nearest first), the nearest wall or
+    box straight ahead, the thing carried, and the admissible actions.
 
     ## Rewards
-    Term `task`: minigrid's, 1 - 0.9 * steps / limit for the step that completes the mission, at
-    least 0; a turn, a step, a pickup count one each, and the limit is the level's.
+    Term `task`: 1 - 0.9 * steps / limit for the step that completes the mission, but at least 0.
+    Each turn, step, pickup, drop and toggle counts as one step. The limit is the level's. All other
+    actions give 0.
 
     ## Starting State
-    Level and seed are given by the task: `idx/81` is level 81 mod 40 with seed 81 // 40, as in
-    AgentGym.
+    The task determines the level and its seed: `idx/81` is level 81 mod 40 with seed 81 // 40, as
+    in the reference.
 
     ## Episode End
-    Termination: the mission is completed, or failed (levels that want doors opened in an order).
-    Truncation: after `max_turns` actions.
+    - Termination: the mission is completed, or has failed (levels with a strict check, such as
+      OpenDoorsOrderN4Debug and PickupDistDebug).
+    - Truncation: after `max_turns` actions.
 
     ## Information
-    The common keys; `progress`: the share of the mission's parts that are done. `state_key`: of the
-    whole grid, the agent and the parts done.
+    The common keys.
+    - `progress`: the share of the mission's parts that are done.
+    - `state_key`: a hash of the whole grid, the agent and the parts done.
 
     ## Arguments
-    `levels`: "agentgym" (its forty), the name of one, such as "GoToRedBall", or a list of names;
-    every BabyAI level of minigrid can be given. `original`: keep what is odd in the original: a
-    success that pays at most 0.5 does not end the episode, a macro action goes on after success
-    and only its last step counts, numbers in actions count only what can be reached, boxes
-    cannot be opened (so that KeyInBox cannot be solved), and whatever has "check" in it checks.
-    `max_turns`: default 20, as in AgentGym.
+    - `levels` (str or list of str, default "agentgym"): "agentgym" for the forty levels of the
+      reference, or the names of one or more BabyAI levels of minigrid, such as "GoToRedBall".
+    - `original` (bool, default False): reproduce the reference's rules. A success that pays at most
+      0.5 and a failure are reported ("The task is completed.") but do not end the episode. A macro
+      action goes on after the mission has ended, and only its last step counts. Numbers in actions
+      count only things that can be reached. Boxes cannot be opened, so KeyInBox cannot be solved.
+      The first observation of PutNextS7N4Carrying is stale: it still lists the carried thing on the
+      floor. Any action that contains "check" lists the actions.
+    - `max_turns` (int or None, default 20, as in the reference): turns before truncation.
 
-    ## Example Transcript
-    ```
-    Mission: go to the red ball
-    You see:
-    - grey key 1: 1 ahead, 1 left
-    - red ball 1: 4 ahead, 3 right
-    Straight ahead, 6 away: a wall.
-    You carry nothing.
-    Actions: turn left, turn right, move forward, pickup grey key 1, ...
-    > go to red ball 1
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random actions 0.25, 29 %; expert (minigrid's bot, in
-    macro actions) 0.81, 86 %; most of what it misses takes more than 20 actions.
-    `BabyAI-Text-Original-v0`, 100 tasks: random 0.23, 25 %; expert 0.72, 77 %. Speed: 5,200 steps/s
-    on one core (the original: 177), where a step is a macro action; a new level takes 10 ms.
-
-    ## Registered Configurations
-    `BabyAI-Text-v0`: the forty levels. `BabyAI-Text-Original-v0`: the same with `original`.
+    ## Notes
+    - The expert is minigrid's bot, translated into macro actions. The missions that it misses
+      mostly need more than 20 actions.
+    - Two in three missions of OpenDoorsOrderN4Debug cannot be completed: minigrid's strict check
+      fails them as soon as the first door is opened.
+    - Differences from the reference that remain with `original`: the texts are reworded. The
+      reference repeats the last reward if an action does nothing. It replaces the order of missions
+      ("then", "after you") by "and".
 
     ## References
-    BabyAI (arXiv 1810.08272); AgentGym (arXiv 2406.04151), whose macro actions, ways, rewards and
-    tasks these are, played alike with `original`. Differences: the original reports a reward
-    again when nothing is done after it; it hides the order of missions ("then", "after you").
-    Two in three missions of OpenDoorsOrderN4Debug cannot be completed: minigrid's strict check
-    fails them as soon as the first door is opened.
-    Levels: minigrid (extra `minigrid`), whose GoToObjS6-v1 replaces v0.
+    - BabyAI: arXiv 1810.08272. Levels: minigrid (extra `minigrid`), where GoToObjS6-v1 replaces v0.
+    - The AgentGym framework of Xi et al.: arXiv 2406.04151. Macro actions, paths, rewards and tasks
+      are the same with `original`.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You move through rooms of a grid world and have a mission. Each turn you read what you "
-        "see in front of you, nearest first: '2 ahead, 1 left' is two cells in front of you and "
-        "one to your left; things of the same name are numbered. Say one of the listed actions, "
-        "such as: turn left; move forward; go to red ball 1; pickup grey key 1; drop; toggle; go "
-        "through red open door 1; toggle and go through blue closed door 1. 'go to' walks until "
-        "you stand in front of the thing, 'pickup' takes it, 'drop' puts what you carry in front "
-        "of you, 'toggle' opens the door or the box in front of you, for good. A "
-        "locked door needs a key of its colour in your hand, and you can carry one thing. You see "
-        "only what is in front of you and not hidden by walls and closed doors: turn to look "
-        "around. Going to something means to stand before it and face it. Fewer steps earn more."
+        "You move through the rooms of a grid world to complete a mission. Each turn you see the "
+        "part of the grid in front of you, nearest things first. '2 ahead, 1 left' means two cells "
+        "in front of you and one to your left. Things of the same name are numbered. Walls and "
+        "closed doors block your view, so turn to look around.\n"
+        "Answer with exactly one of the listed actions:\n"
+        "- turn left, turn right or move forward\n"
+        "- go to red ball 1: walk until you stand in front of the ball and face it\n"
+        "- pickup grey key 1: walk to the key and pick it up\n"
+        "- drop: put the thing you carry on the cell in front of you\n"
+        f"{TOGGLE}\n"
+        "- go through red open door 1\n"
+        "- toggle and go through blue closed door 1\n"
+        "- check available actions: list the actions again\n"
+        "Rules:\n"
+        "- You can carry one thing at a time.\n"
+        "- A locked door opens only while you carry a key of its colour.\n"
+        "- 'Go to' in a mission means to stand in front of a thing and face it.\n"
+        "- The fewer turns and steps you need, the higher your reward.\n"
+        f"{END}"
     )
     State = State
 
@@ -148,6 +167,9 @@ class BabyAIText(TextEnv):
             raise ConfigError("levels must name at least one level, or be 'agentgym'.")
         self.levels = tuple(check_level(name) for name in names)
         self.original = original
+        if original:
+            replaced = self.instructions.replace(TOGGLE, TOGGLE_ORIGINAL)
+            self.instructions = replaced.replace(END, END_ORIGINAL)
         split = TEST_SEEDS * len(self.levels)
         self.tasks = Tasks(
             train=NumberedTasks("idx/", range(split, 2**31 - 1)),
@@ -174,23 +196,27 @@ class BabyAIText(TextEnv):
         return self._loaded[name]
 
     def _advance(self, action: str) -> TimeStep:
-        said = " ".join(action[:200].lower().split())
-        if said == CHECK or (self.original and "check" in said):
-            return self._look(feedback=f"You can: {', '.join(self._scene.actions)}.")
-        primitives = self._scene.actions.get(said)
+        name = " ".join(action[:200].lower().split())
+        if name == CHECK or (self.original and "check" in name):
+            return self._look(feedback=f"Available actions: {', '.join(self._scene.actions)}.")
+        primitives = self._scene.actions.get(name)
         if primitives is None:
-            return self._invalid(objection(said, self._scene, self._level.map.carrying))
+            return self._invalid(objection(name, self._scene, self._level.map.carrying))
         reward, over = self._play(primitives) if primitives else (0.0, False)
         # A failure pays exactly 0, a success beyond the level's limit less.
         success = over and (reward > 0.5 if self.original else reward != 0)
-        over = over and (success or not self.original)
-        return self._look(reward, over, success, "" if primitives else "Nothing changes.")
+        feedback = "" if primitives else "Nothing changes."
+        if self.original:
+            feedback = COMPLETED if over else feedback
+            over = success
+        return self._look(reward, over, success, feedback)
 
     def _play(self, primitives: list[int]) -> tuple[float, bool]:
-        """Does one after the other while it changes what is seen; returns reward and end."""
+        """Takes the steps while they change the view. Returns the reward and whether it is over."""
         level = self._level
         reward, over = 0.0, False
-        view = level.map.view()
+        # In the reference, the first step after a stale observation always counts as a change.
+        view = b"" if self._is_stale() else level.map.view()
         for primitive in primitives:
             reward, over = level.step(primitive)
             self.state.primitives.append(primitive)
@@ -199,15 +225,24 @@ class BabyAIText(TextEnv):
                 break
         return reward, over
 
+    def _is_stale(self) -> bool:
+        """Returns whether the observation still shows a thing that the agent carries.
+
+        The reference observes a level before it gives the agent the thing, and not again before
+        the first step.
+        """
+        started = bool(self.state.primitives)
+        return self.original and not started and self._level.map.carrying != EMPTY
+
     def _look(
         self, reward: float = 0.0, over: bool = False, success: bool = False, feedback: str = ""
     ) -> TimeStep:
         level = self._level
         grid = level.map
-        self._scene = look(grid, grid.view(), self.original)
+        self._survey()
         flags, share = level.done_parts()
         text = f"Mission: {level.env.mission}\n{describe(self._scene, grid.carrying)}"
-        if over:
+        if over and not self.original:
             text += "\nThe mission is completed." if success else "\nThe mission has failed."
         place = f"{grid.position} {grid.direction} {grid.carrying} {flags} {level.env.mission}"
         key = hashlib.blake2b(bytes(grid.cells) + place.encode(), digest_size=16)
@@ -222,8 +257,12 @@ class BabyAIText(TextEnv):
             feedback=feedback,
         )
 
+    def _survey(self) -> None:
+        seen = self._level.before_carrying() if self._is_stale() else self._level.map
+        self._scene = look(seen, seen.view(), self.original)
+
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the level is made and played again from its seed."""
+        """Continues from a snapshot by replaying the level from its seed."""
         result = super().restore(snapshot)
         self._replay()
         return result
@@ -233,7 +272,7 @@ class BabyAIText(TextEnv):
         level.reset(self.state.seed)
         for primitive in self.state.primitives:
             level.step(primitive)
-        self._scene = look(level.map, level.map.view(), self.original)
+        self._survey()
         self._plan = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -245,10 +284,10 @@ class BabyAIText(TextEnv):
             self._replay()
 
     def expert(self) -> str | None:
-        """Returns the macro action that gets furthest on the way of minigrid's BabyAI bot.
+        """Returns the macro action that gets furthest along the plan of minigrid's BabyAI bot.
 
-        The bot knows no more than it has seen since it made its plan. Where it is at a loss, boxes
-        are opened and things carried dropped.
+        The bot knows only the cells that it has seen since it made its plan. When the bot finds no
+        way, the expert opens boxes and drops the thing carried.
         """
         from agentgym.envs.babyai.bot import Plan, foresee, next_macro, place
 

@@ -1,4 +1,4 @@
-"""The expert of BabyAI-Text: minigrid's bot, whose steps are summed up as macro actions."""
+"""The expert of BabyAI-Text: minigrid's bot, with its steps combined into macro actions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from agentgym.envs.babyai.levels import Level
 from agentgym.envs.babyai.view import Map, Scene, move
 
 LONGEST = 1000
-"""Steps after which a plan is given up."""
+"""Steps after which a plan is abandoned."""
 
 SEARCHES = 200
-"""Searches for a way in one step after which the bot is at a loss."""
+"""Path searches in one step after which the bot is considered stuck."""
 
 Place = tuple[int, int, int, bytes]
 
 
 class Bot(BabyAIBot):
-    """minigrid's bot, stopped where it would look for a way forever."""
+    """minigrid's bot with a limit on path searches, which can otherwise go on forever."""
 
     searches = 0
 
@@ -33,18 +33,18 @@ class Bot(BabyAIBot):
     def _breadth_first_search(self, *args: Any, **kwargs: Any) -> Any:
         self.searches += 1
         if self.searches > SEARCHES:
-            raise RuntimeError("The bot is at a loss.")
+            raise RuntimeError("The bot is stuck.")
         return super()._breadth_first_search(*args, **kwargs)
 
 
 @dataclass
 class Plan:
-    """What the bot would do.
+    """The course of the game if the bot plays on.
 
     Attributes:
-        places: what the map is like before the first step, after it, and so on.
-        parts: which parts of the mission are done then.
-        solves: whether the mission is over at the end; else the bot is at a loss there.
+        places: the state of the map before the first step and after each step.
+        parts: the parts of the mission that are done at each place.
+        solves: whether the mission is over at the end. If not, the bot is stuck there.
     """
 
     places: list[Place]
@@ -53,12 +53,12 @@ class Plan:
 
 
 def place(grid: Map) -> Place:
-    """Returns what a map is like now."""
+    """Returns the current state of a map."""
     return grid.position, grid.direction, grid.carrying, bytes(grid.cells)
 
 
 def foresee(level: Level) -> Plan:
-    """Returns the bot's plan from now on; the level itself is left alone."""
+    """Returns the bot's plan from the current state, without changing the level."""
     level = copy.deepcopy(level)
     plan = Plan([place(level.map)], [level.done_parts()[0]])
     try:
@@ -72,23 +72,23 @@ def foresee(level: Level) -> Plan:
             plan.places.append(place(level.map))
             plan.parts.append(level.done_parts()[0])
     except Exception:
-        # The bot has assertions for what it cannot handle, and errors of its own.
+        # The bot raises assertion errors in states that it cannot handle, and has bugs.
         return plan
     return plan
 
 
 def next_macro(scene: Scene, grid: Map, plan: Plan) -> str:
-    """Returns the action that ends furthest on the rest of a plan; of several the first.
+    """Returns the first of the actions that get furthest along the rest of a plan.
 
     Args:
-        scene: what is seen and possible.
+        scene: the things in view and the admissible actions.
         grid: the map.
-        plan: the bot's; its first place is the present one.
+        plan: the bot's plan, whose first place is the current one.
     """
     hint = "" if plan.solves else _beyond_the_bot(scene)
     if hint:
         return hint
-    # A part of the mission that gets done on the way must not be left out.
+    # The action must not skip a part of the mission that the plan completes on the way.
     within = next((i for i, p in enumerate(plan.parts) if p != plan.parts[0]), len(plan.parts) - 1)
     index = {where: i for i, where in enumerate(plan.places[: within + 1])}
     best, chosen = 0, "turn left"
@@ -100,7 +100,7 @@ def next_macro(scene: Scene, grid: Map, plan: Plan) -> str:
 
 
 def _outcome(grid: Map, primitives: list[int]) -> Place:
-    """The place where a macro action ends: where a step changes nothing that is seen."""
+    """Returns the place where a macro action ends: it stops if a step does not change the view."""
     after = Map(grid.width, bytearray(grid.cells), *place(grid)[:3])
     view = after.view()
     for primitive in primitives:
@@ -112,7 +112,7 @@ def _outcome(grid: Map, primitives: list[int]) -> Place:
 
 
 def _beyond_the_bot(scene: Scene) -> str:
-    """What the bot does not think of: to put down what it starts with, to look into boxes."""
+    """Returns an action that the bot never plans: drop a thing, go to a box or open it."""
     if "drop" in scene.actions:
         return "drop"
     for name, way in scene.actions.items():

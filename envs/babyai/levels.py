@@ -1,17 +1,18 @@
-"""Levels of minigrid's BabyAI, played without its pictures.
+"""Levels of minigrid's BabyAI, played without images.
 
-Imported only where minigrid is installed.
+Import this module only if minigrid is installed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 from typing import Any
 
 import gymnasium
 
-with contextlib.redirect_stdout(io.StringIO()):  # pygame greets
+with contextlib.redirect_stdout(io.StringIO()):  # pygame prints a greeting
     import minigrid as minigrid  # registers the levels
 
 from agentgym.envs.babyai.view import (
@@ -30,13 +31,17 @@ PREFIX = "BabyAI-"
 
 
 def known_levels() -> dict[str, str]:
-    """Returns the levels that minigrid has, name -> id; of several versions the last."""
+    """Returns the ids of minigrid's BabyAI levels by name, each in its latest version."""
     ids = sorted(id for id in gymnasium.registry if id.startswith(PREFIX))
     return {id.removeprefix(PREFIX).rpartition("-v")[0]: id for id in ids}
 
 
 def check_level(name: str) -> str:
-    """Returns the name of a level without prefix and version, if there is such a level."""
+    """Returns the name of a level without prefix and version.
+
+    Raises:
+        ConfigError: if minigrid has no such level.
+    """
     short = name.removeprefix(PREFIX).rpartition("-v")[0] or name.removeprefix(PREFIX)
     known = known_levels()
     if short not in known:
@@ -45,26 +50,26 @@ def check_level(name: str) -> str:
 
 
 def _unseen() -> None:
-    """Stands in for the level's own view, which takes most of the time of a step."""
+    """Replaces the level's own observation, which takes most of the time of a step."""
 
 
 class Level:
     """A level of BabyAI and its map.
 
     Args:
-        name: of the level, as in `known_levels`.
+        name: the name of the level, as in `known_levels`.
     """
 
     def __init__(self, name: str):
         self.name = name
-        # The checker and the others that gymnasium wraps around it are not needed.
+        # The wrappers of `gymnasium.make` are not needed.
         self.env: Any = gymnasium.make(known_levels()[name], disable_env_checker=True).unwrapped
         self.env.gen_obs = _unseen
         self.map = Map(0, bytearray())
 
     def reset(self, seed: int) -> str:
-        """Makes the level of a seed and returns its mission."""
-        with contextlib.redirect_stdout(io.StringIO()):  # minigrid tells what it rejects
+        """Generates the level of a seed and returns its mission."""
+        with contextlib.redirect_stdout(io.StringIO()):  # minigrid prints the levels it rejects
             self.env.reset(seed=seed)
         grid = self.env.grid
         width = grid.width + 2 * MARGIN
@@ -75,8 +80,14 @@ class Level:
         self._place()
         return self.env.mission
 
+    def before_carrying(self) -> Map:
+        """Returns the map with the thing carried at the place where the level first put it."""
+        cells = bytearray(self.map.cells)
+        cells[self.map.index(*map(int, self.env.carrying.init_pos))] = self.map.carrying
+        return dataclasses.replace(self.map, cells=cells)
+
     def step(self, primitive: int) -> tuple[float, bool]:
-        """Turns, steps or the like; returns the reward and whether the mission is over."""
+        """Takes one primitive step. Returns the reward and whether the mission is over."""
         _, reward, over, _, _ = self.env.step(primitive)
         if primitive in (PICKUP, DROP, TOGGLE):
             self.map.cells[self.map.ahead] = _code(self.env.grid.get(*self.env.front_pos))
@@ -90,7 +101,7 @@ class Level:
         self.map.carrying = _code(self.env.carrying)
 
     def done_parts(self) -> tuple[str, float]:
-        """Returns which parts of the mission are done, as a key and as a share of all."""
+        """Returns the parts of the mission that are done, as a key and as a share of all parts."""
         flags = _flags(self.env.instrs)
         return "".join("01"[flag] for flag in flags), sum(flags) / len(flags)
 
@@ -100,7 +111,7 @@ def _code(thing: Any) -> int:
 
 
 def _flags(instruction: Any, done: bool = False) -> list[bool]:
-    """Which of the single instructions of an instruction are done."""
+    """Returns for each single instruction of a compound instruction whether it is done."""
     if not hasattr(instruction, "instr_a"):
         return [done]
     parts = []

@@ -1,4 +1,4 @@
-"""The macro actions of BabyAI as text: what can be done with what is in view."""
+"""The macro actions of BabyAI-Text that the things in view allow."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ PORTABLE = ("key", "ball", "box")
 
 
 def look(grid: Map, view: bytes, original: bool) -> Scene:
-    """Returns what is in view and the actions it allows.
+    """Returns the things in view and the admissible actions.
 
     Args:
         grid: the map with the agent.
-        view: what it sees of it.
-        original: whether numbers of things in actions count only those that can be reached, and a
-            box cannot be opened, as in the original.
+        view: the agent's view of the map.
+        original: as in the reference, number only things that can be reached in actions, and do
+            not allow boxes to be opened.
     """
     things, barrier, solid = things_in(view, grid)
     goals = {thing.position: places_before(thing.position, grid.width) for thing in things}
     doors = [thing for thing in things if thing.name.endswith("open door")]
-    # The same cell is two goals: to stand before it, and (negative) to stand on it.
+    # Each open door is two goals: standing in front of it, and (negative) standing on it.
     goals |= {-door.position: list(places_on(door.position)) for door in doors}
     ways = Ways(grid, solid, goals)
     scene = Scene(things, barrier, {"turn left": [LEFT], "turn right": [RIGHT]})
@@ -63,7 +63,7 @@ def look(grid: Map, view: bytes, original: bool) -> Scene:
 def _name_each(
     scene: Scene, verb: str, things: list[Thing], ways: Ways, original: bool, then: list[int]
 ) -> None:
-    """Adds "verb thing number" for all things that can be reached."""
+    """Adds the action "verb thing number" for each thing that can be reached."""
     counts: dict[str, int] = {}
     for thing in things:
         way = ways.to(thing.position)
@@ -90,7 +90,7 @@ def _door(scene: Scene, door: Thing, ways: Ways, carrying: int) -> None:
 
 
 def fits(carrying: int, door: Thing) -> bool:
-    """Returns whether what is carried is a key of the door's colour."""
+    """Returns whether the thing carried is a key of the door's colour."""
     return NAMES[carrying] == f"{door.name.split()[0]} key"
 
 
@@ -110,21 +110,23 @@ def describe(scene: Scene, carrying: int) -> str:
 
 
 def objection(action: str, scene: Scene, carrying: int) -> str:
-    """Returns what speaks against an action that is not possible."""
+    """Returns the reason why an action is not admissible, as feedback for the agent."""
     if action == "move forward":
         return "You cannot move forward: something is in the way."
     if action == "drop":
-        return "There is no room ahead." if carrying != EMPTY else "You carry nothing."
+        if carrying == EMPTY:
+            return "You cannot drop anything: you carry nothing."
+        return "You cannot drop anything here: the cell in front of you is not empty."
     for verb in ("toggle and go through", "go through", "go to", "pickup"):
         name = action.removeprefix(f"{verb} ")
         thing = next((t for t in scene.things if f"{t.name} {t.number}" == name), None)
         if name == action or thing is None:
             continue
         if verb == "pickup" and carrying != EMPTY:
-            return "You carry something already."
+            return "You cannot pick up anything: you already carry something."
         if verb == "go through" and " open " not in name:
-            return f"The {name} is not open: toggle it."
+            return f"The {name} is not open: toggle it first."
         if verb.startswith("toggle") and " locked " in name and not fits(carrying, thing):
-            return f"You have no key that fits the {name}."
-        return f"You cannot {verb} the {name}: you see no way there."
-    return f"{action[:40]!r} is not possible here."
+            return f"You carry no key for the {name}."
+        return f"You cannot {verb} the {name}: no path in view leads there."
+    return f"{action[:40]!r} is not an available action. Answer with one of the listed actions."

@@ -1,9 +1,10 @@
-"""What the agent of a grid world sees, and the ways it can go within its view.
+"""The agent's view of a grid world, and paths within the view.
 
-A map is a bytearray with one code a cell, row by row, and a margin of walls, so that no view ends
-outside it. A position is an index into it, a place a position and a direction (0 right, 1 down,
-2 left, 3 up) as `4 * position + direction`. The rules of sight are minigrid's, and the
-search is that of AgentGym's BabyAI, down to which one of several ways of a length is taken.
+A map is a bytearray with one code per cell, row by row. A margin of walls keeps every view inside
+it. A position is an index into the map. A place combines a position and a direction (0 right,
+1 down, 2 left, 3 up) as `4 * position + direction`. The rules of sight are minigrid's. The path
+search follows the BabyAI environment of the AgentGym framework (Xi et al., arXiv 2406.04151) and
+breaks ties between paths in the same way.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from dataclasses import dataclass, field
 from functools import cache
 
 SIZE = 7
-"""Cells of the view, ahead and across; the agent stands in the middle of the last row."""
+"""Side of the square view in cells. The agent stands in the middle of the last row."""
 MARGIN = SIZE + 1
 KINDS = ("unseen", "empty", "wall", "floor", "door", "key", "ball", "box", "goal", "lava", "agent")
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 DOORS = ("open", "closed", "locked")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE = range(6)
 OWN = SIZE * SIZE - SIZE // 2 - 1
-"""Where the agent's own cell is among those of its view."""
+"""Index of the agent's own cell in its view."""
 
 
 def code(kind: int, colour: int, state: int) -> int:
-    """Returns the code of a cell from minigrid's three numbers; 0 is a cell not seen."""
+    """Returns the code of a cell from minigrid's three numbers. Code 0 is an unseen cell."""
     return 18 * kind + 3 * colour + state
 
 
@@ -36,23 +37,24 @@ CLEAR = bytes(ord("0") if number in OPAQUE else ord("1") for number in range(256
 SOLID = {number for number in range(198) if number // 18 in (2, 5, 6, 7, 9)}
 SEEN = tuple(
     bytes(255 * int(bit) for bit in f"{mask:0{SIZE}b}") for mask in range(2**SIZE)
-)  # what a row's mask lets through
+)  # by the mask of a row: 255 for each visible cell
 NEAREST = tuple(
     sorted(range(SIZE * SIZE), key=lambda n: SIZE - 1 - n // SIZE + abs(n % SIZE - SIZE // 2))
 )
-"""Cells of a view, nearest first; those equally near from the far left to the near right."""
+"""Cells of a view, nearest first, and among equals from the far left to the near right."""
 
 
 @cache
 def spread(mask: int, clear: int) -> tuple[int, int]:
-    """Returns what is seen of a row, and of the one behind it, as masks of bits.
+    """Returns the visible cells of a row, and of the row behind it, as bit masks.
 
-    Sight goes on from a seen cell that is clear to its neighbours in the row, and in the next row
-    to those behind it and diagonally behind it; once from left to right, once back.
+    Sight spreads from a visible, clear cell to its neighbours in the row, and in the next row to
+    the cells behind it and diagonally behind it: once from left to right, then back.
 
     Args:
-        mask: cells of the row that are seen from the row before; the left one is the highest bit.
-        clear: cells of the row that can be seen through.
+        mask: cells of the row that are visible from the row before. The left cell is the highest
+            bit.
+        clear: cells of the row that do not block sight.
     """
     seen = [bool(mask >> (SIZE - 1 - i) & 1) for i in range(SIZE)]
     behind = [False] * SIZE
@@ -66,14 +68,14 @@ def spread(mask: int, clear: int) -> tuple[int, int]:
 
 @dataclass
 class Map:
-    """The cells and the agent.
+    """The cells of a level and its agent.
 
     Attributes:
-        width: of the map with its margins.
-        cells: their codes.
-        position: where the agent stands.
-        direction: where it looks.
-        carrying: the code of what it carries, EMPTY if nothing.
+        width: the width of the map with its margins.
+        cells: the code of each cell.
+        position: the agent's position.
+        direction: the agent's direction.
+        carrying: the code of the thing carried, EMPTY if there is none.
     """
 
     width: int
@@ -92,7 +94,7 @@ class Map:
         return self.position + _steps(self.width)[self.direction]
 
     def view(self) -> bytes:
-        """Returns the codes of the cells in view, 0 where unseen: far to near, left to right."""
+        """Returns the codes of the cells in view, 0 if unseen: far to near, left to right."""
         forward = _steps(self.width)[self.direction]
         right = _steps(self.width)[(self.direction + 1) % 4]
         corner = self.position + (SIZE - 1) * forward - SIZE // 2 * right
@@ -118,7 +120,7 @@ def _steps(width: int) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class Thing:
-    """Something in view: its name, its number among those of that name, and where it is."""
+    """A thing in view: its name, its number among things of that name, and its position."""
 
     name: str
     number: int
@@ -130,12 +132,12 @@ class Thing:
 
 @dataclass
 class Scene:
-    """What is in view, and what can be done.
+    """The things in view and the admissible actions.
 
     Attributes:
-        things: all things in view but walls, nearest first.
+        things: all things in view except walls, nearest first.
         barrier: kind and distance of the nearest wall or box straight ahead, if any.
-        actions: by their names, as lists of turns, steps and the like.
+        actions: the primitive steps of each macro action, by its name.
     """
 
     things: list[Thing] = field(default_factory=list)
@@ -172,12 +174,12 @@ def things_in(view: bytes, grid: Map) -> tuple[list[Thing], tuple[str, int] | No
 
 
 class Ways:
-    """Ways from where the agent stands to places within its view, all found in one search.
+    """Paths from the agent's place to other places within its view, all found in one search.
 
     Args:
         grid: the map.
         solid: positions in view that cannot be entered.
-        goals: places to search for; the search ends when each goal has one of its places.
+        goals: the places that reach each goal. The search ends when every goal is reached.
     """
 
     def __init__(self, grid: Map, solid: set[int], goals: dict[int, list[int]]):
@@ -194,8 +196,8 @@ class Ways:
                 wanted.setdefault(place, []).append(goal)
         done: set[int] = set()
         queue = [self._start]
-        # A place waits in the queue once for every way to it, and until its first turn comes
-        # the last way found counts: so the original takes a detour of one turn here and there.
+        # A place enters the queue once per path to it, and the last path found before it is
+        # first expanded counts. The reference therefore sometimes takes a detour of one turn.
         for place in queue:
             if place not in done:
                 done.add(place)
@@ -217,7 +219,7 @@ class Ways:
                     parent[after] = place, turn
 
     def to(self, goal: int) -> list[int] | None:
-        """Returns the turns and steps to a goal; None if there is no way."""
+        """Returns the turns and steps to a goal, or None if there is no path."""
         place = self._reached.get(goal)
         if place is None:
             return None
@@ -229,7 +231,7 @@ class Ways:
 
 
 def _window(grid: Map) -> set[int]:
-    """Positions the search may use: the view, and where it lies towards 0, one row more."""
+    """Returns the positions of the search: the view, and one more row if it lies towards 0."""
     position, direction = grid.position, grid.direction
     return {position + offset for offset in _offsets(grid.width, direction)}
 
@@ -247,7 +249,7 @@ def _offsets(width: int, direction: int) -> tuple[int, ...]:
 
 
 def places_before(position: int, width: int) -> list[int]:
-    """Returns the four places from which one looks at a position."""
+    """Returns the four places that face a position."""
     return [4 * (position - step) + d for d, step in enumerate(_steps(width))]
 
 
@@ -257,9 +259,9 @@ def places_on(position: int) -> Iterable[int]:
 
 
 def move(grid: Map, action: int) -> None:
-    """Turns, steps, picks up, drops or toggles a door on the map, as minigrid does.
+    """Applies a primitive step to the map as minigrid does: turn, move, pick up, drop or toggle.
 
-    A box is not opened: what is in it is not on the map.
+    Boxes are not opened, because their contents are not on the map.
     """
     cell = grid.cells[grid.ahead]
     kind, lock = cell // 18, cell % 3

@@ -1,1 +1,1 @@
-"""Bandits."""
+"""Bandits: multi-armed and contextual."""

@@ -1,4 +1,4 @@
-"""Bandit: find the best of several arms while pulling them."""
+"""Bandit: multi-armed bandits with named buttons as arms."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ COLOURS = (
     "grey", "gold", "silver", "cyan", "magenta", "olive", "navy", "teal", "lime", "maroon",
 )  # fmt: skip
 GAPS = {"easy": 0.5, "hard": 0.2}
-"""How much better the best arm's mean is than the others' (EVOLvE: Bernoulli bandits)."""
+"""Gap between the mean of the best arm and that of the others (EVOLvE: Bernoulli bandits)."""
 SPREADS = {"easy": 1.0, "hard": 3.0}
-"""Standard deviation of the arms' means and of what each pays (EVOLvE: Gaussian bandits)."""
+"""Standard deviation of the arms' means and of their payoffs (EVOLvE: Gaussian bandits)."""
 
 
 @dataclass
 class State:
-    """The arms and what they have given.
+    """The arms and the history of pulls.
 
     Attributes:
-        means: mean reward of each arm.
-        pulls: how often each was pulled.
-        sums: what each has given in all.
-        regret: what the best arm would have given more, in expectation.
-        history: every arm pulled, in order, and what it gave.
+        means: mean payoff of each arm.
+        pulls: number of pulls of each arm.
+        sums: total payoff of each arm.
+        regret: cumulative expected regret.
+        history: the pulled arms with their payoffs, in order.
     """
 
     means: list[float]
@@ -44,8 +44,8 @@ class State:
 def ucb(pulls: list[int], sums: list[float], width: float = 0.25) -> int:
     """Returns the arm with the highest upper confidence bound, mean + sqrt(width ln(t) / n).
 
-    The width is the variance of a fair coin's pay. UCB1 (Auer, Cesa-Bianchi and Fischer, 2002) has
-    2, which holds for any rewards in [0, 1] but explores far too long for games of this length.
+    The default width is the variance of a fair coin. UCB1 (Auer, Cesa-Bianchi and Fischer, 2002)
+    uses 2, which is valid for all rewards in [0, 1] but explores too long for short episodes.
     """
     for arm, count in enumerate(pulls):
         if not count:
@@ -56,13 +56,13 @@ def ucb(pulls: list[int], sums: list[float], width: float = 0.25) -> int:
 
 
 def thompson(pulls: list[int], sums: list[float], spread: float, rng: np.random.Generator) -> int:
-    """Returns the arm that is best in a world drawn from what the pulls leave possible.
+    """Returns the best arm under means sampled from the posterior (Thompson sampling).
 
     Args:
-        pulls: how often each arm was pulled.
-        sums: what each has given in all.
-        spread: standard deviation of means and pays; 0: pays are 0 or 1, by a uniform chance.
-        rng: draws the world.
+        pulls: number of pulls of each arm.
+        sums: total payoff of each arm.
+        spread: standard deviation of means and payoffs. 0 for Bernoulli arms with a uniform prior.
+        rng: source of randomness.
     """
     counts, totals = np.array(pulls), np.array(sums)
     if spread:
@@ -73,60 +73,59 @@ def thompson(pulls: list[int], sums: list[float], spread: float, rng: np.random.
 
 
 class Bandit(TextEnv):
-    """Pull one of several buttons, again and again, and find out which pays best.
+    """A multi-armed bandit: press one of several buttons per round and find the best one.
 
     ## Description
-    A bandit as in EVOLvE. Bernoulli: one arm pays 1 with probability 0.5 + gap / 2, the others with
-    0.5 - gap / 2; gap is 0.5 (easy) or 0.2 (hard). Gaussian: the arms' means are drawn from a
-    normal distribution about 0 with standard deviation 1 (easy) or 3 (hard), and every pay is drawn
-    about the arm's mean with that deviation. Arms are buttons with the names of colours.
+    A bandit as in EVOLvE. Arms are buttons with the names of colours.
+
+    - Bernoulli: the best arm pays 1 with probability 0.5 + gap / 2, the others with 0.5 - gap / 2.
+      The gap is 0.5 (easy) or 0.2 (hard).
+    - Gaussian: the means of the arms are sampled from a normal distribution with mean 0 and
+      standard deviation 1 (easy) or 3 (hard). Payoffs are sampled with the same standard deviation
+      around the mean of the arm.
 
     ## Action Space
-    Text: the colour of a button.
+    Text: the colour of a button, such as `red`.
 
     ## Observation Space
-    Text: the last result and, for each button, how often it was pressed and its mean (`summary`),
-    or all results in order.
+    Text: the last payoff and, per button, the number of presses and the mean payoff (`summary`), or
+    all payoffs in order.
 
     ## Rewards
-    Term `task`: what the button paid (0 or 1; Gaussian: a number of two decimals), divided by
+    Term `task`: the payoff of the button (0 or 1, Gaussian: a number with two decimals), divided by
     `rounds`.
 
     ## Starting State
-    Which button is best (Gaussian: all means) is drawn by the task's name; what buttons pay, by the
-    episode's seed.
+    The best button (Gaussian: all means) is determined by the task, the payoffs by the seed of the
+    episode.
 
     ## Episode End
     Termination: all rounds are played. Truncation: after `max_turns`.
 
     ## Information
-    The common keys. `success`: at the end, the regret - what the best button would have paid more,
-    in expectation - is below half of that of pressing at random. `progress`: 1 minus the
-    regret as a share of that of pressing at random in the rounds played. `regret`: itself, so far.
+    The common keys.
+
+    - `success`: at the end, the regret is below half of the expected regret of random presses.
+      Regret is the expected gain that the best button would have added.
+    - `progress`: 1 minus the ratio of the regret to that of random presses.
+    - `regret`: the regret so far.
 
     ## Arguments
-    `arms`: 2 to 20 (EVOLvE: 5 and 20). `difficulty`: "easy" or "hard". `pays`: "bernoulli" or
-    "gaussian". `rounds`: default 50. `summary`: whether counts and means are shown. `advice`: what
-    the expert follows, "ucb" or "thompson". `max_turns`: default twice the rounds.
+    - `arms` (int, default 5): number of buttons, from 2 to 20 (EVOLvE: 5 and 20).
+    - `difficulty` ("easy" or "hard", default "easy"): size of the gap or of the deviations.
+    - `pays` ("bernoulli" or "gaussian", default "bernoulli"): distribution of the payoffs.
+    - `rounds` (int, default 50): number of presses.
+    - `summary` (bool, default True): show counts and means instead of the history.
+    - `advice` ("ucb" or "thompson", default "ucb"): algorithm of the expert.
+    - `max_turns` (int, default twice the rounds): turns before truncation.
 
-    ## Example Transcript
-    ```
-    Round 2 of 50. red: pressed 1 time, mean 1.00. blue: never pressed.
-    > red
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: `Bandit-v0` random 0.35, 0 %; expert 0.61, 88 % (at
-    best 0.75). `Bandit-Hard-v0` random 0.42, 0 %; expert 0.49, 36 % (at best 0.60): nobody can
-    tell 0.6 from 0.4 sooner. `Bandit-v0` with `pays="gaussian"`: random -0.01, 0 %; expert 0.92,
-    93 %; with `advice="thompson"` the expert has 0.57, 66 %.
-
-    ## Registered Configurations
-    `Bandit-v0`: 5 arms, easy. `Bandit-Hard-v0`: 10 arms, hard, 300 rounds.
+    ## Notes
+    The expert is a strong baseline, not an upper bound. With small gaps and many arms, no policy
+    can identify the best arm early.
 
     ## References
     EVOLvE (arXiv 2410.06238): arms, gaps, variances, the raw and the summarised history. The expert
-    follows upper confidence bounds (Auer et al., 2002) or samples (Thompson, 1933).
+    uses upper confidence bounds (Auer et al., 2002) or Thompson sampling (Thompson, 1933).
 
     ## Version History
     v0: first version.
@@ -164,16 +163,23 @@ class Bandit(TextEnv):
         self.spread = SPREADS[difficulty] if pays == "gaussian" else 0.0
         self.advice = advice
         self.tasks = Tasks.generated()
-        paid = (
-            f"a number when pressed, about a mean of its own that never changes (the standard "
-            f"deviation is {self.spread:g})"
+        pays = (
+            f"a random amount with a fixed mean of its own (standard deviation {self.spread:g})"
             if self.spread
-            else "1 or 0 when pressed, with a probability of its own that never changes"
+            else "1 with a fixed probability of its own, else 0"
         )
         self.instructions = (
-            f"There are {arms} buttons: {', '.join(self.names)}. Each pays {paid}; one is better "
-            f"than all others. You have {rounds} rounds. Earn as much as you can. Each round, say "
-            "a button's colour."
+            f"Find the best of {arms} buttons and earn as much as you can in {rounds} rounds.\n"
+            "\n"
+            "Rules:\n"
+            "- Each round, you press one button.\n"
+            f"- Each button pays {pays}.\n"
+            "- One button is better than all others.\n"
+            "\n"
+            f"Action: only the colour of a button, for example {self.names[0]}. Buttons: "
+            f"{', '.join(self.names)}.\n"
+            "\n"
+            "Score: the mean payoff."
         )
 
     def _start(self, task: str) -> TimeStep:
@@ -188,7 +194,7 @@ class Bandit(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         if action not in self.names:
-            return self._invalid(f"Say one of: {', '.join(self.names)}.")
+            return self._invalid(f"Answer with the colour of one button: {', '.join(self.names)}.")
         state, arm = self.state, self.names.index(action)
         if self.spread:
             paid = round(float(self.np_random.normal(state.means[arm], self.spread)), 2)
@@ -205,7 +211,9 @@ class Bandit(TextEnv):
         state = self.state
         played = len(state.history)
         over = played >= self.rounds
-        chance = max(state.means) - sum(state.means) / len(state.means)  # regret of a random press
+        chance = max(state.means) - sum(state.means) / len(
+            state.means
+        )  # expected regret of a random press
         return TimeStep(
             text=f"{'The game is over' if over else f'Round {played + 1} of {self.rounds}'}. "
             + (self._summary() if self.summary else self._history()),
@@ -235,10 +243,10 @@ class Bandit(TextEnv):
         return f"{self.names[arm]} paid {paid:.{2 if self.spread else 0}f}"
 
     def expert(self) -> str | None:
-        """Returns the button with the highest upper confidence bound, or Thompson's sample."""
+        """Returns the button chosen by UCB or Thompson sampling."""
         state = self.state
         if self.advice == "thompson":
-            # Its own dice: those of the episode decide what is paid next.
+            # A separate generator: that of the episode determines the next payoff.
             rng = task_rng(self.task, f"thompson {state.history}")
             return self.names[thompson(state.pulls, state.sums, self.spread, rng)]
         return self.names[ucb(state.pulls, state.sums, self.spread**2 or 0.25)]

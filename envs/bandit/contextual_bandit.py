@@ -1,4 +1,4 @@
-"""ContextualBandit: recommend films to a stream of users and learn who likes what."""
+"""ContextualBandit: recommend films to a stream of users."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
 
 ARMS = {"easy": 10, "hard": 30}
-"""How many films there are to choose from (EVOLvE's two sizes)."""
+"""Number of films (the two sizes of EVOLvE)."""
 LENGTH = 5
-"""Numbers that say a user's taste (EVOLvE's rank)."""
+"""Length of taste vectors (the rank of EVOLvE)."""
 OCCUPATIONS = ("baker", "nurse", "teacher", "farmer", "engineer", "painter")
 GENRES = ("adventure", "comedy", "drama", "mystery", "science fiction")
 FIRST = ("Silent", "Golden", "Broken", "Distant", "Hidden", "Burning")
@@ -26,7 +26,7 @@ TITLES = tuple(f"{first} {second}" for second in SECOND for first in FIRST)
 
 @dataclass
 class User:
-    """Who asks for a film: what is said of them, and their taste."""
+    """A user: age, occupation and taste vector."""
 
     age: int
     occupation: str
@@ -35,16 +35,16 @@ class User:
 
 @dataclass
 class State:
-    """What has happened.
+    """The current user and the history.
 
     Attributes:
-        user: who asks now.
-        users: who asked before.
-        shown: the film each of them was recommended, by number.
-        paid: how each of them liked it.
-        told: the same as text.
-        regret: what the best films would have been liked more, noise aside.
-        chance: that regret for films picked at random.
+        user: current user.
+        users: earlier users.
+        shown: index of the film recommended to each of them.
+        paid: their ratings.
+        told: the history as text.
+        regret: cumulative expected regret, without noise.
+        chance: cumulative expected regret of random recommendations.
     """
 
     user: User
@@ -58,13 +58,13 @@ class State:
 
 @dataclass(frozen=True)
 class World:
-    """The films of a task and what people like.
+    """The films and preferences of a task.
 
     Attributes:
         genres: the genre of each film.
-        films: what the films are like, shape (arms, 5), rows of length 1.
-        leanings: the tastes of occupations, shape (6, 5), rows of length 1.
-        ageing: how taste changes with age, shape (5,).
+        films: film features, shape (arms, 5), rows of unit length.
+        leanings: mean taste of each occupation, shape (6, 5), rows of unit length.
+        ageing: direction in which taste changes with age, shape (5,).
     """
 
     genres: tuple[str, ...]
@@ -91,30 +91,30 @@ def make_world(task: str, arms: int) -> World:
 
 
 def draw_user(world: World, rng: np.random.Generator) -> User:
-    """Returns a user, whose taste follows in part from occupation and age."""
+    """Samples a user, whose taste depends in part on occupation and age."""
     occupation, age = int(rng.integers(len(OCCUPATIONS))), int(rng.integers(16, 80))
     leaning = world.leanings[occupation] + world.ageing * (age - 48) / 32
-    # Adding 0.0 turns -0.0, which would be shown as "-0.00", into 0.0.
+    # Adding 0.0 turns -0.0, formatted as "-0.00", into 0.0.
     taste = unit(leaning + 0.8 * unit(rng.standard_normal(LENGTH)))
     return User(age, OCCUPATIONS[occupation], tuple(round(float(x), 2) + 0.0 for x in taste))
 
 
 def ratings(world: World, user: User) -> np.ndarray:
-    """Returns how a user likes each film, noise aside: in [0, 1], shape (arms,)."""
+    """Returns a user's ratings of all films without noise, in [0, 1], shape (arms,)."""
     return np.clip(0.5 + 0.5 * (world.films @ np.array(user.taste)), 0.0, 1.0)
 
 
 def lin_ucb(contexts: np.ndarray, shown: list[int], paid: list[float], arms: int) -> np.ndarray:
-    """Returns LinUCB's upper confidence bound of each arm for the last context; shape (arms,).
+    """Returns the LinUCB upper confidence bounds of all arms for the last context, shape (arms,).
 
-    Li et al. (arXiv 1003.0146), algorithm 1: a linear model for each arm, here of what is paid
-    above 0.5; `RIDGE` and `WIDTH` suit games of this length (1 and 0.5 there and in EVOLvE).
+    Algorithm 1 of Li et al. (arXiv 1003.0146): one linear model per arm, here of the rating minus
+    0.5. `RIDGE` and `WIDTH` are chosen for short episodes (1 and 0.5 in the paper and in EVOLvE).
 
     Args:
-        contexts: those of the rounds played, then the one to act in; shape (rounds + 1, d).
-        shown: the arms played.
-        paid: what they paid.
-        arms: how many there are.
+        contexts: contexts of the played rounds, then the current one, shape (rounds + 1, d).
+        shown: the played arms.
+        paid: their ratings.
+        arms: number of arms.
     """
     past, now = contexts[:-1], contexts[-1]
     size = len(now)
@@ -127,7 +127,7 @@ def lin_ucb(contexts: np.ndarray, shown: list[int], paid: list[float], arms: int
 
 
 def contexts_of(users: list[User], taste: bool) -> np.ndarray:
-    """Returns what is shown of users as numbers, shape (users, d): taste, or age and occupation."""
+    """Returns user features, shape (users, d): taste, or age and one-hot occupation."""
     if taste:
         return np.array([user.taste for user in users])
     rows = [[(u.age - 48) / 32, *(float(u.occupation == o) for o in OCCUPATIONS)] for u in users]
@@ -135,65 +135,50 @@ def contexts_of(users: list[User], taste: bool) -> np.ndarray:
 
 
 class ContextualBandit(TextEnv):
-    """Recommend a film to each of many users and find out which films please whom.
+    """A contextual bandit: recommend films to a stream of users and learn their preferences.
 
     ## Description
-    A contextual bandit in the form of EVOLvE's MovieLens task, in worlds of our own: how a user
-    likes a film is the product of the user's taste, 5 numbers, and what the film is like, 5 numbers
-    nobody tells. Films of one genre are alike, and so are people of one occupation and age.
+    A contextual bandit in the form of EVOLvE's MovieLens task, with generated films and users. A
+    rating depends on the product of the user's taste and the film's hidden features, both vectors
+    of 5 numbers. Films of one genre are similar, and so are people of the same occupation and age.
 
     ## Action Space
     Text: the title of a film.
 
     ## Observation Space
-    Text: the films and their genres; all recommendations so far and how they were liked, or just
-    the last one (`history`); and the user who asks now: occupation, age and, with `taste`, the 5
-    numbers.
+    Text: the films and their genres, all earlier recommendations with their ratings (or only the
+    last one, see `history`), and the current user: occupation, age and, with `taste`, the taste
+    vector.
 
     ## Rewards
-    Term `task`: how the user likes the film, from 0 to 1, divided by `rounds`.
+    Term `task`: the user's rating of the film, from 0 to 1, divided by `rounds`.
 
     ## Starting State
-    Films and what people like are drawn by the task's name; users, and noise, by the episode's
-    seed.
+    Films and preferences are determined by the task. Users and noise are sampled with the seed of
+    the episode.
 
     ## Episode End
     Termination: all rounds are played. Truncation: after `max_turns`.
 
     ## Information
-    The common keys. `success`: at the end the regret - what the best film for each user would have
-    been liked more, noise aside - is below half of that of picking films at random. `progress`: 1
-    minus the regret as a share of that of picking at random. `regret`: itself, so far.
+    The common keys.
+
+    - `success`: at the end, the regret is below half of the expected regret of random
+      recommendations. Regret is the noise-free rating that the best films would have added.
+    - `progress`: 1 minus the ratio of the regret to that of random recommendations.
+    - `regret`: the regret so far.
 
     ## Arguments
-    `difficulty`: "easy" (10 films) or "hard" (30). `rounds`: default 100. `noise`: standard
-    deviation of how a film is liked; default 0. `taste`: whether the 5 numbers are shown; without
-    them only the profile tells. `history`: default True. `max_turns`: default twice the rounds.
-
-    ## Example Transcript
-    ```
-    Films: Silent Harbour (drama), Golden Harbour (comedy), ...
-    So far: nothing
-    Round 1 of 100. Now: nurse, 34, 0.12 -0.40 0.83 0.05 -0.37
-    > Silent Harbour
-    Films: Silent Harbour (drama), Golden Harbour (comedy), ...
-    So far:
-    nurse, 34, 0.12 -0.40 0.83 0.05 -0.37: Silent Harbour, liked 0.62
-    Round 2 of 100. Now: baker, 61, 0.55 0.11 -0.20 0.80 0.02
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: `ContextualBandit-v0` random 0.50, 0 %; expert 0.71,
-    99.5 % (at best 0.80). `ContextualBandit-Hard-v0` random 0.50, 0 %; expert 0.73, 98 % (at best
-    0.87). `ContextualBandit-Profile-v0` random 0.50, 0 %; expert 0.66, 74 % (at best 0.80).
-
-    ## Registered Configurations
-    `ContextualBandit-v0`: 10 films. `ContextualBandit-Hard-v0`: 30 films, 200 rounds, noise 0.1,
-    without history. `ContextualBandit-Profile-v0`: 10 films, 200 rounds, the profile alone.
+    - `difficulty` ("easy" or "hard", default "easy"): 10 or 30 films.
+    - `rounds` (int, default 100): number of users.
+    - `noise` (float, default 0): standard deviation of the rating noise.
+    - `taste` (bool, default True): show the taste vector. Otherwise only the profile is shown.
+    - `history` (bool, default True): show all earlier ratings, or only the last one.
+    - `max_turns` (int, default twice the rounds): turns before truncation.
 
     ## References
-    EVOLvE (arXiv 2410.06238): 10 or 30 films, 5 numbers a user besides the profile, ratings without
-    noise; it takes them from MovieLens. The expert is LinUCB (Li et al., arXiv 1003.0146).
+    EVOLvE (arXiv 2410.06238): 10 or 30 films, a profile and 5 numbers per user, ratings without
+    noise. It derives them from MovieLens. The expert is LinUCB (Li et al., arXiv 1003.0146).
 
     ## Version History
     v0: first version.
@@ -224,16 +209,23 @@ class ContextualBandit(TextEnv):
         self._numbers = {title: i for i, title in enumerate(self.titles)}
         self.rounds, self.noise, self.taste, self.history = rounds, noise, taste, history
         self.tasks = Tasks.generated()
+        profile = "occupation, age and taste (5 numbers)" if taste else "occupation and age"
         self.instructions = (
-            f"{rounds} users ask you for a film, one after the other. Each says how much they like "
-            "the one you recommend, from 0 to 1; that depends on their taste and on the film"
-            + (", and a little on chance. " if noise else ". ")
-            + "Please them as much as you can in all: find out which films please whom. Films of "
-            "one genre are alike, and so are people of one occupation and age. Of each user you "
-            "learn "
-            + ("occupation, age and taste in 5 numbers." if taste else "occupation and age.")
-            + ("" if history else " Only the last answer is shown to you: remember the others.")
-            + f" Each turn, say one of the titles: {', '.join(self.titles)}."
+            f"You recommend films to {rounds} users, one after the other. Learn from their ratings "
+            "which films to recommend, and make the total rating as high as you can.\n"
+            "\n"
+            "Rules:\n"
+            "- Each user rates the film that you recommend, from 0 to 1.\n"
+            "- The rating depends on the user's taste and on the film"
+            + (", plus some noise.\n" if noise else ".\n")
+            + "- Films of the same genre are similar. Users of the same occupation and age have "
+            "similar tastes.\n"
+            f"- You see the {profile} of each user.\n"
+            + ("" if history else "- You see only the last rating. Remember the earlier ones.\n")
+            + f"\nAction: only the title of a film, for example {self.titles[0]}. The films are: "
+            f"{', '.join(self.titles)}.\n"
+            "\n"
+            "Score: the mean rating over all users."
         )
 
     def _start(self, task: str) -> TimeStep:
@@ -244,14 +236,16 @@ class ContextualBandit(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         film = self._numbers.get(action)
         if film is None:
-            return self._invalid("Say the title of one of the films.")
+            return self._invalid(
+                f"Answer with the title of one film, for example: {self.titles[0]}"
+            )
         state, world = self.state, make_world(self.task, len(self.titles))
         liked = ratings(world, state.user)
         state.regret += float(liked.max() - liked[film])
         state.chance += float(liked.max() - liked.mean())
         noisy = float(liked[film]) + self.noise * float(self.np_random.standard_normal())
         paid = round(min(max(noisy, 0.0), 1.0), 2)
-        told = f"\n{self._person(state.user)}: {self.titles[film]}, liked {paid:.2f}"
+        told = f"\n{self._person(state.user)}: {self.titles[film]}, rating {paid:.2f}"
         state.told = state.told + told if self.history else told
         state.users.append(state.user)
         state.shown.append(film)
@@ -271,7 +265,7 @@ class ContextualBandit(TextEnv):
         asks = f"Round {played + 1} of {self.rounds}. Now: {self._person(state.user)}"
         before = f"{'So far' if self.history else 'Last'}:{state.told or ' nothing'}"
         return TimeStep(
-            text=f"Films: {films}\n{before}\n{'All have asked.' if over else asks}",
+            text=f"Films: {films}\n{before}\n{'All users have been served.' if over else asks}",
             rewards={"task": paid / self.rounds},
             terminated=over,
             success=over and state.regret < state.chance / 2,

@@ -1,4 +1,4 @@
-"""ConnectFour: four in a row on a board whose columns fill from the bottom."""
+"""ConnectFour: two-player Connect Four with an alpha-beta search opponent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from agentgym.tasks import Tasks
 
 MARKS = "XO"
 RESIGN = "resign"
-WIN = 1000  # more than any estimate of an undecided position
+WIN = 1000  # greater than any heuristic value
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A board's shape, and sets of its cells as the bits of an integer.
+    """The shape of a board. Sets of its cells are bit masks.
 
     Cell (row, column), row 0 at the bottom, is bit `column * (rows + 1) + row`. The bit above each
-    column stays empty, so that no line runs from one column's top into the next one's bottom.
+    column stays empty, so that no line continues from the top of a column into the next column.
     """
 
     rows: int = 6
@@ -31,12 +31,12 @@ class Grid:
 
     @property
     def directions(self) -> tuple[int, ...]:
-        """The distances between neighbours in a column, a row and the two diagonals."""
+        """Bit distances between neighbours in a column, a row and the two diagonals."""
         return 1, self.rows + 1, self.rows, self.rows + 2
 
     @property
     def bottom(self) -> int:
-        """The lowest cell of every column."""
+        """The bottom row."""
         return sum(1 << column * (self.rows + 1) for column in range(self.columns))
 
     @property
@@ -46,7 +46,7 @@ class Grid:
 
 
 def has_four(grid: Grid, stones: int) -> bool:
-    """Returns whether four of the stones stand in a row, column or diagonal."""
+    """Returns whether there are four stones in a row, column or diagonal."""
     for step in grid.directions:
         pairs = stones & stones >> step
         if pairs & pairs >> 2 * step:
@@ -55,7 +55,7 @@ def has_four(grid: Grid, stones: int) -> bool:
 
 
 def completing(grid: Grid, stones: int) -> int:
-    """Returns the cells (taken or not) that would make four in a row with three of the stones."""
+    """Returns the cells (empty or not) that complete four in a row with three of the stones."""
     cells = 0
     for step in grid.directions:
         up, down = stones << step, stones >> step
@@ -65,7 +65,7 @@ def completing(grid: Grid, stones: int) -> int:
 
 
 def drops(grid: Grid, filled: int) -> int:
-    """Returns the cells where the next stone of each column that is not full would come to lie."""
+    """Returns the lowest empty cell of each column that is not full."""
     return (filled + grid.bottom) & grid.full
 
 
@@ -77,13 +77,13 @@ def column_masks(grid: Grid) -> tuple[int, ...]:
 
 @cache
 def inner_first(grid: Grid) -> tuple[int, ...]:
-    """Returns the columns' cells, those in the middle first: the better moves, more often."""
+    """Returns the cells of each column, inner columns first, for better alpha-beta pruning."""
     order = sorted(range(grid.columns), key=lambda c: abs(2 * c - grid.columns + 1))
     return tuple(column_masks(grid)[column] for column in order)
 
 
 def estimate(grid: Grid, mine: int, theirs: int) -> int:
-    """Returns how good an undecided position looks: open threats count 8, inner columns 1."""
+    """Returns a heuristic value: 8 per open threat and 1 per stone in an inner column."""
     free = grid.full & ~(mine | theirs)
     inner = inner_first(grid)[0] | inner_first(grid)[1]
     threats = (completing(grid, mine) & free).bit_count()
@@ -97,14 +97,14 @@ def search(grid: Grid, mine: int, theirs: int, depth: int, low: int, high: int) 
     Args:
         grid: the shape of the board.
         mine: stones of the player to move.
-        theirs: stones of the other; they have no four yet.
-        depth: how many more moves to look ahead; below, `estimate` decides.
-        low: values of at most this may be returned too high (but at most this).
-        high: values of at least this may be returned too low (but at least this).
+        theirs: stones of the opponent, without four in a row.
+        depth: remaining search depth in moves. Leaves are evaluated with `estimate`.
+        low: alpha. Lower values may be overestimated, up to this bound.
+        high: beta. Higher values may be underestimated, down to this bound.
 
     Returns:
-        WIN + the cells left empty at the win (so that sooner is better), minus that for a loss,
-        0 for a draw, or the estimate.
+        WIN + the number of empty cells at the end for a win (faster wins are better), the negative
+        of that for a loss, 0 for a draw, or the estimate.
     """
     filled = mine | theirs
     options = drops(grid, filled)
@@ -133,7 +133,7 @@ def search(grid: Grid, mine: int, theirs: int, depth: int, low: int, high: int) 
 
 
 def best_columns(grid: Grid, mine: int, theirs: int, depth: int) -> list[int]:
-    """Returns the columns of greatest value to the player to move, looking `depth` moves ahead."""
+    """Returns the columns of highest value for the player to move, by a search of `depth` moves."""
     best, columns = -2 * WIN, []
     for column, mask in enumerate(column_masks(grid)):
         cell = drops(grid, mine | theirs) & mask
@@ -151,7 +151,7 @@ def best_columns(grid: Grid, mine: int, theirs: int, depth: int) -> list[int]:
 
 
 def greedy_columns(grid: Grid, mine: int, theirs: int) -> list[int]:
-    """Returns the columns that win at once, else those that stop the other from it, else all."""
+    """Returns the winning columns, or else the blocking columns, or else all legal columns."""
     options = drops(grid, mine | theirs)
     for stones in (mine, theirs):
         if threats := completing(grid, stones) & options:
@@ -162,9 +162,12 @@ def greedy_columns(grid: Grid, mine: int, theirs: int) -> list[int]:
 
 @dataclass
 class State:
-    """The columns (from 0) that X and O have played in turn, and the mark of who gave up, if any.
+    """The moves of an episode.
 
-    `stones` are the cells of X and of O (see `Grid`): they follow from the moves.
+    Attributes:
+        moves: columns (from 0) that X and O have played in turn.
+        stones: cells of X and of O (see `Grid`), derived from the moves.
+        resigned: mark of the player who resigned, if any.
     """
 
     moves: list[int]
@@ -173,7 +176,7 @@ class State:
 
 
 def drop(grid: Grid, state: State, column: int) -> None:
-    """Puts a stone of whoever is to move into a column that is not full."""
+    """Drops a stone of the player to move into a column that is not full."""
     player = len(state.moves) % 2
     cell = drops(grid, state.stones[0] | state.stones[1]) & column_masks(grid)[column]
     stones = list(state.stones)
@@ -184,9 +187,9 @@ def drop(grid: Grid, state: State, column: int) -> None:
 
 @cache
 def openings(columns: int) -> Tasks:
-    """Openings of 0 to 3 moves; of every four that are not mirrored positions, one is for testing.
+    """Returns openings of 0 to 3 moves. Every fourth class of positions is a test class.
 
-    Openings that lead to the same or the mirrored position belong together.
+    Openings that lead to the same position or its mirror image form one class.
     """
     grid = Grid(4, columns)
     names: tuple[list[str], list[str]] = ([], [])
@@ -214,70 +217,62 @@ def _sequences(columns: int, plies: int) -> list[tuple[int, ...]]:
 
 
 class ConnectFour(TextGame):
-    """Four in a row on a board whose columns fill from the bottom, for two.
+    """Two-player Connect Four on a board whose columns fill from the bottom.
 
     ## Description
-    player_0 has X and begins; player_1 has O. A stone falls to the lowest empty cell of its column.
-    Who first has four in a row, column or diagonal wins; a full board is a draw. From an empty
-    board of 6 rows and 7 columns, X wins under perfect play, beginning in the middle.
+    `player_0` plays X and moves first. `player_1` plays O. A stone falls to the lowest empty cell
+    of its column. The first player with four stones in a row, column or diagonal wins. A full board
+    without four in a row is a draw. On the standard board of 6 rows and 7 columns, X wins with
+    perfect play by starting in the middle column.
 
     ## Action Space
     Text: the number of a column that is not full, `1` to `7` from the left. With
     `action_mode="discrete"`: its index.
 
     ## Observation Space
-    Text: one's mark, whose turn it is, the last move, and the board, "." for an empty cell.
+    Text: the agent's mark, whose turn it is, the last move, and the board, with "." for an empty
+    cell.
 
     ## Rewards
-    Term `task`, at the end: 1 for a win, -1 for a loss, 0 for a draw. Zero-sum. An invalid action
-    costs `invalid_penalty`.
+    Term `task`, at the end of the game: 1 for a win, 0 for a draw, -1 for a loss. Zero-sum. An
+    invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The task is an opening of 0 to 3 moves already made: `opening/`, `opening/4`, `opening/4-4-3`.
-    Openings that lead to the same position or its mirror are all training or all test tasks.
+    The task is an opening of 0 to 3 moves that are already played: `opening/`, `opening/4`,
+    `opening/4-4-3`. Openings that lead to the same position or its mirror image belong to the same
+    split.
 
     ## Episode End
-    Termination: a win, a full board, or `max_invalid` invalid actions in a row, which lose the
-    game. Truncation: after `max_turns` turns (invalid actions count).
+    - Termination: a player wins, the board is full, or a player loses by `max_invalid` invalid
+      actions in a row.
+    - Truncation: after `max_turns` turns. Invalid actions count as turns.
 
     ## Information
-    The common keys; `success` is a win; `progress` is 1 for a win, 0.5 for a draw.
+    The common keys. `success`: the agent wins. `progress`: 1 for a win, 0.5 for a draw, otherwise
+    0.
 
     ## Arguments
-    `rows`, `columns`: from 4 to 9, default 6 and 7. `depth`: how many moves the "alphabeta" player
-    looks ahead, default 5. `max_turns`: default None. `max_invalid`: default 3. As a single seat:
-    `seat` ("player_0", "player_1" or None: drawn) and `opponents`: "random", "greedy" (the default:
-    wins if it can, else blocks if it must, else random) or "alphabeta" (searches, at random among
-    equally good moves).
+    - `rows` (int, default 6): number of rows, from 4 to 9.
+    - `columns` (int, default 7): number of columns, from 4 to 9.
+    - `depth` (int, default 5): search depth of the "alphabeta" player in moves, from 1 to 12.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lose the game.
 
-    ## Example Transcript
-    ```
-    You are O. It is your turn. X played 4.
-    1 2 3 4 5 6 7
-    . . . . . . .
-    . . . . . . .
-    . . . . . . .
-    . . . . . . .
-    . . . . . . .
-    . . . X . . .
-    > 4
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of wins) of a single seat, seat and test opening drawn, 100 episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "greedy"): the opponent's policy.
+        - "random": uniformly random moves.
+        - "greedy": wins if possible, otherwise blocks if necessary, otherwise moves at random.
+        - "alphabeta": alpha-beta search, sampled uniformly from equally good moves.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | -0.13 (0.43) | 1.00 (1.00) |
-    | greedy | -0.98 (0.01) | 1.00 (1.00) |
-    | alphabeta | -1.00 (0.00) | 0.00 (0.46) |
-
-    ## Registered Configurations
-    `ConnectFour-v0`.
+    ## Notes
+    The expert is "alphabeta".
 
     ## References
-    Allis, A Knowledge-based Approach of Connect-Four (1988) and Allen (1988) solved the game.
-    Tromp, John's Connect Four Playground: boards of other sizes.
+    Allis, A Knowledge-based Approach of Connect-Four (1988), and Allen (1988) solved the game.
+    Tromp, John's Connect Four Playground, covers boards of other sizes.
 
     ## Version History
     v0: first version.
@@ -294,7 +289,7 @@ class ConnectFour(TextGame):
         for name, size in (("rows", rows), ("columns", columns)):
             if not 4 <= size <= 9:
                 raise ConfigError(f"{name} must be from 4 to 9, got {size}.")
-        if not 1 <= depth <= 12:  # 10 take about a second a move
+        if not 1 <= depth <= 12:  # higher depths are slow
             raise ConfigError(f"depth must be from 1 to 12, got {depth}.")
         super().__init__(**kwargs)
         self.grid = Grid(rows, columns)
@@ -302,11 +297,17 @@ class ConnectFour(TextGame):
         self.actions = tuple(str(column + 1) for column in range(columns))
         self.tasks = openings(columns)
         self.instructions = (
-            f"You play connect four on a board of {columns} columns and {rows} rows. Players take "
-            "turns dropping a stone into a column; it falls to the lowest empty cell. Four of your "
-            "stones in a row, column or diagonal win. On your turn, say only the number of a "
-            f"column that is not full, 1 to {columns} from the left. Who says something else "
-            f"{self.max_invalid} times in a row loses."
+            "You play Connect Four against an opponent.\n"
+            "Rules:\n"
+            f"- The board has {columns} columns and {rows} rows.\n"
+            "- Players take turns dropping a stone into a column. It falls to the lowest empty "
+            "cell.\n"
+            "- The first player with four stones in a row, column or diagonal wins. A full board "
+            "is a draw.\n"
+            f"Action: the number of a column that is not full, 1 to {columns} from the left, for "
+            "example: 4\n"
+            "Scoring: 1 for a win, 0 for a draw, -1 for a loss. You lose after "
+            f"{self.max_invalid} invalid action{'s' * (self.max_invalid > 1)} in a row."
         )
 
     def _start(self, task: str) -> None:
@@ -315,7 +316,7 @@ class ConnectFour(TextGame):
             drop(self.grid, self.state, int(column) - 1)
 
     def _winner(self) -> str | None:
-        """Returns the winning mark, or None while there is none."""
+        """Returns the mark of the winner, or None."""
         state = self.state
         if state.resigned:
             return MARKS[state.resigned == "X"]
@@ -335,18 +336,18 @@ class ConnectFour(TextGame):
         me = self.possible_agents.index(agent)
         draw = won is None and self._full()
         if draw:
-            says = "The game is a draw."
+            status = "The game is a draw."
         elif won:
-            says = "You win." if won == MARKS[me] else "You lose."
+            status = "You win." if won == MARKS[me] else "You lose."
         else:
-            says = "It is your turn." if len(moves) % 2 == me else "It is the other's turn."
+            status = "It is your turn." if len(moves) % 2 == me else "It is your opponent's turn."
         if self.state.resigned:
-            says += f" {self.state.resigned} gave up."
+            status += f" {self.state.resigned} resigned."
         board = self.picture()
         last = f" {MARKS[(len(moves) + 1) % 2]} played {moves[-1] + 1}." if moves else ""
         return TimeStep(
-            text=f"You are {MARKS[me]}. {says}{last}\n{board}",
-            state_key=f"You are {MARKS[me]}. {says}\n{board}",
+            text=f"You are {MARKS[me]}. {status}{last}\n{board}",
+            state_key=f"You are {MARKS[me]}. {status}\n{board}",
             success=won == MARKS[me],
             progress=1.0 if won == MARKS[me] else 0.5 * draw,
             admissible=tuple(
@@ -380,7 +381,7 @@ class ConnectFour(TextGame):
         return self.actions[columns[int(rng.integers(len(columns)))]]
 
     def picture(self) -> str:
-        """Returns the board, top row first, under the numbers of its columns."""
+        """Returns the column numbers and the board, top row first."""
         grid, (crosses, noughts) = self.grid, self.state.stones
         lines = [" ".join(self.actions)]
         for row in reversed(range(grid.rows)):

@@ -1,4 +1,4 @@
-"""TicTacToe: three in a row on a board of nine numbered cells."""
+"""TicTacToe: two-player tic-tac-toe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESIGN = "resign"
 
 
 def after(cells: tuple[str, ...]) -> str:
-    """Returns the board, "." for an empty cell, after X and O took these cells in turn."""
+    """Returns the board after X and O took these cells in turn. "." is an empty cell."""
     board = ["."] * 9
     for ply, cell in enumerate(cells):
         board[int(cell) - 1] = MARKS[ply % 2]
@@ -28,7 +28,7 @@ def after(cells: tuple[str, ...]) -> str:
 
 
 def put(board: str, cell: int, mark: str) -> str:
-    """Returns the board with a mark put on a cell."""
+    """Returns the board with a mark placed on a cell."""
     return board[:cell] + mark + board[cell + 1 :]
 
 
@@ -38,7 +38,7 @@ def empty(board: str) -> list[int]:
 
 
 def winner(board: str) -> str | None:
-    """Returns the mark that has three in a row, if any."""
+    """Returns the mark with three in a row, or None."""
     for a, b, c in LINES:
         if board[a] != "." and board[a] == board[b] == board[c]:
             return board[a]
@@ -46,15 +46,16 @@ def winner(board: str) -> str | None:
 
 
 def to_move(board: str) -> str:
-    """Returns whose turn it is; X begins."""
+    """Returns the mark of the player to move. X moves first."""
     return MARKS[(9 - board.count(".")) % 2]
 
 
 @cache
 def value(board: str) -> int:
-    """Returns what the position is worth to the player to move under perfect play.
+    """Returns the minimax value of a position for the player to move.
 
-    Positive: a win, the greater the sooner; 0: a draw; negative: a loss, the smaller the sooner.
+    Positive for a win, 0 for a draw, negative for a loss. Faster wins and slower losses have higher
+    values.
     """
     if winner(board):
         return -1 - board.count(".")
@@ -62,17 +63,17 @@ def value(board: str) -> int:
 
 
 def children(board: str) -> list[tuple[int, str]]:
-    """Returns every cell the player to move can take, and the board after it."""
+    """Returns every legal move with the board after it."""
     return [(cell, put(board, cell, to_move(board))) for cell in empty(board)]
 
 
 def best_cells(board: str) -> list[int]:
-    """Returns the cells that are perfect play."""
+    """Returns the optimal moves."""
     return [cell for cell, child in children(board) if -value(child) == value(board)]
 
 
 def greedy_cells(board: str) -> list[int]:
-    """Returns the cells that win at once, else those that stop the other from it, else all."""
+    """Returns the winning moves, or else the blocking moves, or else all legal moves."""
     me = to_move(board)
     for mark in (me, MARKS[me == "X"]):
         if threats := [cell for cell in empty(board) if winner(put(board, cell, mark))]:
@@ -81,7 +82,7 @@ def greedy_cells(board: str) -> list[int]:
 
 
 def symmetric(board: str) -> str:
-    """Returns the same text for a board and all its rotations and reflections."""
+    """Returns a canonical form, equal for all rotations and reflections of a board."""
     seen = []
     for _ in range(4):
         board = "".join(board[6 + row - 3 * col] for row in range(3) for col in range(3))
@@ -90,7 +91,7 @@ def symmetric(board: str) -> str:
 
 
 def _openings() -> Tasks:
-    """Openings of 0 to 2 plies; every fourth class of symmetric positions is for testing."""
+    """Returns openings of 0 to 2 moves. Every fourth symmetry class is a test class."""
     openings = [cells for plies in range(3) for cells in permutations(CELLS, plies)]
     classes = list(dict.fromkeys(symmetric(after(cells)) for cells in openings))
     held_out = set(classes[3::4])
@@ -105,73 +106,64 @@ TASKS = _openings()
 
 @dataclass
 class State:
-    """The board, row by row, and the mark of the player who gave up, if one did."""
+    """The board, row by row, and the mark of the player who resigned, if any."""
 
     board: str
     resigned: str = ""
 
 
 class TicTacToe(TextGame):
-    """Three in a row on a board of nine numbered cells, for two.
+    """Two-player tic-tac-toe on a board of nine numbered cells.
 
     ## Description
-    player_0 has X and begins; player_1 has O. Who first has three marks in a row, column or
-    diagonal wins; a full board is a draw, which is what perfect play from an empty one leads to.
+    `player_0` plays X and moves first. `player_1` plays O. The first player with three marks in a
+    row, column or diagonal wins. A full board without three in a row is a draw. With perfect play
+    by both, the game from the empty board is a draw.
 
     ## Action Space
     Text: the number of an empty cell, `1` to `9`. With `action_mode="discrete"`: its index.
 
     ## Observation Space
-    Text: the board with the numbers of the empty cells, one's mark, and whose turn it is.
+    Text: the agent's mark, whose turn it is, and the board, which shows the numbers of the empty
+    cells.
 
     ## Rewards
-    Term `task`, at the end: 1 for a win, -1 for a loss, 0 for a draw. Zero-sum. An invalid action
-    costs `invalid_penalty`.
+    Term `task`, at the end of the game: 1 for a win, 0 for a draw, -1 for a loss. Zero-sum. An
+    invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The task is an opening of 0 to 2 moves already made: `opening/`, `opening/5`, `opening/5-1`.
-    Openings that are rotations or reflections of each other are all training or all test tasks.
+    The task is an opening of 0 to 2 moves that are already played: `opening/`, `opening/5`,
+    `opening/5-1`. Openings that are rotations or reflections of each other belong to the same
+    split.
 
     ## Episode End
-    Termination: a win, a full board, or `max_invalid` invalid actions in a row, which lose the
-    game. Truncation: after `max_turns` turns (invalid actions count).
+    - Termination: a player wins, the board is full, or a player loses by `max_invalid` invalid
+      actions in a row.
+    - Truncation: after `max_turns` turns. Invalid actions count as turns.
 
     ## Information
-    The common keys; `success` is a win; `progress` is 1 for a win, 0.5 for a draw.
+    The common keys. `success`: the agent wins. `progress`: 1 for a win, 0.5 for a draw, otherwise
+    0.
 
     ## Arguments
-    `max_turns`: default None. `max_invalid`: default 3. As a single seat: `seat` ("player_0",
-    "player_1" or None: drawn) and `opponents`: "random", "greedy" (the default: wins if it
-    can, else blocks if it must, else random) or "optimal" (perfect play, at random among equally
-    good moves).
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lose the game.
 
-    ## Example Transcript
-    ```
-    You are X. It is your turn.
-     1 | O | 3
-    ---+---+---
-     4 | X | 6
-    ---+---+---
-     7 | 8 | 9
-    > 1
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of wins) of a single seat, seat and test opening drawn, 1,000 episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "greedy"): the opponent's policy.
+        - "random": uniformly random moves.
+        - "greedy": wins if possible, otherwise blocks if necessary, otherwise moves at random.
+        - "optimal": perfect play, sampled uniformly from equally good moves.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | -0.02 (0.44) | 0.83 (0.87) |
-    | greedy | -0.80 (0.04) | 0.34 (0.49) |
-    | optimal | -0.82 (0.04) | -0.04 (0.33) |
-
-    Some openings are won already, so that not every game of perfect players is a draw.
-
-    ## Registered Configurations
-    `TicTacToe-v0`.
+    ## Notes
+    The expert is "optimal". Some openings are already decided, so perfect play by both players does
+    not always end in a draw.
 
     ## References
-    The game is ancient. Perfect play by minimax with memory: 5,478 positions.
+    Perfect play is computed by minimax search with memoisation over all 5,478 positions.
 
     ## Version History
     v0: first version.
@@ -189,10 +181,14 @@ class TicTacToe(TextGame):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.instructions = (
-            "You play tic-tac-toe on a board of nine cells numbered 1 to 9. Players take turns "
-            "putting their mark on an empty cell; three in a row, column or diagonal win. On your "
-            "turn, say only the number of the cell. Who says something else "
-            f"{self.max_invalid} times in a row loses."
+            "You play tic-tac-toe against an opponent.\n"
+            "Rules:\n"
+            "- Players take turns marking an empty cell. Cells are numbered 1 to 9.\n"
+            "- The first player with three marks in a row, column or diagonal wins. A full board "
+            "is a draw.\n"
+            "Action: the number of an empty cell, for example: 5\n"
+            "Scoring: 1 for a win, 0 for a draw, -1 for a loss. You lose after "
+            f"{self.max_invalid} invalid action{'s' * (self.max_invalid > 1)} in a row."
         )
 
     def _start(self, task: str) -> None:
@@ -215,15 +211,15 @@ class TicTacToe(TextGame):
         mark = MARKS[self.possible_agents.index(agent)]
         draw = won is None and not empty(board)
         if draw:
-            says = "The game is a draw."
+            status = "The game is a draw."
         elif won:
-            says = "You win." if won == mark else "You lose."
+            status = "You win." if won == mark else "You lose."
         else:
-            says = "It is your turn." if to_move(board) == mark else "It is the other's turn."
+            status = "It is your turn." if to_move(board) == mark else "It is your opponent's turn."
         if self.state.resigned:
-            says += f" {self.state.resigned} gave up."
+            status += f" {self.state.resigned} resigned."
         return TimeStep(
-            text=f"You are {mark}. {says}\n{self.picture()}",
+            text=f"You are {mark}. {status}\n{self.picture()}",
             success=won == mark,
             progress=1.0 if won == mark else 0.5 * draw,
             admissible=tuple(CELLS[cell] for cell in empty(board)),
@@ -249,7 +245,7 @@ class TicTacToe(TextGame):
         return CELLS[cells[int(rng.integers(len(cells)))]]
 
     def picture(self) -> str:
-        """Returns the board, with numbers in the empty cells."""
+        """Returns the board with numbers in the empty cells."""
         shown = [CELLS[i] if mark == "." else mark for i, mark in enumerate(self.state.board)]
         rows = [" " + " | ".join(shown[i : i + 3]) for i in (0, 3, 6)]
         return "\n---+---+---\n".join(rows)

@@ -1,4 +1,4 @@
-"""Bids of liar's dice and how scripted players make and read them."""
+"""Bids of liar's dice and the scripted players that make and interpret them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FACES = 6
 NAMES = ("one", "two", "three", "four", "five", "six")
 NO_BID = -1
 SLIP = 0.02
-"""How likely a player is thought to do what it would not do."""
+"""Assumed probability of an action that the model of a player excludes."""
 
 Hand = tuple[int, ...]
 """The faces of a player's dice, from 0, sorted."""
@@ -24,41 +24,42 @@ Hand = tuple[int, ...]
 
 @cache
 def bid_name(bid: int) -> str:
-    """Returns a bid in words: bid 0 is "1 one", 5 "1 six", 6 "2 ones"."""
+    """Returns the name of a bid: 0 is "1 one", 5 "1 six", 6 "2 ones"."""
     quantity, face = bid // FACES + 1, NAMES[bid % FACES]
     return f"{quantity} {face}" + ("" if quantity == 1 else "es" if face == "six" else "s")
 
 
 def is_true(bid: int, hands: list[Hand]) -> bool:
-    """Returns whether all hands together have at least as many dice of the face as was bid."""
+    """Returns whether all hands together have at least as many dice of the face as bid."""
     return sum(hand.count(bid % FACES) for hand in hands) > bid // FACES
 
 
 @cache
 def at_least(hits: int, dice: int) -> float:
-    """Returns how likely at least so many of some unknown dice show a given face."""
+    """Returns the probability of at least `hits` dice of a face among `dice` unknown ones."""
     chances = (comb(dice, k) * 5 ** (dice - k) for k in range(max(0, hits), dice + 1))
     return sum(chances) / FACES**dice
 
 
 def truth(bid: int, hand: Hand, total: int) -> float:
-    """Returns how likely a bid is true for who knows nothing but its own hand."""
+    """Returns the probability that a bid is true given only one's own hand."""
     return at_least(bid // FACES + 1 - hand.count(bid % FACES), total - len(hand))
 
 
 @cache
 def policy(level: str, hand: Hand, total: int, last: int) -> np.ndarray:
-    """Returns how a scripted player acts.
+    """Returns the action probabilities of a scripted player.
 
     Args:
-        level: the player: "random"; "honest", which does what would most likely win if the round
-            ended with it; or "timid", which doubts what is more likely a lie, else bids the least.
+        level: the player. "random" acts uniformly at random. "honest" takes the action that most
+            likely wins if the round ends with it. "timid" challenges a bid that is more likely a
+            lie than true and otherwise makes the lowest bid.
         hand: its dice.
-        total: dice of all players.
-        last: the bid to beat or to doubt; NO_BID at the start of a round.
+        total: number of dice of all players.
+        last: the last bid, or NO_BID at the start of a round.
 
     Returns:
-        Chances of calling the bid a lie (left out at the start), then of each higher bid.
+        Probabilities of calling the bid a lie (omitted at the start), then of each higher bid.
     """
     wins = np.array([truth(bid, hand, total) for bid in range(last + 1, total * FACES)])
     if level == "timid":
@@ -72,9 +73,9 @@ def policy(level: str, hand: Hand, total: int, last: int) -> np.ndarray:
 
 @lru_cache(maxsize=1 << 18)
 def doubt_chance(level: str, hand: Hand, total: int, last: int) -> float:
-    """Returns how likely a scripted player calls the last bid a lie: `policy`'s first chance.
+    """Returns the probability that a scripted player calls the last bid a lie (see `policy`).
 
-    Of higher bids only the least of each face matter: so this takes no longer with many dice.
+    Only the lowest higher bid of each face matters, so the cost does not grow with the dice.
     """
     higher = range(last + 1, min(last + 1 + FACES, total * FACES))
     if level == "random":
@@ -88,7 +89,7 @@ SIMPLE = ("random", "timid", "honest")
 
 @cache
 def all_hands(dice: int) -> dict[Hand, float]:
-    """Returns every hand of so many dice with its probability."""
+    """Returns every hand of `dice` dice with its probability."""
     return {
         hand: factorial(dice) / prod(map(factorial, Counter(hand).values())) / FACES**dice
         for hand in combinations_with_replacement(range(FACES), dice)
@@ -97,7 +98,7 @@ def all_hands(dice: int) -> dict[Hand, float]:
 
 @cache
 def duel_table(level: str) -> duel.Table:
-    """Returns how a simple level plays with one die against one."""
+    """Returns the strategy of a simple level with one die against one."""
     rows = [
         np.array([policy(level, (f,), 2, last) for f in range(FACES)]) for last in range(-1, 12)
     ]
@@ -116,9 +117,14 @@ def duel_answer(level: str, me: int) -> duel.Table:
 
 @dataclass
 class State:
-    """The dice of every player (none: it is out), the bids of the round and who made them.
+    """State of a game.
 
-    `mover` is the player to act, `number` counts the rounds from 0.
+    Attributes:
+        hands: dice of every player. Empty if the player is out.
+        mover: player to act.
+        number: number of the round, from 0.
+        bids: bids of the round.
+        bidders: players who made them.
     """
 
     hands: list[Hand]
@@ -129,27 +135,27 @@ class State:
 
     @property
     def last(self) -> int:
-        """The bid to beat."""
+        """The last bid, or NO_BID."""
         return self.bids[-1] if self.bids else NO_BID
 
     @property
     def total(self) -> int:
-        """The dice of all."""
+        """The number of dice of all players."""
         return sum(map(len, self.hands))
 
     def after(self, player: int) -> int:
-        """Returns the next player that still has dice."""
+        """Returns the next player with dice."""
         count = len(self.hands)
         return next(i % count for i in range(player + 1, player + count) if self.hands[i % count])
 
 
 def beliefs(state: State, me: int, levels: list[str]) -> list[dict[Hand, float]]:
-    """Returns what each player's hand may be for who has seen its bids, with the chances.
+    """Returns a posterior over each player's hand given its bids.
 
     Args:
-        state: used are only the bids and the number of everybody's dice.
+        state: the game. Only the bids and the numbers of dice are used.
         me: the player whose own hand is known.
-        levels: how each player is thought to play.
+        levels: assumed level of each player.
     """
     weights = [all_hands(len(hand)) for hand in state.hands]
     for before, bid, player in zip([NO_BID, *state.bids], state.bids, state.bidders, strict=False):
@@ -167,7 +173,7 @@ def beliefs(state: State, me: int, levels: list[str]) -> list[dict[Hand, float]]
 
 
 def count_chances(face: int, hands: list[dict[Hand, float]]) -> np.ndarray:
-    """Returns how likely there are 0, 1, 2, ... dice of a face in hands so distributed."""
+    """Returns the distribution of the number of dice of a face over uncertain hands."""
     counts = np.ones(1)
     for chances in hands:
         own = np.zeros(1 + max(map(len, chances)))
@@ -180,12 +186,12 @@ def count_chances(face: int, hands: list[dict[Hand, float]]) -> np.ndarray:
 def look_ahead(state: State, levels: list[str]) -> int:
     """Returns the choice after which the mover most likely does not lose a die.
 
-    It looks as far as the next player's answer; if that is a higher bid, everybody is thought to
-    be as likely to lose.
+    The search ends with the next player's action. If that is a higher bid, all players are assumed
+    to be equally likely to lose.
 
     Args:
-        state: used is only what the mover knows.
-        levels: how each player is thought to play.
+        state: the game. Only the mover's information is used.
+        levels: assumed level of each player.
     """
     me, total = state.mover, state.total
     hands, rival = beliefs(state, me, levels), state.after(me)
@@ -204,7 +210,7 @@ def look_ahead(state: State, levels: list[str]) -> int:
 
 
 def _lies(bid: int, counts: list[np.ndarray], rival: dict[Hand, float]) -> float:
-    """Returns how likely a bid is a lie, summed over the rival's hands with their weights."""
+    """Returns the probability that a bid is a lie, summed over the weighted hands of the rival."""
     below = np.concatenate([[0.0], counts[bid % FACES].cumsum()])
     needed = bid // FACES + 1
     return float(

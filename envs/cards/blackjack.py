@@ -1,4 +1,4 @@
-"""Blackjack: come nearer to 21 than the dealer without going over."""
+"""Blackjack: the rules of Gymnasium's `Blackjack-v1` as text, with an exact expert."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from agentgym.tasks import Tasks, task_rng
 
 RANKS = ("A", "2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K")
 CHANCES = {**dict.fromkeys(range(1, 10), 1 / 13), 10: 4 / 13}
-"""How likely a card counts so much; an ace is 1 here."""
+"""Probability of each card value. An ace counts 1."""
 DEALER_STANDS = 17
 BLACKJACK = 22
-"""Stands for the dealer's 21 with two cards, with which a blackjack draws."""
+"""Represents the dealer's 21 with two cards, against which a blackjack draws."""
 ACTIONS = {"hit": "hit", "stand": "stand", "stick": "stand"}
 
 
 @dataclass
 class State:
-    """The cards of the player and of the dealer, of whom one is shown until the player stands."""
+    """The cards of the player and of the dealer. One dealer card is visible until the end."""
 
     player: list[str]
     dealer: list[str]
 
 
 def points(rank: str) -> int:
-    """Returns what a card counts, an ace 1."""
+    """Returns the points of a card. An ace counts 1."""
     return min(RANKS.index(rank) + 1, 10)
 
 
 def total(cards: Sequence[str]) -> tuple[int, bool]:
-    """Returns what a hand counts, and whether an ace counts 11 in it."""
+    """Returns the total of a hand, and whether an ace counts 11 in it."""
     hard = sum(map(points, cards))
     soft = "A" in cards and hard + 10 <= 21
     return hard + 10 * soft, soft
 
 
 def is_blackjack(cards: Sequence[str]) -> bool:
-    """Returns whether these are an ace and a card that counts 10."""
+    """Returns whether the hand is an ace and a card that counts 10."""
     return len(cards) == 2 and total(cards)[0] == 21
 
 
 def score(cards: Sequence[str]) -> int:
-    """Returns what a hand is worth at the end: its total, 0 above 21."""
+    """Returns the final score of a hand: its total, or 0 above 21."""
     count = total(cards)[0]
     return count if count <= 21 else 0
 
 
 def payoff(player: Sequence[str], dealer: Sequence[str], sab: bool, natural: bool) -> float:
-    """Returns what the player gets when both have stood or one has gone over."""
+    """Returns the payoff of the player at the end of the game."""
     if sab and is_blackjack(player) and not is_blackjack(dealer):
         return 1.0
     mine, theirs = score(player), score(dealer)
@@ -60,18 +60,18 @@ def payoff(player: Sequence[str], dealer: Sequence[str], sab: bool, natural: boo
 
 
 def with_card(hard: int, ace: bool, card: int) -> tuple[int, bool]:
-    """Returns a hand - its count with aces as 1, whether it has one - after one more card."""
+    """Returns the hard total of a hand and whether it has an ace, after one more card."""
     return hard + card, ace or card == 1
 
 
 def best_total(hard: int, ace: bool) -> int:
-    """Returns what a hand counts, aces as 11 where that is possible."""
+    """Returns the total of a hand, with an ace as 11 if possible."""
     return hard + 10 if ace and hard <= 11 else hard
 
 
 @cache
 def dealer_ends(hard: int, ace: bool, cards: int) -> dict[int, float]:
-    """Returns how likely the dealer ends with each total; above 21 is 0, see `BLACKJACK`."""
+    """Returns the probabilities of the dealer's final scores (see `score` and `BLACKJACK`)."""
     count = best_total(hard, ace)
     if count == 21 and cards == 2:
         return {BLACKJACK: 1.0}
@@ -86,7 +86,7 @@ def dealer_ends(hard: int, ace: bool, cards: int) -> dict[int, float]:
 
 @cache
 def value_of_standing(count: int, blackjack: bool, shown: int, sab: bool, natural: bool) -> float:
-    """Returns the expected payoff of standing on a total against the card the dealer shows."""
+    """Returns the expected payoff of standing on a total against the dealer's visible card."""
     value = 0.0
     for end, chance in dealer_ends(shown, shown == 1, 1).items():
         theirs = min(end, 21)
@@ -101,7 +101,7 @@ def value_of_standing(count: int, blackjack: bool, shown: int, sab: bool, natura
 
 @cache
 def value_of_hitting(hard: int, ace: bool, shown: int, sab: bool, natural: bool) -> float:
-    """Returns the expected payoff of taking a card, with the best play after it."""
+    """Returns the expected payoff of taking a card and playing optimally afterwards."""
     value = 0.0
     for card, chance in CHANCES.items():
         then = with_card(hard, ace, card)
@@ -122,53 +122,44 @@ def best_action(player: Sequence[str], shown: str, sab: bool, natural: bool) -> 
 
 
 class Blackjack(TextEnv):
-    """Take cards or stand: come nearer to 21 than the dealer, but not over it.
+    """Blackjack against a dealer: get closer to 21 than the dealer without going over.
 
     ## Description
     Blackjack as in Sutton and Barto and in Gymnasium: one player against a dealer who stands on 17,
-    an endless pack of cards, no doubling, splitting or insurance.
+    an infinite deck, no doubling, splitting or insurance.
 
     ## Action Space
     Text: `hit` or `stand` (or `stick`).
 
     ## Observation Space
-    Text: the player's cards and what they count, and the card that the dealer shows.
+    Text: the player's cards, their total, and the dealer's visible card.
 
     ## Rewards
-    Term `task`: 1 for a win, 0 for a draw, -1 for a loss; see `natural`.
+    Term `task`: 1 for a win, 0 for a draw, -1 for a loss. See also `natural`.
 
     ## Starting State
-    The player's two cards and the one that the dealer shows are drawn by the task's name, all other
-    cards by the episode's seed.
+    The player's two cards and the dealer's visible card are sampled from the task's name, all other
+    cards from the episode's seed.
 
     ## Episode End
-    Termination: the player stands or goes over 21. Truncation: after `max_turns`.
+    - Termination: the player stands or goes over 21.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys. `success`: the player wins. `progress`: at the end 1 for a win, 0.5 for a draw;
-    before it 0. `state_key`: the player's total, whether an ace counts 11 in it, whether it is a
-    blackjack, and what the dealer's card counts.
+    The common keys. `success`: the player wins. `progress`: 1 for a win, 0.5 for a draw, otherwise
+    0. `state_key`: the player's total, whether an ace counts 11 in it, whether the hand is a
+    blackjack, and the points of the dealer's visible card.
 
     ## Arguments
-    `sab`: whether the player's blackjack (an ace and a 10) beats a 21 of more cards, as in Sutton
-    and Barto; default True. `natural`: without `sab`, whether a win with a blackjack pays 1.5;
-    default False. `max_turns`: default 20, which no hand exceeds.
+    - `sab` (bool, default True): whether the player's blackjack (an ace and a 10) beats a 21 of
+      more cards, as in Sutton and Barto.
+    - `natural` (bool, default False): whether a win with a blackjack pays 1.5. Has no effect with
+      `sab`.
+    - `max_turns` (int or None, default 20): number of turns after which the episode is truncated.
+      No hand reaches the default.
 
-    ## Example Transcript
-    ```
-    You have 9 4, that is 13. The dealer shows K.
-    > hit
-    You have 9 4 7, that is 20. The dealer shows K.
-    > stand
-    You have 9 4 7, that is 20. The dealer has K 9, that is 19. You win.
-    ```
-
-    ## Baselines
-    2,000 test tasks: random -0.41 mean return, 28 % wins; expert, which no strategy beats, -0.06
-    and 42 % (-0.05 expected).
-
-    ## Registered Configurations
-    `Blackjack-v0`: Sutton and Barto's rules, Gymnasium's `Blackjack-v1`.
+    ## Notes
+    The expert is an optimal policy. The house has an edge: even optimal play loses on average.
 
     ## References
     Sutton and Barto, Reinforcement Learning: An Introduction, example 5.1. Rules, payoffs and the
@@ -186,18 +177,27 @@ class Blackjack(TextEnv):
         super().__init__(max_turns=max_turns, **kwargs)
         self.sab, self.natural = sab, natural
         self.tasks = Tasks.generated()
-        blackjack = " With a blackjack, an ace and a card of 10 alone, you "
-        special = ""
+        scoring, special = "1 for a win", ""
+        blackjack = "a blackjack (only an ace and a card that counts 10)"
         if sab:
-            special = f"{blackjack}beat any 21 of the dealer but a blackjack."
+            special = f"- Your {blackjack[2:]} beats any dealer hand except a blackjack.\n"
         elif natural:
-            special = f"{blackjack}win one and a half times as much."
+            scoring = f"1 for a win, 1.5 for a win with {blackjack}"
         self.instructions = (
-            "You play Blackjack against a dealer. Number cards count their number, J, Q and K 10, "
-            "an ace 11, or 1 where 11 would bring the hand over 21. Each turn, say hit to take "
-            "a card or stand to stop. Over 21 you lose at once. When you stand, the dealer takes "
-            "cards up to 17 or more and loses above 21; otherwise the higher hand wins, equal "
-            f"hands draw.{special} Cards come from an endless pack."
+            "You play Blackjack against a dealer. Get a higher total than the dealer without "
+            "going over 21.\n"
+            "Rules:\n"
+            "- Number cards count their number. J, Q and K count 10. An ace counts 11, or 1 if 11 "
+            "would bring the hand over 21.\n"
+            "- If your total is over 21, you lose at once.\n"
+            "- When you stand, the dealer takes cards until its total is 17 or more. If it is over "
+            "21, you win. Otherwise the higher total wins, and equal totals are a draw.\n"
+            f"{special}"
+            "- Cards are dealt from an infinite deck.\n"
+            "Actions:\n"
+            "- hit: take a card\n"
+            "- stand: take no more cards\n"
+            f"Scoring: {scoring}, 0 for a draw, -1 for a loss."
         )
 
     def _draw(self) -> str:
@@ -212,7 +212,7 @@ class Blackjack(TextEnv):
         chosen = ACTIONS.get(action[:20].strip().lower())
         player, dealer = self.state.player, self.state.dealer
         if chosen is None:
-            return self._invalid(f"Say hit or stand, not {action[:40]!r}.")
+            return self._invalid(f"Invalid action {action[:40]!r}. Expected: hit or stand.")
         if chosen == "hit":
             player.append(self._draw())
             return self._end(-1.0) if score(player) == 0 else self._look()
@@ -231,10 +231,10 @@ class Blackjack(TextEnv):
 
     def _end(self, paid: float) -> TimeStep:
         player, dealer = self.state.player, self.state.dealer
-        said = f"The dealer has {_hand(dealer)}." if len(dealer) > 1 else "You are over 21."
+        reason = f"The dealer has {_hand(dealer)}." if len(dealer) > 1 else "You are over 21."
         outcome = "win" if paid > 0 else "lose" if paid < 0 else "draw"
         return TimeStep(
-            text=f"You have {_hand(player)}. {said} You {outcome}.",
+            text=f"You have {_hand(player)}. {reason} You {outcome}.",
             rewards={"task": paid},
             terminated=True,
             success=paid > 0,
@@ -247,4 +247,4 @@ class Blackjack(TextEnv):
 
 
 def _hand(cards: Sequence[str]) -> str:
-    return f"{' '.join(cards)}, that is {total(cards)[0]}"
+    return f"{' '.join(cards)} (total {total(cards)[0]})"

@@ -1,8 +1,8 @@
-"""Liar's dice between two players with one die each, solved exactly.
+"""Exact solution of liar's dice between two players with one die each.
 
-A bid is a number from 0 to 11: one 1, ..., one 6, two 1s, ..., two 6s. What has been bid before the
-last bid `b` is a set of lower bids, a number below 2^b in bits: so all that can happen while `b` is
-the last bid is one array, and its continuation by a bid `c` one slice of the array of `c`.
+A bid is a number from 0 to 11: one 1, ..., one 6, two 1s, ..., two 6s. The bids before the last bid
+`b` are a set of lower bids, encoded as a bit mask below 2^b. All situations with last bid `b` form
+one array, and their continuations by a bid `c` are one slice of the array of `c`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ BIDS = 2 * FACES
 ITERATIONS = 500
 
 Table = list[np.ndarray]
-"""By last bid (the first array: none yet): the chances of what is said [sets of earlier bids, own
-face, choices]; the choices are calling the bid a lie (not at the start), then each higher bid."""
+"""One array per last bid (the first: no bid yet) of choice probabilities, with shape [sets of
+earlier bids, own face, choices]. The choices are calling the bid a lie (not at the start), then
+each higher bid."""
 
 
 @cache
 def lie_pays() -> np.ndarray:
-    """Returns what calling a bid a lie wins: [bid, own face, other's face], 1 or -1."""
+    """Returns the payoff of calling a bid a lie, 1 or -1: [bid, own face, opponent's face]."""
     quantity, face = np.divmod(np.arange(BIDS), FACES)
     own = np.arange(FACES)
     hits = (own == face[:, None]).astype(int)
@@ -34,29 +35,29 @@ def lie_pays() -> np.ndarray:
 
 @cache
 def second_acts() -> tuple[np.ndarray, ...]:
-    """Returns by last bid whether who bid second is to act, for each set of earlier bids."""
+    """Returns whether the second player is to act, per last bid and set of earlier bids."""
     odd = [np.array([bits.bit_count() % 2 == 0 for bits in range(2**bid)]) for bid in range(BIDS)]
     return (np.array([False]), *odd)
 
 
 def uniform() -> Table:
-    """Returns the strategy that says anything possible equally often."""
+    """Returns the uniformly random strategy."""
     shapes = [(1, FACES, BIDS), *((2**bid, FACES, BIDS - bid) for bid in range(BIDS))]
     return [np.full(shape, 1 / shape[-1]) for shape in shapes]
 
 
 def _rows(last: int) -> slice:
-    """Returns where a higher bid's array continues the last bid (0: none; else bid + 1)."""
+    """Returns rows of a higher bid's array that continue a last bid (0: none, else bid + 1)."""
     return slice(0, 1) if last == 0 else slice(2 ** (last - 1), 2**last)
 
 
 def _raises(last: int) -> list[tuple[int, int]]:
-    """Returns the choices that are bids, each with the array it leads to."""
+    """Returns the choices that are bids, each with the index of its array."""
     return [(after - last - (last == 0), after) for after in range(last + 1, BIDS + 1)]
 
 
 def reaches(table: Table) -> tuple[Table, Table]:
-    """Returns how far who acts, and the other, let each situation happen, by own face."""
+    """Returns the reach probabilities of the player to act and of the opponent, by own face."""
     mine: Table = [np.ones((len(chances), FACES)) for chances in table]
     theirs: Table = [np.ones((len(chances), FACES)) for chances in table]
     for last, chances in enumerate(table):
@@ -68,15 +69,15 @@ def reaches(table: Table) -> tuple[Table, Table]:
 
 
 def worth(table: Table, responding: int | None = None) -> tuple[Table, float, Table]:
-    """Returns what each choice is worth to who acts, weighted with how the other lets it happen.
+    """Returns the counterfactual value of each choice for the player to act.
 
     Args:
-        table: how both play.
-        responding: a player (0: who bids first) who plays a best response instead; None: nobody.
+        table: strategy of both players.
+        responding: player (0: the first bidder) who plays a best response instead, or None.
 
     Returns:
-        The worth of each choice, the value of the game to who bids first, and the table with the
-        best response in it.
+        The counterfactual values, the value of the game for the first bidder, and the table that
+        includes the best response.
     """
     mine, theirs = reaches(table)
     worths: Table = [np.empty_like(chances) for chances in table]
@@ -101,7 +102,7 @@ def worth(table: Table, responding: int | None = None) -> tuple[Table, float, Ta
         if last:
             called = mine[last] * chances[:, :, 0]
             waiting[last] -= called @ lie_pays()[last - 1] / FACES**2
-    # With who bids second responding, only its own worths are right.
+    # If the second player responds, only its own values are valid.
     value = -waiting[0].sum() if responding == 1 else acting[0].sum()
     return worths, float(value), played
 

@@ -1,4 +1,4 @@
-"""KuhnPoker: the smallest poker, one card each and at most one bet."""
+"""KuhnPoker: two-player poker with one card each and at most one bet."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ BLUFF = 1 / 3
 
 
 def kuhn_equilibrium(bluff: float = BLUFF) -> Strategy:
-    """Returns Kuhn's equilibrium: rows jack, queen, king; columns check, bet or call, fold.
+    """Returns Kuhn's equilibrium. Rows: jack, queen, king. Columns: check, bet or call, fold.
 
     Args:
-        bluff: how often who is first bets the jack, from 0 to 1/3: each gives an equilibrium.
+        bluff: probability that the first player bets the jack. Each value from 0 to 1/3 gives an
+            equilibrium.
     """
     return {
         "": np.array([[1 - bluff, bluff], [1, 0], [1 - 3 * bluff, 3 * bluff]]),
@@ -27,71 +28,60 @@ def kuhn_equilibrium(bluff: float = BLUFF) -> Strategy:
 
 
 class KuhnPoker(LimitPoker):
-    """Kuhn's poker: three cards, one each, and at most one bet.
+    """Kuhn poker for two players: three cards, one card each, and at most one bet.
 
     ## Description
-    Two players put one chip each into the pot and get one card each: jack, queen or king. Who is
-    first checks or bets one more chip. After a bet the other calls it or folds; after a check the
-    other checks too or bets, which the first then calls or folds. If nobody folds, the higher card
-    wins the pot. The players take turns at being first; who is first loses 1/18 of a chip per hand
-    if both play perfectly, and perfect play must bluff.
+    Both players put one chip into the pot and get one card: jack, queen or king. The first player
+    checks or bets one more chip. After a bet the opponent calls or folds. After a check the
+    opponent checks or bets, and the first player calls or folds. If nobody folds, the higher card
+    wins the pot. The players alternate in acting first. With perfect play, which must bluff, the
+    first player loses 1/18 of a chip per hand.
 
     ## Action Space
-    Text: `check`, `bet`, `call` or `fold`, as far as possible. With `action_mode="discrete"`: its
-    index.
+    Text: `check`, `bet`, `call` or `fold`, if admissible. With `action_mode="discrete"`: its index.
 
     ## Observation Space
-    Text: the hand, one's card, the pot, the moves so far; above it how the last hand ended.
+    Text: the number of the hand, the agent's card, the pot and the previous actions of the hand,
+    preceded by the result of the last hand.
 
     ## Rewards
     Term `task`, after each hand: the chips won or lost, divided by the number of hands, so that the
-    return is the mean gain of a hand. Zero-sum. An invalid action costs `invalid_penalty`.
+    return is the mean gain per hand. Zero-sum. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The task decides the cards of all hands: `train/0`, `test/0`, ...; player_0 is first in the
-    first hand.
+    The task, for example `train/0` or `test/0`, determines the cards of all hands. `player_0` acts
+    first in the first hand.
 
     ## Episode End
-    Termination: all hands are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row the player checks, or folds if it cannot.
+    - Termination: all hands are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the player checks, or folds if it cannot check.
 
     ## Information
-    The common keys; `success`: chips were won in all; `progress`: the chips won so far between the
-    most one could lose and win (0.5: even).
+    The common keys. `success`: the agent wins chips in total. `progress`: the chips won so far,
+    scaled to [0, 1] between the largest possible loss and gain (0.5: even).
 
     ## Arguments
-    `hands`: default 10. `max_turns`: default None. `max_invalid`: default 3. As a single seat:
-    `seat` and `opponents`: "random", "caller" (never bets, never folds), "maniac" (the default:
-    always bets, never folds), "tight" (bets and calls with the king only) or "equilibrium" (Kuhn's
-    solution in which the jack is bet once in three times).
+    - `hands` (int, default 10): number of hands.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a check or
+      fold.
 
-    ## Example Transcript
-    ```
-    Hand 2 of 10. Your card is K.
-    You have put 1 into the pot, the other 2.
-    So far you check, the other bets.
-    Say call or fold.
-    > call
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 500 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "maniac"): the opponent's policy.
+        - "random": uniformly random actions.
+        - "caller": never bets and never folds.
+        - "maniac": always bets and never folds.
+        - "tight": bets and calls only with the king.
+        - "equilibrium": Kuhn's equilibrium in which the jack is bet with probability 1/3.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | -0.01 (0.46) | 0.45 (0.80) |
-    | caller | 0.00 (0.46) | 0.34 (0.78) |
-    | maniac | -0.36 (0.19) | 0.34 (0.72) |
-    | tight | -0.04 (0.40) | 0.23 (0.73) |
-    | equilibrium | -0.16 (0.31) | 0.01 (0.47) |
-
-    The expert is a best response to the opponent (exact means: 0.46, 0.33, 0.33, 0.25, 0.00).
-
-    Imitation alone (300 demonstrations) plays as the expert does against the maniac;
-    `LeducPoker-v0` is harder.
-
-    ## Registered Configurations
-    `KuhnPoker-v0`.
+    ## Notes
+    The expert is a best response to the opponent. Behaviour cloning alone matches the expert
+    against the maniac. `LeducPoker-v0` is harder.
 
     ## References
     Kuhn, A Simplified Two-Person Poker, Contributions to the Theory of Games I (1950): the game and
@@ -106,13 +96,18 @@ class KuhnPoker(LimitPoker):
     def __init__(self, *, hands: int = 10, **kwargs):
         super().__init__(RULES, hands=hands, **kwargs)
         self.instructions = (
-            f"You play {hands} hands of a small poker against one other player. In each hand both "
-            "put 1 chip into the pot and get one card from a jack (J), a queen (Q) and a king (K). "
-            "Who is first to act checks or bets 1 more chip. After a bet, the other calls (puts in "
-            "1 chip too) or folds (loses the pot). After a check, the other checks or bets, and "
-            "then the first calls or folds. If nobody folds, the cards are shown and the higher "
-            "one wins the pot. You take turns at being first. Win as many chips as you can. On "
-            "your turn, say only check, bet, call or fold."
+            f"You play {hands} hand{'s' * (hands > 1)} of Kuhn poker against an opponent. Win as "
+            "many chips as you can.\n"
+            "Rules of a hand:\n"
+            "- Both players put 1 chip into the pot and get one card from a jack (J), a queen (Q) "
+            "and a king (K).\n"
+            "- The first player checks or bets 1 chip.\n"
+            "- After a bet, the second player calls (adds 1 chip) or folds (loses the pot).\n"
+            "- After a check, the second player checks or bets. If it bets, the first player calls "
+            "or folds.\n"
+            "- If nobody folds, both cards are shown and the higher card wins the pot.\n"
+            "- The players alternate in acting first.\n"
+            "Actions: check, bet, call or fold"
         )
 
     def _equilibrium(self) -> Strategy:

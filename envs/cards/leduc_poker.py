@@ -1,4 +1,4 @@
-"""LeducPoker: two rounds of betting, six cards, and one laid open between the rounds."""
+"""LeducPoker: two-player poker with two betting rounds and a community card."""
 
 from __future__ import annotations
 
@@ -15,76 +15,66 @@ ITERATIONS = 600
 
 @cache
 def leduc_equilibrium() -> Strategy:
-    """Returns an equilibrium up to 0.001 chips a hand; computed at its first use, in 2 seconds."""
+    """Returns an equilibrium with exploitability below 0.001 chips per hand. Cached."""
     return solver.equilibrium(tree(RULES), RULES.ranks, ITERATIONS)
 
 
 class LeducPoker(LimitPoker):
-    """Leduc hold'em: six cards, two rounds of betting, a card laid open between them.
+    """Leduc hold'em for two players: six cards, two betting rounds and a community card.
 
     ## Description
-    Two players put one chip each into the pot and get one card each of two jacks, two queens and
-    two kings. In a round of betting a player checks or bets; a bet is called, raised once, or the
-    player folds. A bet, and a raise beyond it, is 2 chips in the first round and 4 in the second.
-    Between the rounds a card is laid open. If nobody folds, a card of the open card's rank wins,
-    else the higher card; equal ranks share the pot. The players take turns at being first, which
-    costs 0.086 chips per hand if both play perfectly.
+    Both players put one chip into the pot and get one card of two jacks, two queens and two kings.
+    In a betting round a player checks or bets. A bet is called, raised at most once, or the player
+    folds. Bets and raises are 2 chips in the first round and 4 in the second. Between the rounds a
+    community card is revealed. If nobody folds, a card of the same rank as the community card wins,
+    otherwise the higher card. Equal ranks split the pot. The players alternate in acting first,
+    which costs 0.086 chips per hand with perfect play.
 
     ## Action Space
-    Text: `check`, `bet`, `call`, `raise` or `fold`, as far as possible. With
-    `action_mode="discrete"`: its index.
+    Text: `check`, `bet`, `call`, `raise` or `fold`, if admissible. With `action_mode="discrete"`:
+    its index.
 
     ## Observation Space
-    Text: the hand, one's card, the open card if there is one, the pot, the moves so far; above it
-    how the last hand ended.
+    Text: the number of the hand, the agent's card, the community card if it is revealed, the pot
+    and the previous actions of the hand, preceded by the result of the last hand.
 
     ## Rewards
     Term `task`, after each hand: the chips won or lost, divided by the number of hands, so that the
-    return is the mean gain of a hand. Zero-sum. An invalid action costs `invalid_penalty`.
+    return is the mean gain per hand. Zero-sum. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The task decides the cards of all hands: `train/0`, `test/0`, ...; player_0 is first in the
-    first hand.
+    The task, for example `train/0` or `test/0`, determines the cards of all hands. `player_0` acts
+    first in the first hand.
 
     ## Episode End
-    Termination: all hands are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row the player checks, or folds if it cannot.
+    - Termination: all hands are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the player checks, or folds if it cannot check.
 
     ## Information
-    The common keys; `success`: chips were won in all; `progress`: the chips won so far between the
-    most one could lose and win (0.5: even).
+    The common keys. `success`: the agent wins chips in total. `progress`: the chips won so far,
+    scaled to [0, 1] between the largest possible loss and gain (0.5: even).
 
     ## Arguments
-    `hands`: default 10. `max_turns`: default None. `max_invalid`: default 3. As a single seat:
-    `seat` and `opponents`: "random", "caller" (never bets, never folds), "maniac" (always bets and
-    raises, never folds), "tight" (the default: bets, raises and calls with a king or a pair only)
-    or "equilibrium" (computed with CFR+ at its first use; a best response wins less than 0.001
-    chips a hand from it).
+    - `hands` (int, default 10): number of hands.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a check or
+      fold.
 
-    ## Example Transcript
-    ```
-    Hand 2 of 10. Your card is K. The open card is Q.
-    You have put 3 into the pot, the other 7.
-    So far you check, the other bets, you call, a card is laid open, you check, the other bets.
-    Say call, raise or fold.
-    > call
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 500 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "tight"): the opponent's policy.
+        - "random": uniformly random actions.
+        - "caller": never bets and never folds.
+        - "maniac": always bets or raises and never folds.
+        - "tight": bets, raises and calls only with a king or a pair.
+        - "equilibrium": an approximate equilibrium, computed with CFR+ at its first use.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 0.00 (0.47) | 2.31 (0.91) |
-    | caller | -0.03 (0.49) | 1.45 (0.87) |
-    | maniac | -1.84 (0.16) | 2.31 (0.81) |
-    | tight | -1.02 (0.20) | 0.70 (0.72) |
-    | equilibrium | -0.69 (0.31) | 0.04 (0.49) |
-
-    The expert is a best response to the opponent (exact means: 2.37, 1.47, 2.37, 0.70, 0.00).
-
-    ## Registered Configurations
-    `LeducPoker-v0`.
+    ## Notes
+    The expert is a best response to the opponent.
 
     ## References
     Southey et al., Bayes' Bluff: Opponent Modelling in Poker (UAI 2005, arXiv:1207.1411): the game.
@@ -99,17 +89,22 @@ class LeducPoker(LimitPoker):
     def __init__(self, *, hands: int = 10, **kwargs):
         super().__init__(RULES, hands=hands, **kwargs)
         self.instructions = (
-            f"You play {hands} hands of a small poker against one other player. In each hand both "
-            "put 1 chip into the pot and get one card; there are two jacks (J), two queens (Q) and "
-            "two kings (K). After a first round of betting one of the other cards is laid open; a "
-            "second round follows. In a round, who is first to act checks or bets. After a check "
-            "the other checks, which ends the round, or bets. After a bet the other calls (pays as "
-            "much, which ends the round), raises (pays as much and bets once more; once a round) "
-            "or folds (loses the pot). A bet is 2 chips in the first round, 4 in the second. If "
-            "nobody folds, a card of the open card's rank wins the pot; if nobody has one, the "
-            "higher card does; two equal cards share it. You take turns at being first in a hand, "
-            "and who is first in a hand is first in both rounds. Win as many chips as you can. On "
-            "your turn, say only check, bet, call, raise or fold."
+            f"You play {hands} hand{'s' * (hands > 1)} of Leduc poker against an opponent. Win as "
+            "many chips as you can.\n"
+            "Rules of a hand:\n"
+            "- Both players put 1 chip into the pot and get one card from two jacks (J), two "
+            "queens (Q) and two kings (K).\n"
+            "- There are two betting rounds. Between them, a community card is revealed.\n"
+            "- In each round, the first player checks or bets. After a check, the opponent checks "
+            "(ends the round) or bets.\n"
+            "- After a bet, the opponent calls (matches it, ends the round), raises (matches it "
+            "and bets again, once per round) or folds (loses the pot).\n"
+            "- A bet or raise is 2 chips in the first round and 4 in the second.\n"
+            "- If nobody folds, a card of the community card's rank wins the pot. If nobody has "
+            "one, the higher card wins. Equal cards split the pot.\n"
+            "- The players alternate in acting first. The first player of a hand acts first in "
+            "both rounds.\n"
+            "Actions: check, bet, call, raise or fold"
         )
 
     def _equilibrium(self) -> Strategy:

@@ -1,4 +1,4 @@
-"""LiarsDice: hidden dice, rising bids on what lies under all cups, and somebody who doubts."""
+"""LiarsDice: bids on hidden dice, and challenges."""
 
 from __future__ import annotations
 
@@ -25,83 +25,72 @@ LIAR = "liar"
 
 
 class LiarsDice(TextGame):
-    """Liar's dice: bids on how many dice show a face, until somebody doubts one.
+    """Liar's dice: players bid on hidden dice until one challenges the last bid.
 
     ## Description
-    Every player rolls its dice in secret. In turn the players bid how many dice of all players show
-    a face, each bid higher than the last: more dice of any face, or as many of a higher face. Who
-    calls the last bid a lie has all dice shown: if there are at least as many as bid, the doubter
-    loses a die, else the bidder; it begins the next round, for which all roll anew. The last player
-    with dice wins. No face is wild.
+    Every player rolls its dice in secret. The players act in turn. Each bids how many dice of all
+    players show a face. A bid must be higher than the last one: more dice of any face, or as many
+    dice of a higher face. A player who calls the last bid a lie ends the round, and all dice are
+    revealed. If there are at least as many dice of the face as bid, the challenger loses a die,
+    otherwise the bidder does. The player who lost the die starts the next round, for which all dice
+    are rolled again. The last player with dice wins. No face is wild.
 
     ## Action Space
     Text: a bid, from `1 one`, `1 two` to `4 sixes`, or `liar`. With `action_mode="discrete"`: its
     index.
 
     ## Observation Space
-    Text: one's dice, how many dice everybody has, the bids of the round with their bidders, and who
-    is to act; above it how the last round ended.
+    Text: the agent's dice, the number of dice of each player, the bids of the round with their
+    bidders, and whose turn it is, preceded by the result of the last round.
 
     ## Rewards
-    Term `task`: -1 for who loses its last die; the players that are left share it as a gain. With
-    two players: 1 for a win, -1 for a loss. Zero-sum. An invalid action costs `invalid_penalty`.
+    Term `task`: -1 for a player who loses its last die, which the remaining players share equally
+    as a gain. With two players: 1 for a win, -1 for a loss. Zero-sum. An invalid action costs
+    `invalid_penalty`.
 
     ## Starting State
-    The task decides the rolls of all rounds and who begins: `train/0`, `test/0`, ...
+    The task, for example `train/0` or `test/0`, determines the rolls of all rounds and the player
+    who starts.
 
     ## Episode End
-    Termination: one player is left; for a player, once it is out. Truncation: after `max_turns`
-    turns. After `max_invalid` invalid actions in a row a player doubts the bid, or bids the least.
+    - Termination: one player is left. For a player without dice: at once.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the player calls the bid a lie, or makes the lowest
+    bid if there is none.
 
     ## Information
-    The common keys; `success` is a win; `progress`: the share of the others' dice that are lost.
+    The common keys. `success`: the agent wins. `progress`: the share of the opponents' dice that
+    are lost.
 
     ## Arguments
-    `num_players`: from 2 to 6, default 2. `dice`: of each player, from 1 to 5, default 2.
-    `max_turns`: default None. `max_invalid`: default 3. As a single seat: `seat` and `opponents`:
-    "random", "timid" (the default: doubts what is more likely a lie than not, given its own dice,
-    else bids the least it can), "honest" (bids what is most likely true, or doubts if that is
-    better) or "shrewd" (reads the bids of honest players and looks ahead to the next player's
-    answer; with one die against one it plays an equilibrium).
+    - `num_players` (int, default 2): number of players, from 2 to 6.
+    - `dice` (int, default 2): number of dice per player at the start, from 1 to 5.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a challenge or
+      to the lowest bid.
 
-    ## Example Transcript
-    ```
-    Round 2. You are player_0. Your dice: 6.
-    Dice left: player_0 1, player_1 2 (3 in all).
-    Bids: player_1: 1 two.
-    It is your turn: bid more, or say liar.
-    > 2 sixes
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 300 test episodes:
+    - `seat` (str or None, default None): the agent's name, such as "player_0", or None to sample
+      one at each reset.
+    - `opponents` (str or dict, default "timid"): the opponents' policy.
+        - "random": uniformly random actions.
+        - "timid": challenges a bid that is more likely false than true given its own dice,
+          otherwise makes the lowest bid.
+        - "honest": makes the bid that is most likely true, or challenges if the last bid is more
+          likely false than that bid is true.
+        - "shrewd": infers hands from the bids of honest players and looks ahead to the next
+          player's response. With one die against one it plays an equilibrium.
 
-    | | opponents | random | expert |
-    |---|---|---|---|
-    | v0 | random | -0.02 (0.49) | 0.95 (0.98) |
-    | | timid | -0.93 (0.03) | 1.00 (1.00) |
-    | | honest | -0.97 (0.01) | 0.49 (0.75) |
-    | | shrewd | -1.00 (0.00) | 0.09 (0.54) |
-    | Duel | random | -0.03 (0.49) | 0.85 (0.92) |
-    | | timid | -0.81 (0.10) | 0.83 (0.91) |
-    | | honest | -0.89 (0.06) | 0.14 (0.57) |
-    | | shrewd | -0.87 (0.07) | -0.05 (0.47) |
-    | Four | random | 0.05 (0.26) | 1.77 (0.97) |
-    | | timid | -0.98 (0.00) | 1.45 (0.84) |
-    | | honest | -0.99 (0.00) | 0.87 (0.58) |
-    | | shrewd | -0.99 (0.00) | -0.07 (0.22) |
-
-    The expert is "shrewd", but reads the bids of who really has the other seats. In a duel it is a
-    best response (exact means: 0.88, 0.86, 0.17, 0.00).
-
-    ## Registered Configurations
-    `LiarsDice-v0`: two players with two dice each. `LiarsDice-Duel-v0`: two players with one die
-    each. `LiarsDice-Four-v0`: four players with two dice each (as a single seat slower than 5,000
-    steps a second, since a step plays the turns of the three others too).
+    ## Notes
+    The expert is "shrewd" with knowledge of the opponents' policies. With one die against one it is
+    a best response. With more players a step of a single seat is slower, because it includes the
+    turns of all opponents.
 
     ## References
     Neller and Hnath, Approximating Optimal Dudo Play with Fixed-Strategy Iteration Counterfactual
-    Regret Minimization (2011): the game with a wild face, and its solution by regrets.
+    Regret Minimization (2011): the game with a wild face, and its solution by regret minimisation.
 
     ## Version History
     v0: first version.
@@ -124,15 +113,22 @@ class LiarsDice(TextGame):
         most = dice * len(self.possible_agents)
         self.actions = (LIAR, *map(bid_name, range(most * FACES)))
         self.instructions = (
-            f"You are one of {len(self.possible_agents)} players with {dice} dice each, rolled "
-            "anew every round and seen only by their owner. The players speak in turn. Who begins "
-            "bids how many dice of all players show some face at least, such as: 3 fives. The next "
-            "player makes a higher bid (more dice of any face, or as many of a higher face; ones "
-            "are the lowest, sixes the highest) or says that the last bid is a lie. Then all dice "
-            "are shown: if the bid was true, who doubted it loses a die, else who made it. Who "
-            "loses a die begins the next round. Who has no dice left is out and loses a point, "
-            "which the players left share. The last one with dice wins. On your turn, say only "
-            "your bid, such as: 1 two, 2 sixes, or: liar."
+            f"You are one of {len(self.possible_agents)} players in a game of liar's dice. Each "
+            f"starts with {dice} {'die' if dice == 1 else 'dice'}. Be the last player with dice.\n"
+            "Rules:\n"
+            "- In every round all players roll their dice. You see only your own dice.\n"
+            "- A bid is a claim about the dice of all players: 3 fives means that at least three "
+            "dice show a five. No face is wild.\n"
+            "- Players act in turn. The first player makes a bid. Each next player makes a higher "
+            "bid or calls the last bid a lie. A higher bid has more dice of any face, or as many "
+            "dice of a higher face.\n"
+            "- When a bid is called a lie, all dice are shown. If the bid is true, the player who "
+            "called it a lie loses a die. Otherwise the bidder loses a die.\n"
+            "- The player who lost the die starts the next round. A player without dice is out.\n"
+            "Actions:\n"
+            "- a bid, for example: 1 two, or: 2 sixes\n"
+            "- liar: call the last bid a lie\n"
+            "Scoring: a player who is out loses 1 point, which the remaining players share."
         )
 
     def _start(self, task: str) -> None:
@@ -142,7 +138,7 @@ class LiarsDice(TextGame):
         self._roll(task)
 
     def _roll(self, task: str) -> None:
-        """Rolls the dice that are left; the task decides all rolls of the game."""
+        """Rolls the remaining dice. The task determines all rolls of the game."""
         state = self.state
         rolled = task_rng(task, f"round {state.number}").integers(
             FACES, size=(len(state.hands), self.dice)
@@ -168,7 +164,7 @@ class LiarsDice(TextGame):
         if not state.hands[me]:
             return TimeStep("You are out.", progress=progress)
         if not left:
-            return TimeStep("You win: nobody else has dice left.", success=True, progress=1.0)
+            return TimeStep("You win: no other player has dice.", success=True, progress=1.0)
         dice = " ".join(str(face + 1) for face in state.hands[me])
         has = ", ".join(f"{a} {len(h)}" for a, h in zip(agents, state.hands, strict=True))
         told = [
@@ -178,12 +174,12 @@ class LiarsDice(TextGame):
         if state.mover != me:
             asks = f"It is {agents[state.mover]}'s turn."
         elif told:
-            asks = f"It is your turn: bid more, or say {LIAR}."
+            asks = f"It is your turn: make a higher bid, or call: {LIAR}."
         else:
             asks = "It is your turn: make the first bid."
         text = (
             f"You are {agent}. Your dice: {dice}.\n"
-            f"Dice left: {has} ({state.total} in all).\n"
+            f"Dice left: {has} ({state.total} in total).\n"
             f"Bids: {', '.join(told) or 'none yet'}.\n{asks}"
         )
         possible = self.actions[state.last + 2 : state.total * FACES + 1]
@@ -205,7 +201,7 @@ class LiarsDice(TextGame):
         return self._show(state.mover, state.bidders[-1])
 
     def _show(self, doubter: int, bidder: int) -> Rewards:
-        """Shows all dice; who was wrong loses one, and a new round begins."""
+        """Shows all dice, removes one from the loser and starts a new round."""
         state, agents = self.state, self.possible_agents
         playing = [i for i, hand in enumerate(state.hands) if hand]
         true = is_true(state.last, state.hands)
@@ -216,8 +212,9 @@ class LiarsDice(TextGame):
         state.hands[loser] = state.hands[loser][1:]
         out = not state.hands[loser]
         self._tell(
-            f"Round {state.number + 1} is over: {agents[doubter]} doubts {agents[bidder]}'s bid, "
-            f"{bid_name(state.last)}. The dice: {dice}. The bid is {'true' if true else 'a lie'}: "
+            f"Round {state.number + 1} is over: {agents[doubter]} calls {agents[bidder]}'s bid of "
+            f"{bid_name(state.last)} a lie. Dice: {dice}. The bid is "
+            f"{'true' if true else 'a lie'}: "
             f"{agents[loser]} loses a die" + " and is out" * out + ".",
             [agents[i] for i in playing],
         )
@@ -245,16 +242,16 @@ class LiarsDice(TextGame):
         return self._say(look_ahead(state, ["honest"] * len(state.hands)))
 
     def _say(self, choice: int) -> str:
-        """Returns a choice in words; after a bid, choice 0 is to doubt it."""
+        """Returns the action of a choice. After a bid, choice 0 is to call it a lie."""
         said = self.state.last + choice + (not self.state.bids)
         return bid_name(said) if said > self.state.last else LIAR
 
     def _is_duel(self) -> bool:
-        """Returns whether two players are left, with one die each."""
+        """Returns whether two players with one die each remain."""
         return self.state.total == 2 == len(self._present())
 
     def _duel(self, table: duel.Table, rng: np.random.Generator) -> str:
-        """Draws what the mover says from a strategy for duels."""
+        """Samples the action of the player to move from a strategy for duels."""
         state = self.state
         earlier = sum(1 << bid for bid in state.bids[:-1])
         chances = table[state.last + 1][earlier, state.hands[state.mover][0]]
@@ -263,9 +260,9 @@ class LiarsDice(TextGame):
         )
 
     def expert(self, agent: str) -> str | None:
-        """Plays against who has the other seats, where that is known; else as "shrewd".
+        """Responds to the opponents' policies if they are known, otherwise plays as "shrewd".
 
-        In a duel with one die each this is a best response, else it looks ahead one answer.
+        In a duel with one die each this is a best response. Otherwise it looks one action ahead.
         """
         if agent not in self.acting or not self.opponents:
             return super().expert(agent)

@@ -1,6 +1,6 @@
-"""Limit poker for two with one hidden card each: the rules of Kuhn's and of Leduc poker.
+"""Two-player limit poker with one hidden card each: the rules of Kuhn and Leduc poker.
 
-The betting of a hand is a string of moves: k (check), b (bet), c (call), r (raise), f (fold).
+The betting history of a hand is a string: k (check), b (bet), c (call), r (raise), f (fold).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Rules:
     """The size of the game.
 
     Attributes:
-        ranks: how many different ranks there are; the highest is the king.
-        copies: cards of each rank.
-        bets: size of a bet, and of a raise, in each round of betting; before the second round a
-            card is laid open.
-        most: bets and raises allowed in a round.
+        ranks: number of different ranks. The highest is the king.
+        copies: number of cards per rank.
+        bets: size of a bet or raise in each betting round. A community card is revealed before the
+            second round.
+        most: maximum number of bets and raises per round.
     """
 
     ranks: int
@@ -47,13 +47,13 @@ class Rules:
 
 @dataclass(frozen=True)
 class Betting:
-    """What follows from the moves of a hand.
+    """State of the betting after the moves of a hand.
 
     Attributes:
-        round: the round of betting under way, from 0; as many as there are: all are over.
-        player: who moves, 0 for who was first to act in the hand.
-        paid: the chips of both in the pot.
-        moves: what is possible now; nothing: the hand is over.
+        round: current betting round, from 0. Equal to the number of rounds if all are over.
+        player: player to act, 0 for the first player of the hand.
+        paid: chips of both players in the pot.
+        moves: legal moves. Empty if the hand is over.
     """
 
     round: int = 0
@@ -64,7 +64,7 @@ class Betting:
 
 @cache
 def betting(rules: Rules, moves: str) -> Betting:
-    """Returns where the moves of a hand have led; the ante is one chip each."""
+    """Returns the state of the betting after some moves. The ante is one chip each."""
     stage, player, raised, fresh, paid = 0, 0, 0, True, [1, 1]
     for move in moves:
         if move == "f":
@@ -85,12 +85,12 @@ def betting(rules: Rules, moves: str) -> Betting:
 
 
 def gain(rules: Rules, moves: str, cards: tuple[int, ...]) -> int:
-    """Returns what who was first to act wins in a hand that is over.
+    """Returns the gain of the first player in a finished hand.
 
     Args:
         rules: the size of the game.
         moves: all moves of the hand.
-        cards: the ranks of the first, of the second, and of the open card if there is one.
+        cards: ranks of the first player's, the second player's and, if any, the community card.
     """
     end = betting(rules, moves)
     if moves[-1] == "f":
@@ -104,7 +104,7 @@ def gain(rules: Rules, moves: str, cards: tuple[int, ...]) -> int:
 
 @cache
 def tree(rules: Rules) -> Node:
-    """Returns the public tree; key of a node: its moves and, if there is one, the open card."""
+    """Returns the public tree. Nodes are keyed by moves and, if revealed, the community card."""
     return _grow(rules, "", None)
 
 
@@ -122,7 +122,7 @@ def _grow(rules: Rules, moves: str, board: int | None) -> Node:
 
 
 def node_key(moves: str, board: int | None) -> str:
-    """Returns the key of a decision node: "kbc" or, with the open card of rank 2, "kbc2"."""
+    """Returns the key of a decision node: "kbc" or, with a community card of rank 2, "kbc2"."""
     return moves if board is None else f"{moves}{board}"
 
 
@@ -144,10 +144,10 @@ LEVELS = ("random", "caller", "maniac", "tight", "equilibrium")
 
 
 def scripted(level: str, now: Betting, good: bool) -> str:
-    """Returns the move of a player who follows one simple rule.
+    """Returns the move of a rule-based player.
 
-    "caller" never bets and never folds, "maniac" bets whenever it can and never folds, "tight" does
-    as the maniac with a good hand, else it checks or folds.
+    "caller" never bets and never folds. "maniac" bets whenever it can and never folds. "tight"
+    plays like "maniac" with a good hand and otherwise checks or folds.
     """
     wanted = {"caller": "kc", "maniac": "brc", "tight": "brc" if good else "kf"}[level]
     return next(move for move in wanted if move in now.moves)
@@ -155,9 +155,9 @@ def scripted(level: str, now: Betting, good: bool) -> str:
 
 @cache
 def simple_strategy(rules: Rules, level: str) -> Strategy:
-    """Returns how "random" or a rule of `scripted` plays.
+    """Returns the strategy of "random" or of a rule of `scripted`.
 
-    A hand is good if it has the king, or a pair once a card is open.
+    A hand is good if it has the king, or a pair with the community card.
     """
     strategy: Strategy = {}
     for node in tree(rules).decisions():
@@ -177,32 +177,33 @@ def simple_strategy(rules: Rules, level: str) -> Strategy:
 
 @cache
 def story(rules: Rules, moves: str, me: int) -> str:
-    """Returns the moves of a hand in words for who moves as `me` (0: first to act)."""
+    """Describes the moves of a hand to player `me` (0: the first player)."""
     told, stage = [], 0
     for i, move in enumerate(moves):
         before = betting(rules, moves[:i])
         if before.round > stage:
             stage = before.round
-            told.append("a card is laid open")
-        told.append(f"you {WORDS[move]}" if before.player == me else f"the other {WORDS[move]}s")
+            told.append("the community card is revealed")
+        mine = before.player == me
+        told.append(f"you {WORDS[move]}" if mine else f"your opponent {WORDS[move]}s")
     return ", ".join(told)
 
 
 def chips(count: float) -> str:
-    """Returns what somebody has won, in words."""
+    """Describes a gain or a loss to the player."""
     amount = f"{abs(count):g} chip" + "s" * (abs(count) != 1)
-    return (
-        "You win and lose nothing"
-        if not count
-        else f"You {'win' if count > 0 else 'lose'} {amount}"
-    )
+    return "You break even" if not count else f"You {'win' if count > 0 else 'lose'} {amount}"
 
 
 @dataclass
 class State:
-    """The cards of all hands, the moves of the one under way, and what player_0 has won so far.
+    """State of an episode.
 
-    Cards are ranks from 0: of who is first to act, of the other, and the one laid open later.
+    Attributes:
+        deals: cards of all hands as ranks from 0: first player, second player, community card.
+        hand: number of the current hand, from 0.
+        moves: moves of the current hand.
+        won: chips player_0 has won so far.
     """
 
     deals: list[tuple[int, ...]]
@@ -212,11 +213,11 @@ class State:
 
 
 class LimitPoker(TextGame):
-    """Some hands of limit poker for two; a subclass gives the rules and the equilibrium.
+    """Several hands of two-player limit poker. A subclass sets the rules and the equilibrium.
 
     Args:
         rules: the size of the game.
-        hands: hands in an episode.
+        hands: number of hands per episode.
         **kwargs: see `TextGame`.
     """
 
@@ -246,7 +247,7 @@ class LimitPoker(TextGame):
         self.state = State([tuple(deal) for deal in deals])
 
     def _seat(self, agent: str) -> int:
-        """Returns 0 for who is first to act in this hand; the players take turns at that."""
+        """Returns 0 if the agent is the first player of this hand, otherwise 1."""
         return (self.possible_agents.index(agent) + self.state.hand) % 2
 
     def _now(self) -> Betting:
@@ -266,23 +267,21 @@ class LimitPoker(TextGame):
         most = self.hands * (1 + rules.most * sum(rules.bets))
         progress = 0.5 + won / (2 * most)
         if state.hand == self.hands:
-            text = f"The game is over. {chips(won)} in all."
+            text = f"The game is over. {chips(won)} in total."
             return TimeStep(text, success=won > 0, progress=progress)
         me, now, board = self._seat(agent), self._now(), self._board()
         card = rules.name(state.deals[state.hand][me])
-        opened = "" if board is None else f" The open card is {rules.name(board)}."
-        told = (
-            f"So far {story(rules, state.moves, me)}." if state.moves else "Nobody has moved yet."
-        )
+        opened = "" if board is None else f" The community card is {rules.name(board)}."
+        told = story(rules, state.moves, me) or "none"
         options = tuple(WORDS[move] for move in now.moves)
         *most, last = options
-        asks = "It is the other's turn."
+        asks = "It is your opponent's turn."
         if now.player == me:
-            asks = f"Say {', '.join(most)} or {last}."
+            asks = f"Your turn: {', '.join(most)} or {last}."
         text = (
             f"Hand {state.hand + 1} of {self.hands}. Your card is {card}.{opened}\n"
-            f"You have put {now.paid[me]} into the pot, the other {now.paid[1 - me]}.\n"
-            f"{told}\n{asks}"
+            f"Chips in the pot: {now.paid[me]} from you, {now.paid[1 - me]} from your opponent.\n"
+            f"Moves so far: {told}.\n{asks}"
         )
         return TimeStep(text, progress=progress, admissible=options)
 
@@ -300,8 +299,8 @@ class LimitPoker(TextGame):
             ending = f"{story(rules, played, me)}."
             if played[-1] != "f":
                 cards = [rules.name(card) for card in deal]
-                opened = "".join(f" The open card is {card}." for card in cards[2:])
-                ending += f"{opened} You show {cards[me]}, the other {cards[1 - me]}."
+                opened = "".join(f" The community card is {card}." for card in cards[2:])
+                ending += f"{opened} You show {cards[me]}, your opponent {cards[1 - me]}."
             text = f"Hand {state.hand + 1} is over: {ending} {chips(gains[agent])}."
             self._tell(text, [agent])
         state.won += gains[self.possible_agents[0]]
@@ -319,17 +318,14 @@ class LimitPoker(TextGame):
         return self._play(self._strategy(level), agent, rng)
 
     def _play(self, strategy: Strategy, agent: str, rng: np.random.Generator) -> str:
-        """Draws the agent's move from a strategy."""
+        """Samples the agent's move from a strategy."""
         card = self.state.deals[self.state.hand][self._seat(agent)]
         chances = strategy[node_key(self.state.moves, self._board())][card]
         choice = int(np.searchsorted(chances.cumsum(), rng.random() * chances.sum(), "right"))
         return WORDS[self._now().moves[choice]]
 
     def expert(self, agent: str) -> str | None:
-        """Returns a best response to whoever plays the other seat, where that is known.
-
-        Otherwise it plays the equilibrium.
-        """
+        """Returns a best response to the opponent's policy if known, otherwise equilibrium play."""
         (other,) = (name for name in self.possible_agents if name != agent)
         if agent not in self.acting or other not in self.opponents:
             return super().expert(agent)

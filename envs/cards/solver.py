@@ -1,7 +1,7 @@
-"""Exact play of small two-player zero-sum games with hidden hands: equilibria, best responses.
+"""Equilibria and best responses of small two-player zero-sum games with hidden hands.
 
-A game is its *public tree*: what both see happen. At every node all hands are handled at once, as
-vectors, so that a walk through the tree costs a few matrix products.
+A game is represented by its *public tree* of events that both players observe. At every node all
+hands are processed at once as vectors, so that a traversal costs a few matrix products.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 CHANCE = -1
 
 Strategy = dict[str, np.ndarray]
-"""By key of a decision node: the probability of every action (columns) with every hand (rows)."""
+"""Action probabilities (columns) per hand (rows), by key of the decision node."""
 
 
 @dataclass
@@ -23,11 +23,11 @@ class Node:
 
     Attributes:
         key: name of a decision node.
-        player: who decides, 0 or 1, or CHANCE: every child happens, with the probability that its
-            payoffs are multiplied with.
-        children: what may happen next, by action.
-        payoffs: at an end, what player 0 gets with each hand (rows) against each hand of player 1
-            (columns), times the probability that they are dealt these hands.
+        player: player to act, 0 or 1, or CHANCE. The probabilities of a chance node are included in
+            the payoffs of its subtrees.
+        children: child nodes by action.
+        payoffs: of a terminal node, the payoff of player 0 with each hand (rows) against each hand
+            of player 1 (columns), times the probability of this deal.
     """
 
     key: str = ""
@@ -36,7 +36,7 @@ class Node:
     payoffs: np.ndarray | None = None
 
     def decisions(self) -> Iterator[Node]:
-        """Yields the decision nodes from here on."""
+        """Yields the decision nodes of the subtree."""
         if self.player != CHANCE:
             yield self
         for child in self.children.values():
@@ -46,14 +46,14 @@ class Node:
 def equilibrium(tree: Node, hands: int, iterations: int) -> Strategy:
     """Returns an approximate Nash equilibrium of both players, by CFR+.
 
-    Alternating updates, regrets cut off at zero, linear averaging: Tammelin, Solving Large
+    Alternating updates, regrets clipped at zero, linear averaging: Tammelin, Solving Large
     Imperfect Information Games Using CFR+ (arXiv:1407.5042), in the vector form of Johanson et al.,
     Accelerating Best Response Calculation in Large Extensive Games (IJCAI 2011).
 
     Args:
         tree: the game.
-        hands: how many different hands a player may have.
-        iterations: how often each player's strategy is improved.
+        hands: number of different hands of a player.
+        iterations: number of updates per player.
     """
     shapes = {node.key: (hands, len(node.children)) for node in tree.decisions()}
     regrets = {key: np.zeros(shape) for key, shape in shapes.items()}
@@ -87,13 +87,13 @@ def equilibrium(tree: Node, hands: int, iterations: int) -> Strategy:
 
 
 def normalised(weights: np.ndarray) -> np.ndarray:
-    """Returns the last axis as probabilities; zeros as equal ones."""
+    """Normalises the last axis to probabilities. Rows of zeros become uniform."""
     totals = weights.sum(axis=-1, keepdims=True)
     return np.where(totals > 0, weights / np.where(totals > 0, totals, 1), 1 / weights.shape[-1])
 
 
 def best_response(tree: Node, theirs: Strategy, me: int, hands: int) -> tuple[Strategy, float]:
-    """Returns the best strategy of player `me` against a strategy, and what it gets on average."""
+    """Returns the best response of player `me` to a strategy, and its expected payoff."""
     mine: Strategy = {}
 
     def answer(node: Node, reach: np.ndarray) -> np.ndarray:
@@ -113,12 +113,12 @@ def best_response(tree: Node, theirs: Strategy, me: int, hands: int) -> tuple[St
 
 
 def exploitability(tree: Node, strategy: Strategy, hands: int) -> float:
-    """Returns what best responses get against a strategy, over the two seats; 0: an equilibrium."""
+    """Returns the mean payoff of best responses over both seats. 0 for an equilibrium."""
     return sum(best_response(tree, strategy, me, hands)[1] for me in (0, 1)) / 2
 
 
 def value(tree: Node, first: Strategy, second: Strategy, hands: int) -> float:
-    """Returns what player 0 gets on average."""
+    """Returns the expected payoff of player 0."""
 
     def follow(node: Node, reach: tuple[np.ndarray, np.ndarray]) -> float:
         if node.payoffs is not None:

@@ -1,1 +1,1 @@
-"""Chess against built-in opponents: whole games and endgames (needs the extra `chess`)."""
+"""Chess against built-in opponents: full games and endgames (requires the extra `chess`)."""

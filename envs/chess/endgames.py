@@ -1,4 +1,4 @@
-"""ChessEndgames: mate a lone king with queens and rooks."""
+"""ChessEndgames: checkmate a lone king with queens and rooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from agentgym.core import TimeStep
-from agentgym.envs.chess.game import Chess, playable
+from agentgym.envs.chess.game import GOAL, Chess, playable
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks, task_rng
 
@@ -15,65 +15,58 @@ ENDGAMES = ("KQK", "KRK", "KQQK", "KRRK", "KQRK")
 
 
 class ChessEndgames(Chess):
-    """Mate with a king and one or two queens or rooks against a lone king.
+    """Checkmate a lone king with a king and one or two queens or rooks.
 
     ## Description
-    The endgames of LMRL-Gym: the agent is White, to move in a position that it can win by force.
-    The positions are drawn, as many as there are tasks.
+    The chess endgames of LMRL-Gym. The agent plays White and moves first in a generated position
+    that it can win by force.
 
     ## Action Space
-    Text: a move in standard algebraic notation (`Kd4`, `Qg7#`) or as squares (`d2d8`).
+    Text, one move in standard algebraic notation (`Kd4`, `Qg7#`) or as start and target square
+    (`d2d8`).
 
     ## Observation Space
-    Text: the position in Forsyth-Edwards notation (FEN), after Black's move.
+    Text: the position after Black's move in Forsyth-Edwards notation (FEN).
 
     ## Rewards
-    Term `task`: 1 for mating, -1 for being mated, 0 for a draw and for every other move. An illegal
-    move costs 1 (`invalid_penalty`) and the position stays.
+    Term `task`: 1 for checkmate, -1 for being checkmated, 0 for a draw and for all other moves. An
+    illegal move costs 1 (`invalid_penalty`) and leaves the position unchanged.
 
     ## Starting State
-    A legal position with White's king and pieces, drawn by the task's name, and Black's king;
-    White is to move, nobody in check. With `positions` a line of the file.
+    A legal position with White's king and pieces and Black's king, generated from the task's name.
+    White is to move and no king is in check. With `positions`, a line of the file.
 
     ## Episode End
-    Termination: as in Chess; stalemate, a lost piece and 75 moves without a capture are draws.
-    Truncation: after `max_turns` moves of White.
+    - Termination: checkmate, or a draw by stalemate, insufficient material, fivefold repetition or
+      75 moves without a capture. A null move (`--`) is invalid and resigns.
+    - Truncation: after `max_turns` moves of White.
 
     ## Information
-    The common keys; `progress`: how close the lone king is to the edge, the corners and White's
-    king, at most 0.9; 1 for a win. With other material as in Chess.
+    The common keys.
+    - `progress`: in [0, 0.9], larger the closer the lone king is to the edge, the corners and
+      White's king. 1 for a win. With other material as in `Chess`.
+    - `admissible` and `state_key` as in `Chess`.
 
     ## Arguments
-    Those of Chess but `position` and `opening`. `pieces`: names of endgames to draw from, White's
-    pieces between the two kings: any of "KQK", "KRK", "KQQK", "KRRK", "KQRK" (a list).
-    `positions`: instead, a file with one FEN a line, White to move; every fifth is for testing.
-    `opponent`: default "alpha-beta" with `depth` 1: the lone king stays away from the edge and
-    takes what is loose.
-
-    ## Example Transcript
-    ```
-    8/5k2/8/8/8/8/1Q1K4/8 w - - 0 1
-    > Qb6
-    Black plays Ke7.
-
-    8/4k3/1Q6/8/8/8/3K4/8 w - - 2 2
-    ```
-
-    ## Baselines
-    100 test tasks, mean return and success: random legal moves 0.00, 0 % (13.7 moves); expert (the
-    shortest mate with one piece, else alpha-beta) 1.00, 100 % (5.0 moves). Speed: 3,000 steps/s on
-    one core, of which the opponent's search takes half.
-
-    ## Registered Configurations
-    `ChessEndgames-v0`: a queen, a rook, two queens or two rooks.
+    Those of `Chess` except `position` and `opening`, and:
+    - `pieces` (list of str, default ["KQK", "KRK", "KQQK", "KRRK"]): endgames to sample from. Each
+      name lists White's king and pieces, then Black's king: "KQK", "KRK", "KQQK", "KRRK" or "KQRK".
+    - `positions` (str or None, default None): a file of positions to use instead, one FEN per line
+      with White to move. Every fifth line is a test task.
+    - `opponent` (str, default "alpha-beta") and `depth` (int, default 1): with this depth the lone
+      king avoids the edge and captures undefended pieces.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), section on chess endgames. Its 645 positions are not distributed
-    with it; files of FENs can be given.
+    LMRL-Gym (arXiv 2311.18232), section on chess endgames. Its 645 positions are not distributed.
+    Your own file of positions can be used.
 
     ## Version History
     v0: first version.
     """
+
+    instructions = Chess.instructions.replace(
+        GOAL, "You play White in a chess endgame. Checkmate the black king to win."
+    )
 
     def __init__(
         self,
@@ -86,11 +79,11 @@ class ChessEndgames(Chess):
     ):
         for name in ("position", "opening"):
             if name in kwargs:
-                raise ValueError(f"ChessEndgames takes no {name}: use Chess.")
+                raise ValueError(f"ChessEndgames has no argument {name!r}: use Chess.")
         super().__init__(opponent=opponent, depth=depth, **kwargs)
         for name in pieces:
             if name not in ENDGAMES:
-                raise ValueError(f"pieces must be any of {ENDGAMES}, got {name!r}.")
+                raise ValueError(f"pieces must be names out of {ENDGAMES}, got {name!r}.")
         if not pieces:
             raise ValueError(f"pieces must name at least one of {ENDGAMES}.")
         self.pieces = tuple(pieces)
@@ -115,7 +108,7 @@ class ChessEndgames(Chess):
 
 
 def draw_endgame(pieces: tuple[str, ...], rng: np.random.Generator) -> str:
-    """Returns the FEN of a legal position, White to move, Black not in check, as in LMRL-Gym."""
+    """Samples the FEN of a legal position with White to move and no check, as in LMRL-Gym."""
     import chess
 
     name = pieces[int(rng.integers(len(pieces)))]
@@ -129,16 +122,18 @@ def draw_endgame(pieces: tuple[str, ...], rng: np.random.Generator) -> str:
 
 
 def read_positions(path: str) -> list[str]:
-    """Returns the positions of a file with one FEN a line."""
+    """Returns the positions of a file with one FEN per line."""
     try:
         lines = Path(path).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The positions {path!r} cannot be read: {error}") from error
+        raise DataError(f"The file of positions {path!r} cannot be read: {error}") from error
     fens = [
         playable(line.strip(), f"line {number} of {path!r}")
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
     if len(fens) < 2:
-        raise DataError(f"{path!r} must have at least 2 positions, one a line; has {len(fens)}.")
+        raise DataError(
+            f"{path!r} must have at least 2 positions, one FEN per line, but has {len(fens)}."
+        )
     return fens

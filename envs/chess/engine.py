@@ -1,6 +1,6 @@
-"""Players of chess: random, greedy, alpha-beta; the names of moves, all at once.
+"""Built-in chess players (random, greedy, alpha-beta) and fast naming of all legal moves.
 
-Imported only where python-chess is installed.
+Import this module only if python-chess is installed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import chess
 import numpy as np
 
 VALUES = (0, 100, 320, 330, 500, 900, 0)
-"""Hundredths of a pawn by type of piece: none, pawn, knight, bishop, rook, queen, king."""
+"""Value in hundredths of a pawn: none, pawn, knight, bishop, rook, queen, king."""
 MATE = 100_000
 CENTRE = chess.BB_D4 | chess.BB_E4 | chess.BB_D5 | chess.BB_E5
 RING = sum(
@@ -27,7 +27,7 @@ Player = Callable[[chess.Board, np.random.Generator], chess.Move]
 
 
 def material(board: chess.Board) -> int:
-    """Returns White's pieces less Black's, in hundredths of a pawn."""
+    """Returns the value of White's pieces minus Black's, in hundredths of a pawn."""
     white, black = board.occupied_co[chess.WHITE], board.occupied_co[chess.BLACK]
     total = 0
     for kind in PIECES:
@@ -39,8 +39,8 @@ def material(board: chess.Board) -> int:
 def confinement(board: chess.Board, loser: chess.Color) -> float:
     """Returns how close a lone king is to being mated, in [0, 1].
 
-    It is 1 in a corner with the other king two squares away. A king is driven to the edge and
-    into a corner, which the winner's king has to help with.
+    The value is 1 in a corner with the other king two squares away. To mate, the winner drives the
+    king to the edge and into a corner with the help of its own king.
     """
     king, other = board.king(loser), board.king(not loser)
     assert king is not None and other is not None
@@ -51,7 +51,7 @@ def confinement(board: chess.Board, loser: chess.Color) -> float:
 
 
 def evaluate(board: chess.Board) -> int:
-    """Returns how good a position is for the side to move, in hundredths of a pawn."""
+    """Returns the evaluation of a position for the side to move, in hundredths of a pawn."""
     total = material(board)
     alone = [board.occupied_co[side].bit_count() == 1 for side in (False, True)]
     if alone[0] != alone[1]:
@@ -63,7 +63,7 @@ def evaluate(board: chess.Board) -> int:
 
 
 def _placement(board: chess.Board, side: chess.Color) -> int:
-    """Officers out and in the middle, pawns in the centre and far ahead."""
+    """Returns a bonus for developed, central pieces and for central and advanced pawns."""
     own = board.occupied_co[side]
     pawns, officers = board.pawns & own, (board.knights | board.bishops) & own
     total = 20 * (pawns & CENTRE).bit_count() + 8 * (pawns & RING).bit_count()
@@ -76,7 +76,7 @@ def _placement(board: chess.Board, side: chess.Color) -> int:
 
 
 def exchange(board: chess.Board, move: chess.Move) -> int:
-    """Returns what a move wins at first sight: the piece taken less the one that may be retaken."""
+    """Returns a move's immediate gain: the piece captured minus the piece it may lose in return."""
     taken = board.piece_type_at(move.to_square) or (chess.PAWN if board.is_en_passant(move) else 0)
     gain = VALUES[taken] + (VALUES[move.promotion] - VALUES[1] if move.promotion else 0)
     if board.is_attacked_by(not board.turn, move.to_square):
@@ -85,7 +85,7 @@ def exchange(board: chess.Board, move: chess.Move) -> int:
 
 
 def search(board: chess.Board, depth: int, alpha: int, beta: int) -> int:
-    """Returns the value for the side to move, by alpha-beta search; captures are played out."""
+    """Returns the value for the side to move by alpha-beta search with quiescence search."""
     quiet = depth <= 0 and not board.is_check()
     if quiet:
         alpha = max(alpha, evaluate(board))
@@ -110,7 +110,7 @@ def search(board: chess.Board, depth: int, alpha: int, beta: int) -> int:
 
 
 def alpha_beta(depth: int) -> Player:
-    """Returns a player who looks `depth` half-moves ahead; of equally good moves any."""
+    """Returns a player that searches `depth` half-moves and breaks ties at random."""
 
     def play(board: chess.Board, rng: np.random.Generator) -> chess.Move:
         moves = list(board.legal_moves)
@@ -119,7 +119,7 @@ def alpha_beta(depth: int) -> Player:
         best, chosen = -2 * MATE, moves[0]
         for move in moves:
             board.push(move)
-            # A position that was there before is no progress.
+            # Repeating a position counts as slightly bad.
             again = board.is_repetition(2)
             value = -10 if again else -search(board, depth - 1, -2 * MATE, -best)
             board.pop()
@@ -131,13 +131,13 @@ def alpha_beta(depth: int) -> Player:
 
 
 def random_move(board: chess.Board, rng: np.random.Generator) -> chess.Move:
-    """Plays any legal move."""
+    """Samples a legal move uniformly."""
     moves = list(board.legal_moves)
     return moves[int(rng.integers(len(moves)))]
 
 
 def greedy_move(board: chess.Board, rng: np.random.Generator) -> chess.Move:
-    """Mates if it can, else wins as much as a first glance shows; of equally good moves any."""
+    """Mates if possible, otherwise samples from the moves with the largest immediate gain."""
     moves = list(board.legal_moves)
     checks = checking_moves(board, moves)
     mates = [move for move in moves if move in checks and is_mate(board, move)]
@@ -150,13 +150,13 @@ def greedy_move(board: chess.Board, rng: np.random.Generator) -> chess.Move:
 
 
 def make_player(name: str, depth: int) -> Player:
-    """Returns the player of a name: "random", "greedy" or "alpha-beta" with its depth."""
+    """Returns the player of a name: "random", "greedy" or "alpha-beta" with this depth."""
     simple = {"random": random_move, "greedy": greedy_move}
     return simple.get(name) or alpha_beta(depth)
 
 
 def is_mate(board: chess.Board, move: chess.Move) -> bool:
-    """Returns whether a move that gives check mates."""
+    """Returns whether a move that gives check is checkmate."""
     board.push(move)
     mate = not any(board.generate_legal_moves())
     board.pop()
@@ -166,8 +166,8 @@ def is_mate(board: chess.Board, move: chess.Move) -> bool:
 def checking_moves(board: chess.Board, moves: list[chess.Move]) -> set[chess.Move]:
     """Returns the moves that give check.
 
-    Most moves are decided by where they end; only those that leave a line through the king, or
-    that are special, are tried on the board.
+    For most moves the target square decides. Only special moves and those that leave a line
+    through the king are tried on the board.
     """
     king = board.king(not board.turn)
     if king is None:
@@ -219,7 +219,10 @@ def named_moves(board: chess.Board) -> dict[str, chess.Move]:
 
 
 def _name(board: chess.Board, move: chess.Move, kind: int, rivals: list[int]) -> str:
-    """The name without a sign for check; `rivals` are the squares such a piece can come from."""
+    """Returns a move's name without the check sign.
+
+    `rivals` are the squares of all such pieces that can reach the target.
+    """
     source, target = move.from_square, move.to_square
     square, end = chess.SQUARE_NAMES[source], chess.SQUARE_NAMES[target]
     taking = "x" if board.occupied & chess.BB_SQUARES[target] else ""

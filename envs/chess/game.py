@@ -1,4 +1,4 @@
-"""Chess: a whole game, or the end of one, against a built-in player or Stockfish."""
+"""Chess against a built-in opponent or Stockfish, from the initial or any other position."""
 
 from __future__ import annotations
 
@@ -18,28 +18,36 @@ if TYPE_CHECKING:
 
 OPPONENTS = ("random", "greedy", "alpha-beta", "stockfish")
 VIEWS = ("fen", "spaced", "diagram")
+EXPECTED = "Answer with one legal move, for example Nf3 or g1f3."
 NULL_MOVES = ("--", "0000", "Z0", "@@@@")
+GOAL = "You play chess as White. Checkmate the black king to win."
+SHOWN = {
+    "fen": "",
+    "spaced": ", with a space between characters",
+    "diagram": " below a diagram of the board",
+}
+"""The instructions' description of each view."""
 INITIAL = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 
 
 @dataclass
 class State:
-    """The position at the start and all moves since, both sides', as in e2e4."""
+    """The start position and all moves of both sides since, in UCI notation (e2e4)."""
 
     start: str
     moves: list[str] = field(default_factory=list)
 
 
 def expected_score(material: int) -> float:
-    """Returns the share of points usually scored with so many hundredths of a pawn more.
+    """Returns the expected score for a material advantage in hundredths of a pawn.
 
-    One more pawn is worth about a hundred Elo points, hence 1 / (1 + 10^(-m / 400)).
+    A pawn is worth about a hundred Elo points, hence 1 / (1 + 10^(-m / 400)).
     """
     return 1 / (1 + 10 ** (-material / 400))
 
 
 def describe(board: chess.Board, fen: str, view: str) -> str:
-    """Returns the position as text: FEN, FEN with its characters apart, or FEN and a diagram."""
+    """Returns the position as FEN, as FEN with spaces, or as a diagram and FEN."""
     if view == "spaced":
         return " ".join(fen)
     if view == "fen":
@@ -49,78 +57,85 @@ def describe(board: chess.Board, fen: str, view: str) -> str:
 
 
 class Chess(TextEnv):
-    """Play White and win a game of chess.
+    """Play a game of chess as White against a built-in opponent or Stockfish.
 
     ## Description
-    Chess as LMRL-Gym plays it: the agent is White and is told the position; a player that comes
-    with AgentGym, or Stockfish where it is installed, answers for Black.
+    The chess task of LMRL-Gym. The agent plays White and observes the position. Black is played by
+    a built-in opponent, or by Stockfish if it is installed.
 
     ## Action Space
-    Text: a move in standard algebraic notation (`e4`, `Nf3`, `exd5`, `O-O`, `e8=Q`; signs for check
-    may be left out, characters may stand apart) or as squares (`e2e4`, `e7e8q`).
+    Text, one move in either notation:
+    - standard algebraic notation: `e4`, `Nf3`, `exd5`, `O-O`, `e8=Q`. The signs for check and mate
+      are optional, and characters may be separated by spaces.
+    - start and target square: `e2e4`, `e7e8q`
 
     ## Observation Space
-    Text: the position in Forsyth-Edwards notation (FEN), after Black's move.
+    Text: the position after Black's move in Forsyth-Edwards notation (FEN).
 
     ## Rewards
-    Term `task`: 1 for mating, -1 for being mated, 0 for a draw and for every other move. An illegal
-    move costs 1 (`invalid_penalty`) and the position stays.
+    Term `task`: 1 for checkmate, -1 for being checkmated, 0 for a draw and for all other moves. An
+    illegal move costs 1 (`invalid_penalty`) and leaves the position unchanged.
 
     ## Starting State
-    The initial position, or with `opening` half-moves that were drawn by the task's name.
+    The initial position, after `opening` random half-moves that the task determines.
 
     ## Episode End
-    Termination: mate, stalemate, too little material, 75 moves without a capture or a move of a
-    pawn, the same position five times; a null move (`--`), which is illegal, gives up.
-    Truncation: after `max_turns` moves of White.
+    - Termination: checkmate, stalemate, insufficient material, 75 moves without a capture or pawn
+      move, or fivefold repetition. A null move (`--`) is invalid and resigns.
+    - Truncation: after `max_turns` moves of White.
 
     ## Information
-    The common keys; `progress`: the share of points usually scored with such material, 1 for a
-    win, 0 for a loss, 0.5 for a draw. `admissible`: the legal moves in the chosen notation.
-    `state_key`: the position without the counters of moves.
+    The common keys.
+    - `progress`: the expected score for the current material balance, 1 for a win, 0.5 for a draw
+      and 0 for a loss.
+    - `admissible`: the legal moves in the chosen notation.
+    - `state_key`: the position without the move counters.
 
     ## Arguments
-    `opponent`: "random", "greedy" (mates if it can, else takes what is loose), "alpha-beta"
-    (`depth` half-moves ahead, captures played out) or "stockfish" (`engine`: the program, found on
-    the path by default; `elo`: its strength, `nodes`: its effort a move. Weakened by `elo`, it
-    draws its own random numbers: such episodes are not reproducible). `position`: a FEN to start
-    from. `opening`: half-moves drawn at the start, an even number. `notation`: "san" or "uci", of
-    `admissible`. `view`: "fen", "spaced" (its characters apart, as in the original) or "diagram".
-    `max_turns`: default 400.
+    - `opponent` (str, default "greedy"): "random", "greedy" (mates if it can, otherwise makes the
+      move that wins most material), "alpha-beta" (searches `depth` half-moves and then captures) or
+      "stockfish".
+    - `depth` (int, default 2): search depth of "alpha-beta" in half-moves, 1 to 6.
+    - `position` (str, default the initial position): FEN of the start position.
+    - `opening` (int, default 0): number of random half-moves at the start, even.
+    - `notation` (str, default "san"): "san" or "uci", the notation of `admissible`.
+    - `view` (str, default "fen"): "fen", "spaced" (FEN with a space between characters, as in
+      LMRL-Gym) or "diagram" (a board above the FEN).
+    - `engine` (str or None, default None): path of the Stockfish program. By default it is searched
+      on the `PATH`.
+    - `elo` (int or None, default None): strength of Stockfish.
+    - `nodes` (int, default 10,000): positions that Stockfish searches per move.
+    - `max_turns` (int or None, default 400): moves of White before truncation.
+    - `invalid_penalty` (float, default 1): cost of an illegal move.
 
-    ## Example Transcript
-    ```
-    rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1
-    > e4
-    Black plays e5.
-
-    rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2
-    ```
-
-    ## Baselines
-    100 test episodes, mean return and success: random legal moves -0.96, 0 %; expert (alpha-beta, 2
-    half-moves, captures played out) 1.00, 100 %. Speed on one core, nearly all of it python-chess:
-    4,900 steps/s against "random", 3,400 against "greedy".
-
-    ## Registered Configurations
-    `Chess-v0`: whole games against "greedy".
+    ## Notes
+    With `elo`, Stockfish samples its own random numbers, so episodes are not reproducible.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), section on chess; rewards, illegal moves and endings are the same,
-    its opponent is Stockfish with 1200 Elo. Rules of the game: python-chess (extra `chess`).
+    - LMRL-Gym (arXiv 2311.18232), section on chess. Rewards, illegal moves and endings are the
+      same. Its opponent is Stockfish with 1200 Elo.
+    - Rules of the game: python-chess (extra `chess`).
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You play chess as White; your opponent answers for Black. Each turn you read the position "
-        "in Forsyth-Edwards notation (FEN): the ranks from the eighth to the first, White's pieces "
-        "as capital letters, digits for empty squares, then who moves, castling rights, the en "
-        "passant square and the counters of moves. Say one legal move in standard algebraic "
-        "notation, such as e4, Nf3, exd5, O-O or e8=Q, or as squares, such as e2e4. Mate to win. "
-        "An illegal move costs as much as a lost game and has to be replaced by another one; a "
-        "null move (--) gives the game up."
+        f"{GOAL}\n"
+        "Each turn you see the position after Black's move in Forsyth-Edwards notation "
+        "(FEN){view}:\n"
+        "- the board from rank 8 to rank 1, with capital letters for White's pieces, lower-case "
+        "letters for Black's pieces and digits for empty squares\n"
+        "- then the side to move, castling rights, the en passant square and the move counters\n"
+        "Answer with exactly one legal move in either notation:\n"
+        "- standard algebraic notation, for example: Nf3, exd5, O-O or e8=Q\n"
+        "- start and target square, for example: g1f3 or e7e8q\n"
+        "Scoring:\n"
+        "- Checkmate scores 1, being checkmated -1 and a draw 0.\n"
+        "- An illegal move costs {penalty}, and you must move again.\n"
+        "- The null move (--) resigns and costs {penalty}.\n"
+        "The game ends with checkmate, stalemate, insufficient material, fivefold repetition, or "
+        "75 moves without a capture or pawn move."
     )
     State = State
     cased = True  # "bxc3" and "Bxc3" are two moves
@@ -168,13 +183,15 @@ class Chess(TextEnv):
         self.tasks = Tasks.generated() if opening else Tasks(train=["train"], test=["test"])
         self._board = chess.Board()
         self._moves: dict[str, Any] = {}
+        text = self.instructions.replace("{view}", SHOWN[view])
+        self.instructions = text.replace("{penalty}", f"{self.invalid_penalty:g}")
 
     def _start(self, task: str) -> TimeStep:
         self._begin(self._opened(task) if self.opening else self.position)
         return self._look()
 
     def _opened(self, task: str) -> str:
-        """The position after a few moves that nobody would play on purpose, but no mate."""
+        """Returns the position after the random opening moves of a task, if the game goes on."""
         import chess
 
         from agentgym.envs.chess.engine import random_move
@@ -194,17 +211,17 @@ class Chess(TextEnv):
         self._board = chess.Board(fen)
 
     def _advance(self, action: str) -> TimeStep:
-        said = "".join(action.split()) if len(action) < 100 else action
-        if said in NULL_MOVES:
+        name = "".join(action.split()) if len(action) < 100 else action
+        if name in NULL_MOVES:
             self._moves = {}
             return TimeStep(
-                text="You gave up.",
+                text="You resigned.",
                 terminated=True,
                 valid=False,
             )
-        move = self._moves.get(said) or self._legal(said)
+        move = self._moves.get(name) or self._legal(name)
         if move is None:
-            return self._invalid(f"{action[:40]!r} is no legal move here.")
+            return self._invalid(f"{action[:40]!r} is not a legal move here. {EXPECTED}")
         self._push(move)
         if self._board.is_game_over():
             return self._look()
@@ -213,13 +230,13 @@ class Chess(TextEnv):
         self._push(answer)
         return self._look(feedback=f"Black plays {name}.")
 
-    def _legal(self, said: str) -> chess.Move | None:
-        """Returns the legal move that is meant, if one is."""
-        if not 2 <= len(said) <= 10:
+    def _legal(self, name: str) -> chess.Move | None:
+        """Returns the legal move of a name, or None if there is none."""
+        if not 2 <= len(name) <= 10:
             return None
         for parse in (self._board.parse_san, self._board.parse_uci):
             try:
-                return parse(said) or None  # a null move is false
+                return parse(name) or None  # a null move is falsy
             except ValueError:
                 continue
         return None
@@ -271,20 +288,20 @@ class Chess(TextEnv):
         return expected_score(material(self._board))
 
     def expert(self) -> str | None:
-        """Returns the move of an alpha-beta search; with a lone queen or rook the shortest mate."""
+        """Returns the move of an alpha-beta search, or of the shortest mate in KQK and KRK."""
         from agentgym.envs.chess.engine import make_player
         from agentgym.envs.chess.solver import solved_move
 
         board = self._board
         if not self._moves:
             return None
-        # Asking the expert must not change what the opponent draws.
+        # Asking the expert must not advance the opponent's random numbers.
         rng = np.random.default_rng(len(self.state.moves))
         move = solved_move(board) or make_player("alpha-beta", 2)(board, rng)
         return board.uci(move) if self.notation == "uci" else board.san(move)
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the moves are played again, so repetitions count."""
+        """Continues from a snapshot by replaying the moves, so that repetitions count."""
         import chess
 
         from agentgym.envs.chess.engine import named_moves
@@ -299,7 +316,7 @@ class Chess(TextEnv):
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy starts a Stockfish of its own.
+        # A copy starts its own Stockfish process.
         return {name: value for name, value in self.__dict__.items() if name != "_stockfish"}
 
     def _picture(self) -> str:
@@ -307,13 +324,17 @@ class Chess(TextEnv):
         return f"{self._board}\n{self._last.observation}"
 
     def close(self) -> None:
-        """Ends Stockfish, if it was started."""
+        """Stops Stockfish if it was started."""
         if "_stockfish" in self.__dict__:
             self.__dict__.pop("_stockfish").close()
 
 
 def playable(fen: str, where: str = "position") -> str:
-    """Returns the FEN if White can move in it; raises ValueError if not."""
+    """Returns the FEN if White can move in it.
+
+    Raises:
+        ValueError: if it is not a FEN, or not a legal position with White to move.
+    """
     import chess
 
     try:
@@ -321,7 +342,10 @@ def playable(fen: str, where: str = "position") -> str:
     except ValueError as error:
         raise ValueError(f"{where} must be a FEN, got {fen!r:.100}: {error}") from error
     if not board.is_valid() or not board.turn or board.is_game_over():
-        raise ValueError(f"{where} must be legal, not over and White's to move, got {fen!r}.")
+        raise ValueError(
+            f"{where} must be a legal position with White to move and the game not over, "
+            f"got {fen!r}."
+        )
     return fen
 
 
@@ -333,7 +357,7 @@ def _found(engine: str | None) -> str:
     program = shutil.which(engine or "stockfish")
     if program is None:
         raise ConfigError(
-            f"The opponent 'stockfish' needs the program {engine or 'stockfish'!r}, which was not "
-            "found. Install it (Debian: apt install stockfish) or give its path as `engine`."
+            f"The opponent 'stockfish' requires the program {engine or 'stockfish'!r}, which was "
+            "not found. Install it (Debian: apt install stockfish) or pass its path as `engine`."
         )
     return program

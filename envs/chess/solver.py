@@ -1,4 +1,4 @@
-"""King and one queen or rook against king, solved: how far the mate is, for every position."""
+"""Distance to mate in every position of king and queen, or king and rook, against king."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ STEPS = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)]
 
 @cache
 def mate_distances(piece: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns half-moves to mate of all positions with White's king, one piece, Black's king.
+    """Returns the half-moves to mate for all positions of White's king and piece and Black's king.
 
-    Solved backwards from the mates: Black has lost where every move leads to a position that White
-    has won; White has won where one leads to a position that Black has lost.
+    The tables are solved backwards from the mates. Black has lost if every move leads to a position
+    that White has won. White has won if some move leads to a position that Black has lost.
 
     Args:
         piece: "Q" or "R".
 
     Returns:
         White to move, Black to move: arrays [K, piece, k] of squares 0 (a1) to 63 (h8), shape
-        (64, 64, 64), 255 where no mate can be forced or the position is not legal.
+        (64, 64, 64). The value is 255 if no mate can be forced or the position is not legal.
     """
     attacks = _attacks(STEPS[:4] if piece == "R" else STEPS)
     near = _near()
@@ -31,7 +31,7 @@ def mate_distances(piece: str) -> tuple[np.ndarray, np.ndarray]:
     apart = ~near & ~np.eye(64, dtype=bool)  # [K, k]
     distinct = (square[:, None] != square)[:, :, None] & (square[:, None] != square)[None]
     placed = apart[:, None, :] & distinct
-    # Where Black's king may stand or go; it may take the piece, which counts as an escape.
+    # Squares that Black's king may enter. Capturing the piece counts as an escape.
     free = apart[:, None, :] & ~attacks
     check = attacks & placed
     white_wins = np.zeros((64, 64, 64), dtype=bool)
@@ -55,7 +55,7 @@ def mate_distances(piece: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def solved_move(board: chess.Board) -> chess.Move | None:
-    """Returns White's move of the shortest mate with a lone queen or rook; None elsewhere."""
+    """Returns White's move of the shortest mate in KQK and KRK, or None in other positions."""
     piece = (board.queens | board.rooks) & board.occupied_co[chess.WHITE]
     if board.occupied.bit_count() != 3 or not piece or board.turn == chess.BLACK:
         return None
@@ -72,7 +72,7 @@ def solved_move(board: chess.Board) -> chess.Move | None:
 
 
 def _attacks(steps: list[tuple[int, int]]) -> np.ndarray:
-    """[K, piece, s]: whether the piece attacks s; only White's king is in the way."""
+    """Returns [K, piece, s]: whether the piece attacks s. Only White's king blocks it."""
     attacks = np.zeros((64, 64, 64), dtype=bool)
     for start in range(64):
         for up, right in steps:
@@ -92,10 +92,10 @@ def _near() -> np.ndarray:
 
 
 def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Boolean matrix product: whether any step of `left` leads into `right`."""
+    """Returns the boolean matrix product: whether any step of `left` leads into `right`."""
     return np.matmul(left.astype(np.float32), right.astype(np.float32)) > 0
 
 
 def _any(targets: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """[K, piece, k]: whether any square beside k is a target."""
+    """Returns [K, piece, k]: whether any square next to k is a target."""
     return _product(targets, near)

@@ -1,4 +1,4 @@
-"""Stockfish, or any other program that speaks UCI, as a player."""
+"""Stockfish, or any other UCI engine, as an opponent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import chess.engine
 
 
 class Stockfish:
-    """A running chess program.
+    """A running UCI engine.
 
     Args:
-        program: its path.
-        elo: the strength it is limited to; None: its best.
-        nodes: positions it looks at for a move.
+        program: the path of the engine.
+        elo: the strength it is limited to, or None for full strength.
+        nodes: positions to search per move.
     """
 
     def __init__(self, program: str, elo: int | None, nodes: int):
@@ -24,12 +24,12 @@ class Stockfish:
             self._engine.configure({"UCI_LimitStrength": True, "UCI_Elo": elo})
 
     def move(self, board: chess.Board) -> chess.Move:
-        """Returns the program's move."""
-        # A new game for every move: nothing remembered from another one may change the answer.
+        """Returns the engine's move."""
+        # A new game for every move, so that hash tables of other positions have no effect.
         move = self._engine.play(board, self._limit, game=object()).move
         assert move is not None, "a position that is not over has a move"
         return move
 
     def close(self) -> None:
-        """Ends the program."""
+        """Stops the engine."""
         self._engine.quit()

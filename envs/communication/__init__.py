@@ -1,1 +1,1 @@
-"""Communication: games in which one agent knows what another needs, and words are the way."""
+"""Communication: games in which agents have to share private knowledge in words."""

@@ -1,4 +1,4 @@
-"""Words for Codenames and the topics they make one think of; the list and the links are our own."""
+"""Words for Codenames and the topics they are linked to. The list and the links are our own."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ mountain: peak cabin stone / ski snow goat rope
 
 @cache
 def topics() -> dict[str, dict[str, int]]:
-    """Returns for every topic its words and how strong the link is: 2 at once, 1 on reflection."""
+    """Returns the words of every topic with the strength of their link: 2 (strong) or 1 (weak)."""
     found = {}
     for line in TOPICS.strip().splitlines():
         name, _, listed = line.partition(": ")
@@ -106,7 +106,7 @@ def topics() -> dict[str, dict[str, int]]:
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """Returns the words that boards are made of: those of two topics or more, in order."""
+    """Returns the words of the boards, sorted: all words that belong to at least two topics."""
     count: dict[str, int] = {}
     for links in topics().values():
         for word in links:
@@ -116,15 +116,15 @@ def vocabulary() -> tuple[str, ...]:
 
 @cache
 def topics_of(word: str) -> dict[str, int]:
-    """Returns the topics that a word is linked to, and how strongly."""
+    """Returns the topics of a word, with the strength of each link."""
     return {topic: links[word] for topic, links in topics().items() if word in links}
 
 
 @cache
 def link(clue: str, word: str) -> float:
-    """Returns how strongly a clue calls a word to mind, from 0 to 2.
+    """Returns the strength of the association between a clue and a word, from 0 to 2.
 
-    A topic calls its words to mind, and a word other words of its topics, though less.
+    A topic is linked to its words. A word is linked, more weakly, to other words of its topics.
     """
     if clue in topics():
         return float(topics()[clue].get(word, 0))

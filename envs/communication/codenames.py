@@ -1,4 +1,4 @@
-"""Codenames: spymasters give one-word clues, guessers find their team's words among 25."""
+"""Codenames: spymasters give one-word clues and guessers find their team's words among 25."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ TEAMS = ("red", "blue")
 NEUTRAL, ASSASSIN = "neutral", "assassin"
 PASS = "[pass]"
 FIRST = 9
-"""Words of the team that begins; the other has one less."""
+"""Number of words of the team that begins. The other team has one less."""
 MENU_COUNTS = (1, 2, 3, 4)
 CLUE = re.compile(r"\[?\s*([^\W\d_]{1,30})\s*,?\s+([1-9])\s*\]?")
 
 
 @dataclass
 class Said:
-    """A clue: the number of the team, the word, for how many, and how many were found for it."""
+    """A clue: index of the team, word, number, and count of words found for it so far."""
 
     team: int
     word: str
@@ -45,16 +45,16 @@ class Said:
 
 @dataclass
 class State:
-    """The board and what happened.
+    """The board and the history of the game.
 
     Attributes:
-        key: the words of the board and what they are: a team, "neutral" or "assassin".
-        shown: the words that are uncovered.
-        team: number of the team whose turn it is.
-        guesses: how many more guesses it has; 0: its spymaster is to give a clue.
+        key: the kind of every word of the board: a team, "neutral" or "assassin".
+        shown: the uncovered words.
+        team: index of the team whose turn it is.
+        guesses: number of guesses left. 0 if its spymaster has to give a clue.
         clues: all clues so far.
-        log: what everybody saw, as lines.
-        winner: number of the team that has won; -1: none yet.
+        log: the public events, one line per event.
+        winner: index of the winning team, or -1.
     """
 
     key: dict[str, str]
@@ -67,7 +67,7 @@ class State:
 
 
 def board(task: str) -> dict[str, str]:
-    """Returns the words of a task and what they are."""
+    """Returns the words of a task with their kinds."""
     rng = task_rng(task)
     words = [vocabulary()[i] for i in rng.choice(len(vocabulary()), 25, replace=False)]
     kinds = ["red"] * FIRST + ["blue"] * (FIRST - 1) + [ASSASSIN]
@@ -86,21 +86,21 @@ def covered(state: State, kind: str | None = None) -> list[str]:
 def summary(
     key: tuple[tuple[str, str], ...], shown: frozenset[str]
 ) -> tuple[tuple[int, int], tuple[str, str]]:
-    """Returns the words left of each team, and the covered words as guessers and spymasters see."""
+    """Returns the number of words left per team and the views of guessers and of spymasters."""
     left: dict[str, list[str]] = {kind: [] for kind in (*TEAMS, NEUTRAL, ASSASSIN)}
     for word, kind in key:
         if word not in shown:
             left[kind].append(word)
     red, blue = (len(left[team]) for team in TEAMS)
     words = ", ".join(word for word, _ in key if word not in shown)
-    plain = f"Covered: {words}.\nOf these, {red} red and {blue} blue."
+    plain = f"Covered: {words}.\nOf these, {red} are red and {blue} are blue."
     sorted_out = [f"{kind}: {', '.join(some)}." for kind, some in left.items() if some]
     return (red, blue), (plain, "\n".join(sorted_out))
 
 
 @lru_cache(maxsize=1024)
 def menu(without: frozenset[str]) -> tuple[str, ...]:
-    """Returns the clues of the menu, but for these topics."""
+    """Returns the clues of the menu without those of the given topics."""
     return tuple(
         f"[{topic} {n}]" for topic in topics() if topic not in without for n in MENU_COUNTS
     )
@@ -114,7 +114,7 @@ def give(state: State, word: str, count: int) -> None:
 
 
 def guess(state: State, word: str) -> None:
-    """Uncovers a word, with all that follows."""
+    """Uncovers a word and updates the game."""
     kind, team = state.key[word], TEAMS[state.team]
     state.shown.append(word)
     state.log.append(f"{team} guess: {word} ({kind})")
@@ -133,80 +133,73 @@ def guess(state: State, word: str) -> None:
 
 
 class Codenames(TextGame):
-    """Codenames for two teams of a spymaster and a guesser.
+    """Codenames for two teams, each with a spymaster and a guesser.
 
     ## Description
-    Of 25 words, 9 are red, 8 blue, 7 neutral, and one is the assassin. Only the spymasters know
-    which. In turn, a spymaster gives a clue of one word and a number; its guesser then uncovers
-    words one by one. Red begins. The team whose words are all uncovered wins, whoever uncovered
-    them; whoever uncovers the assassin loses.
+    Of 25 words, 9 are red, 8 are blue, 7 are neutral and one is the assassin. Only the spymasters
+    see the kinds of the words. The teams take turns, and red begins:
+
+    - The spymaster gives a clue: one word and a number.
+    - The guesser uncovers words one at a time, at most one more than the number. A word that does
+      not belong to its team ends the turn.
+    - A team wins as soon as all its words are uncovered, by either team.
+    - A team that uncovers the assassin loses.
 
     ## Action Space
-    Text. A spymaster: `[word n]`, one word of letters that is no covered word, no part of one and
-    contains none, and a number from 1 to 9 (with `clues="menu"` a topic and a number up to 4). A
-    guesser: a covered word, `[apple]`, or `[pass]`, which ends the turn. Brackets may be left out.
-    With `action_mode="discrete"` (menu only): the index of the action.
+    Text:
+
+    - Spymaster: `[word n]`, a word of letters and a number from 1 to 9. The word must not be a
+      covered word, be part of one or contain one. With `clues="menu"`: a topic and a number from 1
+      to 4.
+    - Guesser: a covered word, such as `[apple]`, or `[pass]`, which ends the turn.
+
+    The brackets are optional. With `action_mode="discrete"` (menu only): the index of the action.
 
     ## Observation Space
-    Text: who one is and what is to do; the covered words (a spymaster sees what they are), the
-    words uncovered, and all clues and guesses in order.
+    Text: the role and the current request, the covered words (for a spymaster with their kinds),
+    and all clues and guesses in order.
 
     ## Rewards
-    Term `task`, at the end: 1 for both of the team that wins, -1 for the others. Zero-sum. An
-    invalid action costs `invalid_penalty`.
+    - `task`: at the end, 1 for both players of the winning team and -1 for the others. Zero-sum.
+    - `invalid`: minus `invalid_penalty` for an invalid action.
 
     ## Starting State
-    All words are covered. The task, `train/N` or `test/N`, makes the board: 25 of 199 words.
+    All words are covered. The task, `train/N` or `test/N`, determines the board.
 
     ## Episode End
-    Termination: a team has won. Truncation: after `max_turns` turns. After `max_invalid` invalid
-    actions in a row a clue on any topic is given, or the guesser passes.
+    Termination: a team has won. Truncation: after `max_turns` turns. Both teams then have the
+    return 0, whereas in TextArena the team with more uncovered words of its own wins. After
+    `max_invalid` invalid actions in a row, a spymaster gives a random clue and a guesser passes.
 
     ## Information
-    The common keys; `success`: one's team has won; `progress`: the share of its words that are
-    uncovered, 1 when won.
+    The common keys.
+
+    - `success`: whether the agent's team has won.
+    - `progress`: the share of the team's words that are uncovered, 1 after a win.
 
     ## Arguments
-    `clues`: "free" (default) or "menu". `max_turns`: default 80. As a single seat: `seat`
-    (player_0: red spymaster, player_1: red guesser, player_2 and player_3: blue) and `opponents`
-    (one's partner and both of the other team): "random", "literal" (a clue for the topic of most of
-    one's words, whatever else belongs to it; guesses words of the topic) or "strategic" (the
-    default: the clue that is worth most, dangers counted; remembers all clues). They know the
-    topics of `associations.py` only, and what words have a topic in common.
+    - `clues` ("free" or "menu", default "free"): any word as a clue, or a topic of a fixed list.
+    - `max_turns` (int or None, default 80): turns before truncation. Each clue and each guess is a
+      turn.
+    - `seat` (single seat only): player_0 (red spymaster), player_1 (red guesser), player_2 (blue
+      spymaster) or player_3 (blue guesser).
+    - `opponents` (single seat only, default "strategic"): the players of the other three seats.
+      - "random": any clue, any guess.
+      - "literal": gives the topic with the most words of its team, whatever other words belong to
+        it, and guesses words of the topic.
+      - "strategic": gives the clue of the highest expected gain, including the cost of wrong words,
+        and takes earlier clues into account.
 
-    ## Example Transcript
-    ```
-    You are player_0, the spymaster of red. Give a clue.
-    red: anchor, apple, bear, cherry, lion, moon, needle, owl, snow.
-    blue: ...
-    neutral: ...
-    assassin: shark.
-    > [animal 2]
-    You are player_1, the guesser of red. The clue is [animal 2]. Guesses left: 3.
-    Covered: anchor, apple, ...
-    > [lion]
-    ```
-
-    ## Baselines
-    A single seat, 200 test episodes, mean return (success). With and against "strategic": random
-    -1.00 (0 %), with the menu too; expert ("strategic") -0.09 (46 %). With and against "literal":
-    random -0.81 (9 %); expert 0.29 (64 %). How often red wins, 200 games:
-
-    | red | blue random | blue literal | blue strategic |
-    |---|---|---|---|
-    | random | 42 % | 4 % | 0 % |
-    | literal | 94 % | 47 % | 20 % |
-    | strategic | 100 % | 67 % | 44 % |
-
-    A step of a seat takes some four turns of the game, each seen by four players, and most made by
-    players that search: 3,500 (with the menu) to 5,700 steps/s.
-
-    ## Registered Configurations
-    `Codenames-v0`: any clue. `Codenames-Menu-v0`: clues from the list of topics.
+    ## Notes
+    Scripted players know only the topics of `associations.py`. Two words are related if they share
+    a topic.
 
     ## References
-    Vlaada Chvatil, Codenames (2015): the rules. TextArena (arXiv 2504.11442): the form of actions,
-    passing at any time, and the limit of 80 turns. Words and associations are our own.
+    - Vlaada Chvatil, Codenames (2015): the rules.
+    - TextArena (arXiv 2504.11442): the action format, passing at any time, and the limit of 80
+      turns.
+
+    Words and associations are our own.
 
     ## Version History
     v0: first version.
@@ -229,17 +222,41 @@ class Codenames(TextGame):
         if clues == "menu":
             said = menu(frozenset())
             self.actions = (*(f"[{word}]" for word in vocabulary()), PASS, *said)
+        number = 4 if clues == "menu" else 9
+        limit = ""
+        if max_turns is not None:
+            limit = f" If no team has won after {max_turns} turns (clues and guesses), all get 0."
         self.instructions = (
-            "Codenames. player_0 is the spymaster of the red team and player_1 its guesser; "
-            "player_2 and player_3 are those of the blue team. Of 25 words, 9 are red, 8 blue, 7 "
-            "neutral and one is the assassin; only the spymasters see which. A team wins when all "
-            "its words are uncovered, and loses when it uncovers the assassin. In its turn, a "
-            "spymaster says one word and for how many covered words of its team it stands, as "
-            "[word n], n from 1 to 9. The word has letters only; it must not be a covered word, "
-            "be part of one or contain one. Its guesser then names covered words one by one, each "
-            "as [word]: at most n+1; a word of another kind than the team's ends the turn, and so "
-            "does [pass]. Then it is the other team's turn. Scripted players understand these "
-            f"clues: {', '.join(topics())}."
+            "Codenames is a word game for two teams. player_0 is the spymaster and player_1 the "
+            "guesser of the red team. player_2 is the spymaster and player_3 the guesser of the "
+            "blue team. Your team wins when all its words are uncovered.\n"
+            "\n"
+            "Rules:\n"
+            "- Of 25 words, 9 are red, 8 are blue, 7 are neutral and 1 is the assassin. Only the "
+            "spymasters see which word is which.\n"
+            "- The teams take turns. Red begins.\n"
+            "- First, the spymaster gives a clue: one word and a number n. The clue points to n "
+            "covered words of the team.\n"
+            "- Then the guesser uncovers words one at a time, at most n+1. A word that does not "
+            "belong to the team ends its turn. A word counts for its own team, whichever team "
+            "uncovers it.\n"
+            "- A team that uncovers the assassin loses.\n"
+            "\n"
+            "Actions:\n"
+            f"- Spymaster: [word n], for example [animal 2], with n from 1 to {number}. The word "
+            "must consist of letters only. It must not be a covered word, be part of one or "
+            "contain one.\n"
+            "- Guesser: [word], for example [apple], to uncover a word, or [pass] to end the turn."
+            "\n\n"
+            "Score: at the end, 1 for both players of the winning team and -1 for the others."
+            f"{limit}\n"
+            "\n"
+            + (
+                "The word of a clue must be one of"
+                if clues == "menu"
+                else "Scripted players understand"
+            )
+            + f" these topics: {', '.join(topics())}."
         )
 
     def _start(self, task: str) -> None:
@@ -292,12 +309,12 @@ class Codenames(TextGame):
         match = CLUE.fullmatch(said)
         if match is None:
             raise InvalidMove(
-                f"{said[:40]!r} is no clue. Say one word of letters and a number from 1 to 9, such "
-                "as [animal 2]."
+                f"{said[:40]!r} is not a clue. Give one word of letters and a number from 1 to 9, "
+                "for example [animal 2]."
             )
         if not allowed(match[1], covered(self.state)):
             raise InvalidMove(
-                f"{match[1]!r} is a covered word, part of one, or contains one: give another clue."
+                f"{match[1]!r} is a covered word, part of one, or contains one. Give another clue."
             )
         return f"[{match[1]} {match[2]}]"
 
@@ -320,7 +337,7 @@ class Codenames(TextGame):
         return PASS if self.state.guesses else self._random(agent, self.np_random)
 
     def _kinds(self) -> dict[str, str]:
-        """Returns the covered words as the spymaster whose turn it is sees them."""
+        """Returns the kinds of the covered words from the view of the acting spymaster."""
         state, mine = self.state, TEAMS[self.state.team]
         sides = {mine: "own", TEAMS[1 - state.team]: "other"}
         return {word: sides.get(state.key[word], state.key[word]) for word in covered(state)}

@@ -1,4 +1,4 @@
-"""Scripted players of Codenames: which clue to give, which word to guess."""
+"""Scripted players of Codenames: choice of clues and of guesses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from agentgym.envs.communication.associations import link, topics, topics_of, vocabulary
 
 COSTS = {"assassin": 8.0, "other": 1.5, "neutral": 0.5}
-"""What the strategic spymaster reckons a wrong guess costs, in right ones."""
+"""Cost of a wrong guess to the strategic spymaster, in units of right guesses."""
 UNHEARD = 0.3
-"""What a word left from an earlier clue of one's team gains; one of the other team's loses it."""
+"""Bonus of a word linked to an open earlier clue of the own team, malus for the other team's."""
 
 Clue = tuple[str, int]
 T = TypeVar("T")
@@ -25,7 +25,7 @@ def _clashes(clue: str) -> frozenset[str]:
 
 
 def allowed(clue: str, covered: Iterable[str]) -> bool:
-    """Returns whether the clue is no covered word, no part of one and contains none."""
+    """Returns whether the clue neither contains a covered word nor is contained in one."""
     return _clashes(clue).isdisjoint(covered)
 
 
@@ -35,17 +35,17 @@ def _barred_by(word: str) -> frozenset[str]:
 
 
 def barred(covered: Iterable[str]) -> frozenset[str]:
-    """Returns the topics that are not allowed as clues."""
+    """Returns the topics that are illegal as clues."""
     return frozenset().union(*map(_barred_by, covered))
 
 
 def expected_gain(links: Mapping[str, float], kinds: Mapping[str, str], count: int) -> float:
-    """Returns what `count` guesses are worth: the words most linked come first, equals at random.
+    """Returns the expected gain of `count` guesses, in order of their links with random ties.
 
     Args:
-        links: how strongly the clue is linked to each covered word.
+        links: strength of the link between the clue and each covered word.
         kinds: "own" or a key of `COSTS` for each covered word.
-        count: guesses, which stop at the first wrong one.
+        count: maximum number of guesses. The first wrong one ends the turn.
     """
     gain, chance, left = 0.0, 1.0, count
     for strength in sorted({x for x in links.values() if x > 0}, reverse=True):
@@ -59,11 +59,11 @@ def expected_gain(links: Mapping[str, float], kinds: Mapping[str, str], count: i
             if chance == 0:
                 return gain
         left -= min(left, total)
-    return gain - chance * left  # who finds no word for a guess guesses wrong
+    return gain - chance * left  # a guess without a linked word counts as wrong
 
 
 def linked(words: Collection[str]) -> dict[str, dict[str, float]]:
-    """Returns the topics that may be clues, with those of the words that are linked to them."""
+    """Returns the legal topics with the given words that are linked to them."""
     found: dict[str, dict[str, float]] = {}
     for word in words:
         for topic, strength in topics_of(word).items():
@@ -73,7 +73,7 @@ def linked(words: Collection[str]) -> dict[str, dict[str, float]]:
 
 
 def strategic_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
-    """Returns the clue that is worth most if the guesser goes by the links."""
+    """Returns the clue with the highest expected gain for a guesser that follows the links."""
     values: dict[Clue, float] = {}
     for topic, links in linked(kinds).items():
         own = sum(kinds[word] == "own" for word in links)
@@ -83,7 +83,7 @@ def strategic_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
 
 
 def literal_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
-    """Returns the topic of most of one's words, whatever else is linked to it."""
+    """Returns the topic with the most own words, regardless of other words linked to it."""
     values: dict[Clue, float] = {}
     for topic, links in linked(kinds).items():
         if own := sum(kinds[word] == "own" for word in links):
@@ -92,7 +92,7 @@ def literal_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
 
 
 def random_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
-    """Returns any topic, for one to three words."""
+    """Returns a random topic with a number from 1 to 3."""
     without = barred(kinds)
     names = [topic for topic in topics() if topic not in without]
     return names[int(rng.integers(len(names)))], int(rng.integers(1, 4))
@@ -101,7 +101,7 @@ def random_clue(kinds: Mapping[str, str], rng: np.random.Generator) -> Clue:
 def literal_guess(
     covered: Sequence[str], clue: Clue, guessed: int, rng: np.random.Generator
 ) -> str | None:
-    """Returns the word most linked to the clue; None when the number is reached or none is."""
+    """Returns the word with the strongest link to the clue, or None to pass."""
     values = {word: link(clue[0], word) for word in covered}
     if guessed >= clue[1] or not any(values.values()):
         return None
@@ -116,25 +116,25 @@ def strategic_guess(
     warned: Sequence[str],
     rng: np.random.Generator,
 ) -> str | None:
-    """Returns the word that all clues speak for; None to stop.
+    """Returns the best word given all clues, or None to pass.
 
     Args:
-        covered: the words still covered.
-        clue: the present clue and its number.
-        guessed: how many were guessed right for it.
-        owed: earlier clues of one's team that have words left.
-        warned: the other team's clues.
-        rng: decides among equals.
+        covered: the covered words.
+        clue: the current clue and its number.
+        guessed: number of words already found for the current clue.
+        owed: earlier clues of the team with fewer words found than their number.
+        warned: clues of the other team.
+        rng: breaks ties.
     """
 
-    def speaks(clues: Sequence[str], word: str) -> bool:
+    def hints(clues: Sequence[str], word: str) -> bool:
         return any(link(clue, word) == 2 for clue in clues)
 
-    if guessed >= clue[1]:  # the one more guess is for what was missed before
-        sure = {w: 0.0 for w in covered if speaks(owed, w) and not speaks(warned, w)}
+    if guessed >= clue[1]:  # the extra guess is for words missed earlier
+        sure = {w: 0.0 for w in covered if hints(owed, w) and not hints(warned, w)}
         return _best(sure, rng) if sure else None
     values = {
-        word: round(link(clue[0], word) + UNHEARD * (speaks(owed, word) - speaks(warned, word)), 9)
+        word: round(link(clue[0], word) + UNHEARD * (hints(owed, word) - hints(warned, word)), 9)
         for word in covered
         if link(clue[0], word)
     }

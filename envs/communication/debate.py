@@ -1,4 +1,4 @@
-"""Debate: two sides lay cards of evidence and argue; a judge decides."""
+"""Debate: two sides play cards of evidence and argue, and a judge decides."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from agentgym.tasks import Tasks
 from agentgym.utils.action_parsing import match_action
 
 Judge = Callable[[str], str]
-"""transcript -> a text; the last "pro" or "con" in it is the verdict, without one it is a draw."""
+"""Maps a transcript to a text. Its last "pro" or "con" is the verdict, otherwise a draw."""
 
 MOVE = re.compile(r"(?:card )?(\d{1,2})\s*(?:[:,.]\s*(.*))?", re.DOTALL | re.IGNORECASE)
 JUDGE_SYSTEM = (
-    "You judge a debate. Read the cards of evidence, what they dispute, and the arguments. Say "
-    "which side has made the better case: pro or con. Say only that word."
+    "You judge a debate. Read the cards of evidence, the disputes between them and the arguments. "
+    "Decide which side has made the better case. Answer with one word: pro or con."
 )
 
 
 @dataclass
 class State:
-    """The cards on the table in order, what was said with each, and the verdict, once there is."""
+    """The played cards in order, the argument of each, and the verdict (empty before the end)."""
 
     task: str
     table: list[int] = field(default_factory=list)
@@ -52,7 +52,7 @@ def make_judge(judge: str | Judge) -> Judge | None:
     """Returns the judge, or None for "rules".
 
     Raises:
-        ConfigError: for another word than "rules" or "chat:MODEL@URL".
+        ConfigError: if a string is neither "rules" nor "chat:MODEL@URL".
     """
     if callable(judge):
         return judge
@@ -61,96 +61,91 @@ def make_judge(judge: str | Judge) -> Judge | None:
 
 
 def ruling(text: str) -> str:
-    """Returns the verdict that a judge's text comes to."""
+    """Returns the verdict in a judge's text."""
     found = re.findall(r"\b(pro|con)\b", text.casefold())
     return found[-1] if found else "draw"
 
 
 class Debate(TextGame):
-    """Two debaters lay cards of evidence for and against a motion; a judge decides who wins.
+    """Two debaters play cards of evidence for and against a motion, and a judge decides who wins.
 
     ## Description
-    player_0 speaks for the motion (pro), player_1 against it (con). Each has six cards of evidence
-    of strength 1 to 4; a card may dispute cards of the other side. All cards are known to both. In
-    each of three rounds both lay a card, with an argument in words if they like. Then the judge
+    player_0 argues for the motion (pro), player_1 against it (con). Each has six cards of evidence
+    of strength 1 to 4. A card may dispute cards of the other side. Both debaters see all cards. In
+    each of three rounds both play a card, with an optional argument in words. Then the judge
     decides.
 
-    The default judge goes by rules and does not read arguments. A card on the table stands if all
-    cards on the table that dispute it fall; it falls if one that stands disputes it (the grounded
-    extension of abstract argumentation). The side whose standing cards are stronger wins. So with
-    this judge the game is one of choosing evidence, not of persuasion; for the latter, put in a
-    judge that reads. The right verdict is that of the rules over all cards, played or not.
+    The default judge applies rules and ignores arguments:
+
+    - A card on the table stands if all cards on the table that dispute it fall.
+    - A card falls if a standing card disputes it (the grounded extension of abstract
+      argumentation).
+    - The side whose standing cards have the greater total strength wins.
+
+    The right verdict is that of these rules over all cards, played or not.
 
     ## Action Space
-    Text. Debater: the number of a card of one's own that is not played, `3`, with an argument if
-    wanted: `3: Residents are for it.` (on one line, cut after 280 characters). Judge, if it is an
-    agent: `pro` or `con`. With `action_mode="discrete"`: the index of the bare action.
+    Text:
+
+    - Debater: the number of an own card that is not played yet, `3`, optionally with an argument,
+      `3: Residents are for it.` Arguments are put on one line and cut after 280 characters.
+    - Judge, if it is an agent: `pro` or `con`.
+
+    With `action_mode="discrete"`: the index of the action, without an argument.
 
     ## Observation Space
-    Text: the motion, the cards on the table with the arguments, and, for a debater, the cards not
-    played yet. A judge sees only what is on the table.
+    Text: the motion and the cards on the table with their arguments. Debaters also see the cards
+    that are not played yet.
 
     ## Rewards
-    Term `task`, at the end: 1 for the debater that wins, -1 for the other, 0 in a draw: zero-sum.
-    A judge that is an agent gets 1 for the right verdict, else -1. An invalid action costs
-    `invalid_penalty`.
+    - `task`: at the end, 1 for the winning debater, -1 for the loser, 0 for a draw (zero-sum). A
+      judge that is an agent gets 1 for the right verdict, else -1.
+    - `invalid`: minus `invalid_penalty` for an invalid action.
 
     ## Starting State
-    No card is played. The task, `train/N` or `test/N`, makes the motion and the cards. By all cards
-    one side is right.
+    No card is played. The task, `train/N` or `test/N`, determines the motion and the cards. The
+    full set of cards is never a draw.
 
     ## Episode End
     Termination: the verdict. Truncation: after `max_turns` turns. After `max_invalid` invalid
-    actions in a row a random card is played or a random verdict given.
+    actions in a row, a random card is played or a random verdict is given.
 
     ## Information
-    The common keys; `success`: the debate is won, or judged rightly; `progress`: for a debater its
-    share of the strength that stands on the table (0.5 if none does), at the end 1, 0.5 or 0 for a
-    win, a draw, a loss; for a judge 1 if it was right.
+    The common keys.
+
+    - `success`: the debate is won, or the judge's verdict is right.
+    - `progress`: for a debater, its share of the standing strength on the table (0.5 if no card
+      stands), and at the end 1, 0.5 or 0 for a win, a draw or a loss. For a judge, 1 if the verdict
+      is right.
 
     ## Arguments
-    `rounds`: from 1 to the number of cards, default 3. `cards`: of each side, 2 to 8, default 6.
-    `num_players`: 2, or 3: then player_2 is the judge. `judge`, with two players: "rules",
-    "chat:MODEL@URL" for a language model behind an OpenAI-compatible server, or a function from the
-    transcript to a text. `max_turns`: default None. As a single seat: `seat` and `opponents`:
-    "random", "greedy" (the default with two players: lays what leads most at once; as a judge it
-    adds up strengths) or "minimax" (the default with three: searches to the end, against the judge
-    by rules, and says nothing; as a judge it goes by the rules).
+    - `rounds` (int, default 3): number of rounds, from 1 to `cards`.
+    - `cards` (int, default 6): cards per side, from 2 to 8.
+    - `num_players` (int, default 2): 2, or 3 with player_2 as the judge.
+    - `judge` (default "rules", two players only): "rules", "chat:MODEL@URL" for a language model
+      behind an OpenAI-compatible server, or a function from the transcript to a text.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `seat` (single seat only): the seat of the agent.
+    - `opponents` (single seat only, default "greedy" with two players, "minimax" with three): the
+      players of the other seats.
+      - "random": a random card or verdict.
+      - "greedy": plays the card with the best immediate lead. As a judge, it adds up strengths.
+      - "minimax": searches to the end, assuming the judge by rules, without arguments. As a judge,
+        it applies the rules.
 
-    ## Example Transcript
-    ```
-    You are player_0, for the motion (pro). Round 1 of 3. Play one of your cards.
-    Motion: The ferry should run on Sundays.
-    On the table: nothing.
-    Your cards:
-    1 (pro, strength 3): a survey of residents; disputes 8, 11.
-    ...
-    > 1: Nine of ten residents want it.
-    ```
+    ## Notes
+    With the default judge, the game is one of choosing evidence, not of persuasion. Use a judge
+    that reads the arguments to study persuasion.
 
-    ## Baselines
-    A single seat, 200 test episodes, mean return (success): `Debate-v0`, the other "greedy", random
-    -0.56 (18 %), expert 0.42 (66 %); `Debate-Judge-v0`, the others "minimax", random -0.53 (24 %),
-    expert 0.29 (65 %).
-    300 games of equal debaters, and how often a judge that guesses in a draw is right by all cards:
-
-    | debaters | pro, draw, con | judge by rules | judge that adds up |
-    |---|---|---|---|
-    | random | 39, 10, 51 % | 66 % | 54 % |
-    | greedy | 31, 14, 55 % | 77 % | 55 % |
-    | minimax | 44, 7, 49 % | 94 % | 61 % |
-
-    So with debaters at their best the judge sees half of the cards and is nearly always right.
-
-    `Debate-Judge-v0`: some 2,300 steps/s, as minimax thinks for the others.
-
-    ## Registered Configurations
-    `Debate-v0`: two debaters, judge by rules. `Debate-Judge-v0`: the judge is an agent, too.
+    With minimax debaters, a judge that applies the rules is nearly always right, although it sees
+    only half of the cards.
 
     ## References
-    Irving, Christiano and Amodei, AI Safety via Debate (arXiv 1805.00899): two debaters, a judge
-    that sees only what they show. Dung, On the Acceptability of Arguments, Artificial Intelligence
-    77 (1995). Motions and cards are our own.
+    - Irving, Christiano and Amodei, AI Safety via Debate (arXiv 1805.00899): two debaters and a
+      judge that sees only their evidence.
+    - Dung, On the Acceptability of Arguments, Artificial Intelligence 77 (1995).
+
+    Motions and cards are our own.
 
     ## Version History
     v0: first version.
@@ -174,33 +169,47 @@ class Debate(TextGame):
         self.judge = make_judge(judge)
         self.judged = len(self.possible_agents) == 3
         self.zero_sum = not self.judged  # type: ignore[misc]  # fixed by the argument
-        if self.judged:  # a judge that adds up is lost on who argues by the rules
+        if self.judged:  # greedy judges add up strengths
             self.default_opponents = "minimax"  # type: ignore[misc]
         if self.judged and self.judge is not None:
             raise ConfigError("With three players player_2 is the judge: leave out judge.")
         self.order = tuple(turns(rounds))
         self.actions = tuple(str(i + 1) for i in range(2 * cards)) + SIDES * self.judged
         reads = (
-            "player_2, the judge, who sees only what was laid and said,"
+            "player_2 is the judge and decides who wins. The judge sees only the cards and "
+            "arguments on the table."
             if self.judged
-            else "a judge, who goes by the rules and does not read arguments,"
+            else "The judge decides by the rules below and ignores arguments."
             if self.judge is None
-            else "a judge, who reads all that was laid and said,"
+            else "The judge reads all cards and arguments on the table and decides who wins."
         )
-        rules = (
-            "By the rules a card on the table stands if all cards on the table that dispute it "
-            "fall, and falls if one that stands disputes it; the side whose standing cards have "
-            "the greater total strength is to win."
+        by_rules = self.judge is None and not self.judged
+        wins = "wins. Equal totals are a draw." if by_rules else "should win."
+        right = (
+            " The judge gets 1 for the right verdict and -1 for a wrong one. The right verdict is "
+            "the one that the rules give for all cards, including those not played."
         )
         self.instructions = (
-            "A debate. player_0 is for the motion (pro), player_1 against it (con). Each has "
-            f"{cards} cards of evidence, known to both; a card has a strength from 1 to 4 and may "
-            f"dispute cards of the other side. In each of {rounds} rounds both lay one card; who "
-            f"begins changes every round. Then {reads} decides who wins. {rules} "
-            "To play, say the number of a card of yours, and your argument, if you have one, after "
-            f"a colon, in {MAX_MESSAGE} characters at most, such as 3: Residents are for it."
-            + " The judge says only pro or con; right is the verdict by the rules over all cards, "
-            "also those not played." * self.judged
+            "Two players debate a motion. player_0 argues for the motion (pro), player_1 against "
+            f"it (con). {reads}\n"
+            "\n"
+            "Rules:\n"
+            f"- Each debater has {cards} cards of evidence. Both debaters see all cards.\n"
+            "- A card has a strength from 1 to 4 and may dispute cards of the other side.\n"
+            f"- There are {rounds} rounds. In each round, both debaters play one card. The side "
+            "that begins changes every round.\n"
+            "- A card on the table stands if all cards on the table that dispute it fall. It falls "
+            "if a standing card disputes it.\n"
+            "- The side whose standing cards have the greater total strength "
+            f"{wins}\n"
+            "\n"
+            "Actions:\n"
+            "- Debater: the number of one of your unplayed cards, for example 3. You can add an "
+            f"argument of at most {MAX_MESSAGE} characters after a colon, for example 3: Residents "
+            "are for it.\n"
+            + "- Judge: pro or con.\n" * self.judged
+            + "\nScore: at the end, 1 for the debater that wins and -1 for the other."
+            + (right if self.judged else " A draw gives both 0.")
         )
 
     def _start(self, task: str) -> None:
@@ -217,7 +226,7 @@ class Debate(TextGame):
         return (self.possible_agents[self.order[done] if done < len(self.order) else 2],)
 
     def _transcript(self) -> str:
-        """Returns the motion and all that was laid and said."""
+        """Returns the motion and the played cards with their arguments."""
         case = make_case(self.state.task, self.cards)
         lines = [f"Motion: {case.motion}"]
         lines.append("On the table:" + " nothing." * (not self.state.table))
@@ -235,7 +244,7 @@ class Debate(TextGame):
         lines = [f"You are {agent}, {role}. {self._asks(agent)}", self._transcript()]
         if me < 2:
             for side in (me, 1 - me):
-                lines.append("Your cards:" if side == me else "Cards of the other:")
+                lines.append("Your cards:" if side == me else "Cards of your opponent:")
                 lines += [shown(case)[i] for i in playable(case, table, side)]
             mine = weights(case, table)
             progress = mine[me] / sum(mine) if sum(mine) else 0.5
@@ -250,14 +259,16 @@ class Debate(TextGame):
         state = self.state
         if state.verdict:
             right = self._right()
-            return f"The verdict: {state.verdict}. By all cards it is: {right}."
+            return f"The verdict is {state.verdict}. By all cards, the right verdict is {right}."
         if len(state.table) == len(self.order):
-            return "Who has won: pro or con?" if agent == "player_2" else "The judge decides."
+            return (
+                "Which side has won, pro or con?" if agent == "player_2" else "The judge decides."
+            )
         begins = f"Round {len(state.table) // 2 + 1} of {self.rounds}."
         return f"{begins} {'Play one of your cards.' if agent in self._acting() else 'Wait.'}"
 
     def _right(self) -> str:
-        """Returns the verdict over all cards."""
+        """Returns the verdict over all cards, played or not."""
         return verdict(make_case(self.state.task, self.cards), (1 << 2 * self.cards) - 1)
 
     def _read(self, agent: str, said: str) -> str:
@@ -267,8 +278,8 @@ class Debate(TextGame):
         match = MOVE.fullmatch(match_action(said, options) or said[: 10 * MAX_MESSAGE].strip())
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
-                f"{said[:40]!r} is no move. Say the number of a card of yours that is not played "
-                f"({', '.join(options)}), with an argument after a colon if you like."
+                f"{said[:40]!r} is not a valid move. Give the number of one of your unplayed cards "
+                f"({', '.join(options)}), optionally followed by a colon and an argument."
             )
         argument = clip(match[2] or "")
         return f"{int(match[1])}: {argument}"

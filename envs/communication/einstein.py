@@ -1,4 +1,4 @@
-"""EinsteinPuzzle: a zebra puzzle whose clues are split among players, who must share them."""
+"""EinsteinPuzzle: a zebra puzzle whose clues are split among players."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MOST_WORLDS = 2_000_000
 
 @dataclass
 class State:
-    """The puzzle, what was said, and the answers.
+    """The puzzle, the messages and the answers.
 
     Attributes:
         hands: the clues of each player.
-        about: attribute and value of the person who is asked for.
-        answer: the right person.
-        said: what the players said, by round.
-        answers: who the players say it is, in their order.
+        about: attribute and value of the question.
+        answer: index of the right person.
+        said: the messages of all players, by round.
+        answers: the answers of all players.
     """
 
     hands: list[list[str]]
@@ -47,74 +47,65 @@ class State:
 
 
 class EinsteinPuzzle(TextGame):
-    """Solve a zebra puzzle together: each player has some of the clues.
+    """Players solve a zebra puzzle together, each with a part of the clues.
 
     ## Description
-    A row of houses; each has a person, a pet and a drink of its own (and, if wanted, a colour).
-    The clues have one solution together, and none can be spared, but they are split among two or
-    three players, and nobody can answer the question alone. For some rounds all players speak,
-    at the same time; then each says who it is that is asked for.
+    Each house in a row has a person, a pet and a drink (and optionally a colour). All clues
+    together have exactly one solution and none is redundant. They are split among two or three
+    players, and no player can answer the question alone. For some rounds, all players send a
+    message at the same time. Then each player names the person asked for.
 
     ## Action Space
-    Text. In talk: anything (put on one line, cut after 100 characters); with `speech="menu"` one of
-    one's clues, or `I have nothing to add.`. At the end: a name, `Anna`. There is no discrete mode.
+    Text:
+
+    - While talking: any message, put on one line and cut after 100 characters. With
+      `speech="menu"`: one of the player's clues, or `I have nothing to add.`.
+    - At the end: a name, such as `Anna`.
+
+    There is no discrete mode.
 
     ## Observation Space
-    Text: one's clues, the question, all that was said.
+    Text: the player's clues, the question, and all messages.
 
     ## Rewards
-    Term `task`, to all, at the end: the share of players whose answer is right. An invalid action
-    costs `invalid_penalty`, the one who took it.
+    - `task`: at the end, all players get the share of players with the right answer.
+    - `invalid`: minus `invalid_penalty` for an agent's own invalid action.
 
     ## Starting State
-    Nothing was said. The task, `train/N` or `test/N`, makes puzzle, question and hands.
+    No messages. The task, `train/N` or `test/N`, determines the puzzle, the question and the split.
 
     ## Episode End
-    Termination: all have answered. Truncation: after `max_turns` turns. After `max_invalid` invalid
-    actions in a row a random name is said.
+    Termination: all players have answered. Truncation: after `max_turns` turns. After `max_invalid`
+    invalid actions in a row, a random action is taken.
 
     ## Information
-    The common keys; `success`: all answers are right; `progress`: 1 - log(n) / log(N) for n worlds
-    of N that are possible by one's clues and those that others stated word by word; at the end 1
-    if one's answer is right, else 0.
+    The common keys.
+
+    - `success`: whether all answers are right.
+    - `progress`: 1 - log(n) / log(N) if n of N worlds are consistent with the player's clues and
+      the clues quoted by others. At the end 1 if the player's answer is right, else 0.
 
     ## Arguments
-    `houses`: 3 to 5, default 4. `attributes`: 2 to 4, default 3 (people, pets, drinks, colours). At
-    most two million worlds, (houses!) ** attributes, so that all can be tried. `num_players`: 2 or
-    3. `rounds`: of talk, default 3. `speech`: "free" (default) or "menu". `max_turns`: default
-    None. As a single seat: `seat` and `opponents` (the others): "random" (silent; any name; with a
-    menu any choice), "sharer" (states its clues in their order, one a round) or "expert" (the
-    default: states the clue that makes the answer surest for who knows what was said). The
-    last two try all worlds, and say who is most likely.
+    - `houses` (int, default 4): number of houses, from 3 to 5.
+    - `attributes` (int, default 3): number of attributes, from 2 to 4 (people, pets, drinks,
+      colours). (houses!) ** attributes must be at most two million.
+    - `num_players` (int, default 2): 2 or 3.
+    - `rounds` (int, default 3): rounds of talk.
+    - `speech` ("free" or "menu", default "free"): any message, or a clue from a menu.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `seat` (single seat only): the seat of the agent.
+    - `opponents` (single seat only, default "expert"): the players of the other seats.
+      - "random": silent (with a menu, any choice) and answers with a random name.
+      - "sharer": quotes its clues in order, one per round.
+      - "expert": quotes the clue that makes the answer most certain given all quoted clues.
 
-    ## Example Transcript
-    ```
-    You are player_0. Talk, round 1 of 3: say something to the others.
-    Question: who is the owner of the parrot?
-    Your clues:
-    Ben lives next to the owner of the cat.
-    The one who drinks juice is David.
-    > The one who drinks juice is David.
-    ```
+      The last two enumerate all worlds and answer with the most likely person.
 
-    ## Baselines
-    A single seat with "expert" partners, 200 test episodes, mean return (success): random 0.29
-    (8 %), with the menu 0.38 (14 %), of three 0.37 (5 %); expert 0.69 (50 %), of three 0.71 (54 %).
-    The expert shares one clue a round, choosing without looking ahead: it is no upper bound. All
-    alike, 200 games, return by `rounds`:
+    ## Notes
+    The expert shares one clue per round and does not plan ahead, so its return is not an upper
+    bound. More rounds make the game easier.
 
-    | two players | 2 | 3 | 4 |
-    |---|---|---|---|
-    | random | 0.28 | 0.28 | 0.28 |
-    | sharer | 0.46 | 0.61 | 0.90 |
-    | expert | 0.60 | 0.72 | 0.92 |
-
-    1,900 to 2,600 steps/s: a game of four turns needs a puzzle, and a turn goes through 13,824
-    worlds for each player.
-
-    ## Registered Configurations
-    `EinsteinPuzzle-v0`: two players, free speech. `EinsteinPuzzle-Menu-v0`: clues from a menu.
-    `EinsteinPuzzle-Three-v0`: three players, two rounds.
+    The environment is slow because it enumerates all worlds for every player in every turn.
 
     ## References
     The zebra puzzle, Life International (17 December 1962). Puzzles, clues and their split are our
@@ -150,8 +141,8 @@ class EinsteinPuzzle(TextGame):
                 raise ConfigError(f"{name} must be from {low} to {high}, got {number}.")
         if count_worlds((houses, attributes)) > MOST_WORLDS:
             raise ConfigError(
-                f"{houses} houses with {attributes} attributes are too many worlds to try: take "
-                "fewer houses or attributes."
+                f"{houses} houses with {attributes} attributes have too many worlds to enumerate. "
+                "Use fewer houses or attributes."
             )
         if speech not in ("free", "menu"):
             raise ConfigError(f"speech must be 'free' or 'menu', got {speech!r}.")
@@ -160,21 +151,35 @@ class EinsteinPuzzle(TextGame):
         self.rounds = rounds
         self.speech = speech
         self.names = PEOPLE[:houses]
-        listed = "; and one of: ".join(", ".join(v[:houses]) for v in VALUES[1:attributes])
+        listed = "".join(
+            f"- Each person has a different one of these descriptions: {', '.join(v[:houses])}.\n"
+            for v in VALUES[1:attributes]
+        )
         talk = (
-            f"When asked to talk, state one of your clues, word by word, or say: {QUIET}"
+            f"one of your clues, word for word, or: {QUIET}"
             if speech == "menu"
-            else f"When asked to talk, write what all shall hear, {MAX_MESSAGE} characters at most "
-            "(more is cut). Scripted players understand clues only word by word."
+            else f"any text of at most {MAX_MESSAGE} characters. The rest is cut. Scripted players "
+            "only understand clues that you quote word for word."
         )
         self.instructions = (
-            f"{len(self.possible_agents)} players solve a puzzle together. {houses} houses stand "
-            "in a row, numbered from left to right. In each lives one of: "
-            f"{', '.join(self.names)}. Each of them is one of: {listed}. Every player has some of "
-            f"the clues; all clues together have exactly one solution. {rounds} times all players "
-            "speak, at the same time; what is said is heard by all. Then each player says the name "
-            "of the person asked for; the more names are right, the better for all. "
-            f"{talk} At the end say only a name."
+            f"{len(self.possible_agents)} players solve a logic puzzle together. All players have "
+            "to answer the same question.\n"
+            "\n"
+            "Rules:\n"
+            f"- {houses} houses stand in a row, numbered from 1 on the left. In each house lives "
+            f"one of: {', '.join(self.names)}.\n"
+            f"{listed}"
+            "- Every player has some of the clues. All clues together have exactly one solution.\n"
+            f"- There {'is' if rounds == 1 else 'are'} {rounds} round{'s' * (rounds > 1)} of talk. "
+            "In each round, all players send a message at the same time. All players read all "
+            "messages.\n"
+            "- Then each player answers the question.\n"
+            "\n"
+            "Actions:\n"
+            f"- Message: {talk}\n"
+            "- Answer: only a name, for example Anna.\n"
+            "\n"
+            "Score: all players get the share of right answers."
         )
 
     def _start(self, task: str) -> None:
@@ -193,9 +198,9 @@ class EinsteinPuzzle(TextGame):
         return [clue for text in texts for clue in heard(self.size, text)]
 
     def _known(self, me: int) -> frozenset[str]:
-        """Returns the clues a player has or has heard; its own, should they contradict each other.
+        """Returns a player's own and heard clues, or only its own if they contradict each other.
 
-        Contradictions come from players who do not tell the truth.
+        Contradictions come from untruthful players.
         """
         own = frozenset(self.state.hands[me])
         known = own | frozenset(self._public())
@@ -208,7 +213,7 @@ class EinsteinPuzzle(TextGame):
         lines += ["Your clues:", *state.hands[me]]
         for number, texts in enumerate(state.said, 1):
             lines += [
-                f"Round {number}, {name}: {text or '(says nothing)'}"
+                f"Round {number}, {name}: {text or '(no message)'}"
                 for name, text in zip(self.possible_agents, texts, strict=True)
             ]
         right = [name == self.names[state.answer] for name in state.answers]
@@ -229,10 +234,10 @@ class EinsteinPuzzle(TextGame):
 
     def _asks(self) -> str:
         if self.state.answers:
-            return f"The game is over. It was {self.names[self.state.answer]}."
+            return f"The game is over. The right answer is {self.names[self.state.answer]}."
         if self._talking():
             number = len(self.state.said) + 1
-            return f"Talk, round {number} of {self.rounds}: say something to the others."
+            return f"Round {number} of {self.rounds}: send a message to the other players."
         return "Answer the question with a name."
 
     def _read(self, agent: str, said: str) -> str:
@@ -267,7 +272,7 @@ class EinsteinPuzzle(TextGame):
         return max(fresh, key=lambda clue: self._worth(public | {clue}))
 
     def _worth(self, known: frozenset[str]) -> tuple[float, int]:
-        """Returns how sure clues make the answer, then how few worlds they leave (negative)."""
+        """Returns the confidence in the answer and minus the number of worlds left."""
         chances = odds(self.size, known, self.state.about)
         return max(chances, default=0.0), -solve(self.size, known)
 

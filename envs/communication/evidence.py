@@ -1,4 +1,4 @@
-"""Cases for Debate: a motion and cards of evidence, and which of them stand when all is said."""
+"""Cases for Debate: a motion, cards of evidence, and the semantics of standing cards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from agentgym.tasks import task_rng
 
 Tables = TypeVar("Tables", int, np.ndarray)
-"""Cards that lie on a table, as bits; or an array of such tables."""
+"""Cards on a table as a bit set, or an array of such tables."""
 
 SIDES = ("pro", "con")
 MOTIONS = (
@@ -55,18 +55,18 @@ SOURCES = (
     "a comparison with five cities",
 )
 DISPUTED = 0.3
-"""How often a card disputes one of the other side."""
+"""Probability that a card disputes a given card of the other side."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A motion and its cards; the first half of them is pro's, the second con's.
+    """A motion and its cards. The first half of the cards belongs to pro, the second half to con.
 
     Attributes:
-        motion: what is debated.
-        sources: where each card comes from.
-        strengths: of each card, from 1 to 4.
-        attackers: for each card, the cards that dispute it, as bits.
+        motion: the debated statement.
+        sources: the source of each card.
+        strengths: the strength of each card, from 1 to 4.
+        attackers: the cards that dispute each card, as bit sets.
     """
 
     motion: str
@@ -81,10 +81,10 @@ class Case:
 
 
 def standing(case: Case, table: Tables) -> Tables:
-    """Returns which of the cards on the table stand, as bits; of many tables at once if wanted.
+    """Returns the cards on the table that stand, as a bit set. Accepts arrays of tables.
 
-    A card stands if each card on the table that disputes it falls, and falls if one that stands
-    disputes it; cards that only dispute each other neither stand nor fall. This is the grounded
+    A card stands if all cards on the table that dispute it fall. A card falls if a standing card
+    disputes it. Cards that only dispute each other neither stand nor fall. This is the grounded
     extension of Dung (1995).
     """
     stands: Any = table & 0
@@ -100,21 +100,21 @@ def standing(case: Case, table: Tables) -> Tables:
 
 
 def weights(case: Case, table: Tables) -> tuple[Tables, Tables]:
-    """Returns the strength that stands on the table, or each of many, for pro and for con."""
+    """Returns the standing strength of pro and of con, for one or many tables."""
     stands = standing(case, table)
     alive = [s * (stands >> i & 1) for i, s in enumerate(case.strengths)]
     return sum(alive[: case.hand]), sum(alive[case.hand :])
 
 
 def verdict(case: Case, table: int) -> str:
-    """Returns whose cards that stand are stronger: "pro", "con" or "draw"."""
+    """Returns the side with the stronger standing cards: "pro", "con" or "draw"."""
     pro, con = weights(case, table)
     return "draw" if pro == con else SIDES[con > pro]
 
 
 @lru_cache(maxsize=4096)
 def make_case(task: str, hand: int) -> Case:
-    """Returns the case of a task; by all its cards one side is right."""
+    """Returns the case of a task. Its full set of cards is never a draw."""
     rng = task_rng(task, str(hand))
     while True:
         disputes = rng.random((2 * hand, 2 * hand)) < DISPUTED
@@ -134,7 +134,7 @@ def make_case(task: str, hand: int) -> Case:
 
 @lru_cache(maxsize=4096)
 def shown(case: Case) -> tuple[str, ...]:
-    """Returns the cards as they are shown; numbers start from 1."""
+    """Returns the cards as text, numbered from 1."""
     lines = []
     for i, (source, strength) in enumerate(zip(case.sources, case.strengths, strict=True)):
         against = [str(j + 1) for j, bits in enumerate(case.attackers) if bits >> i & 1]
@@ -144,13 +144,13 @@ def shown(case: Case) -> tuple[str, ...]:
 
 
 def turns(rounds: int) -> list[int]:
-    """Returns which side speaks in each turn: who begins changes from round to round."""
+    """Returns the side that acts in each turn. The first side alternates between rounds."""
     return [(r + i) % 2 for r in range(rounds) for i in range(2)]
 
 
 @lru_cache(maxsize=64)
 def stages(hand: int, order: tuple[int, ...]) -> list[np.ndarray]:
-    """Returns the tables there can be before each turn and after the last, in `order`."""
+    """Returns the reachable tables before each turn and after the last one."""
     reached = [np.zeros(1, dtype=np.int64)]
     for side in order:
         cards = 1 << np.arange(side * hand, (side + 1) * hand)
@@ -161,16 +161,16 @@ def stages(hand: int, order: tuple[int, ...]) -> list[np.ndarray]:
 
 @lru_cache(maxsize=256)
 def values(case: Case, order: tuple[int, ...]) -> np.ndarray:
-    """Returns what pro gets from each table on if both play their best.
+    """Returns the minimax value of each table for pro, by backward induction.
 
-    By backward induction; 100 for the verdict plus the lead.
+    The value of a final table is the lead of pro, plus 100 for a win and minus 100 for a loss.
 
     Args:
         case: the case.
-        order: the sides in the order in which they speak from an empty table.
+        order: the side that acts in each turn, from an empty table.
 
     Returns:
-        [2 ** number of cards], by the table's bits; 0 where a table cannot come up.
+        Array of length 2 ** number of cards, indexed by bit set. 0 for unreachable tables.
     """
     result = np.zeros(1 << 2 * case.hand, dtype=np.int64)
     reached = stages(case.hand, order)
@@ -178,12 +178,12 @@ def values(case: Case, order: tuple[int, ...]) -> np.ndarray:
     result[reached[-1]] = pro - con + 100 * np.sign(pro - con)
     for tables, side in zip(reached[-2::-1], order[::-1], strict=True):
         cards = 1 << np.arange(side * case.hand, (side + 1) * case.hand)
-        never = 1000 if side else -1000  # a card cannot be laid twice
+        never = 1000 if side else -1000  # a card cannot be played twice
         after = np.where(tables[:, None] & cards, never, result[tables[:, None] | cards])
         result[tables] = after.min(1) if side else after.max(1)
     return result
 
 
 def playable(case: Case, table: int, side: int) -> list[int]:
-    """Returns the cards that a side has not played yet."""
+    """Returns the cards that a side has not played yet, as indices."""
     return [i for i in range(side * case.hand, (side + 1) * case.hand) if not table >> i & 1]

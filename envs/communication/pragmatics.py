@@ -1,4 +1,4 @@
-"""Objects and what is said of them: literal and pragmatic understanding, the optimal code."""
+"""Objects and descriptions: literal and pragmatic interpretation, and the optimal code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ATTRIBUTES = (
     ("red", "green", "blue", "yellow"),
     ("circle", "square", "star", "heart"),
 )
-"""Values of size, pattern, colour and shape: an object is one of each, in this order."""
+"""Values of size, pattern, colour and shape. An object has one of each, in this order."""
 WORDS = tuple(word for values in ATTRIBUTES for word in values)
 
 Thing = tuple[str, ...]
@@ -19,9 +19,9 @@ Scene = tuple[Thing, ...]
 
 
 def literal(scene: Scene, said: str) -> list[int]:
-    """Returns the objects that fit a description best: those of which most words are true.
+    """Returns the objects for which the most words of a description are true.
 
-    Words that are no attributes are not counted; "not" turns the next one round.
+    Only attribute words count. A word after "not" is negated.
     """
     words = said.casefold().replace(",", " ").split()
     fits = [0] * len(scene)
@@ -34,7 +34,7 @@ def literal(scene: Scene, said: str) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def descriptions(thing: Thing, most: int) -> tuple[str, ...]:
-    """Returns what may truly be said of an object in at most so many words, shortest first."""
+    """Returns the true descriptions of an object with at most `most` words, shortest first."""
     return tuple(
         " ".join(words)
         for count in range(1, min(most, len(thing)) + 1)
@@ -43,7 +43,7 @@ def descriptions(thing: Thing, most: int) -> tuple[str, ...]:
 
 
 def bearers(scene: Scene, thing: Thing, most: int) -> dict[str, int]:
-    """Returns the descriptions of an object and of how many objects each is true."""
+    """Returns the descriptions of an object with the number of objects that each is true of."""
     having = {word: sum(1 << i for i, t in enumerate(scene) if word in t) for word in thing}
     found = {}
     for said in descriptions(thing, most):
@@ -55,17 +55,17 @@ def bearers(scene: Scene, thing: Thing, most: int) -> dict[str, int]:
 
 
 def plain_choice(scene: Scene, target: int, most: int, cost: float) -> str:
-    """Returns what to say to a literal listener: what gains most; of equals the shortest."""
+    """Returns the best description for a literal listener. Ties go to the shortest one."""
     counts = bearers(scene, scene[target], most)
     return max(counts, key=lambda said: round(1 / counts[said] - cost * len(said.split()), 9))
 
 
 @lru_cache(maxsize=4096)
 def pragmatic(scene: Scene, most: int, cost: float) -> dict[str, list[int]]:
-    """Returns which objects a pragmatic listener takes a description for.
+    """Returns the objects that a pragmatic listener infers from each description.
 
-    It asks for which objects somebody would say just this to a literal listener (one step of the
-    rational speech act model). Descriptions that nobody would use are not listed.
+    These are the objects for which a speaker would choose the description for a literal listener
+    (one step of the rational speech act model). Descriptions that no speaker chooses are missing.
     """
     meant: dict[str, list[int]] = {}
     for i in range(len(scene)):
@@ -74,12 +74,12 @@ def pragmatic(scene: Scene, most: int, cost: float) -> dict[str, list[int]]:
 
 
 def understood(scene: Scene, said: str, most: int, cost: float) -> list[int]:
-    """Returns which objects a pragmatic listener thinks may be meant."""
+    """Returns the possible targets of a description for a pragmatic listener."""
     return pragmatic(scene, most, cost).get(said) or literal(scene, said)
 
 
 def best_choice(scene: Scene, target: int, most: int, cost: float) -> str:
-    """Returns what to say to a pragmatic listener."""
+    """Returns the best description for a pragmatic listener."""
     meant, counts = pragmatic(scene, most, cost), bearers(scene, scene[target], most)
 
     def gain(said: str) -> float:
@@ -92,11 +92,11 @@ def best_choice(scene: Scene, target: int, most: int, cost: float) -> str:
 
 @lru_cache(maxsize=4096)
 def convention(scene: Scene, most: int) -> dict[str, Thing]:
-    """Returns the cheapest code in which every object has a true description of its own.
+    """Returns the cheapest code in which every object has a unique true description.
 
-    Sets of descriptions that different objects can bear are a matroid, so that taking the shortest
-    ones that still fit, by augmenting paths, is optimal: first in the number of objects that can be
-    told apart, then in words. Objects in excess have no description.
+    Sets of descriptions that can be assigned to different objects form a matroid. Adding the
+    shortest descriptions first, by augmenting paths, is therefore optimal, first in the number of
+    distinguishable objects, then in words. Surplus objects have no description.
     """
     bears: dict[str, list[Thing]] = {}
     for thing in sorted(scene):

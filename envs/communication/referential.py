@@ -29,14 +29,14 @@ LONGEST_WORD = 20
 
 @dataclass
 class State:
-    """The scenes of all rounds, and what was said and picked.
+    """The scenes of all rounds, with the descriptions and picks so far.
 
     Attributes:
-        scenes: the objects of each round, as the speaker sees them.
-        targets: index of the object meant, by round.
-        orders: indices of the objects as the listener sees them, by round.
+        scenes: the objects of each round, in the order of the speaker.
+        targets: index of the target of each round.
+        orders: indices of the objects of each round, in the order of the listener.
         said: descriptions so far.
-        picked: indices of the objects picked so far.
+        picked: indices of the picked objects so far.
     """
 
     scenes: list[list[Thing]]
@@ -47,7 +47,7 @@ class State:
 
 
 def make_state(task: str, rounds: int, objects: int, values: int) -> State:
-    """Returns the scenes of a task: different objects, made of few values of each attribute."""
+    """Returns the scenes of a task: distinct objects from a few values per attribute."""
     rng, state = task_rng(task), State([], [], [])
     for _ in range(rounds):
         choices = [[v[i] for i in _draw(rng, len(v), values)] for v in ATTRIBUTES]
@@ -59,83 +59,77 @@ def make_state(task: str, rounds: int, objects: int, values: int) -> State:
 
 
 def _draw(rng: np.random.Generator, size: int, count: int) -> list[int]:
-    """Returns different numbers below `size`, as `rng.choice` does, but faster."""
+    """Returns `count` distinct integers below `size`, faster than `rng.choice`."""
     return rng.random(size).argsort()[:count].tolist()
 
 
 class ReferentialGame(TextGame):
-    """Describe an object so that the other finds it among others, in as few words as will do.
+    """A speaker describes one of several objects in few words, and a listener picks it.
 
     ## Description
-    In every round both players see the same objects, each of a size, a pattern, a colour and a
-    shape, in different orders. player_0, the speaker, knows which one is meant and describes it;
-    player_1, the listener, picks one. Both gain when it is the right one; words cost.
+    In every round both players see the same objects in different orders. Each object has a size, a
+    pattern, a colour and a shape. player_0, the speaker, knows the target and describes it.
+    player_1, the listener, picks an object. Both gain if it is the target. Words have a cost.
 
     ## Action Space
-    Text. Speaker: a description of at most `max_words` words: `red circle`; any words (with
-    `speech="menu"` words for attributes only, of different attributes). Listener: the number of an
-    object, `3`, or all its words. With `action_mode="discrete"` (menu only): the index.
+    Text:
+
+    - Speaker: a description of at most `max_words` words, such as `red circle`. With
+      `speech="menu"`: values of different attributes, from a list.
+    - Listener: the number of an object, such as `3`, or all its words.
+
+    With `action_mode="discrete"` (menu only): the index of the action.
 
     ## Observation Space
-    Text: the round, the objects (for the speaker with a mark, for the listener with numbers and
-    the description), and how the rounds before went.
+    Text: the round, the objects and the results of earlier rounds. The target is marked for the
+    speaker. The listener sees numbered objects and the description.
 
     ## Rewards
-    Terms, to both, after each round, divided by the number of rounds: `task`: 1 for the right
-    object; `words`: minus `word_cost` for each word. An invalid action costs `invalid_penalty`, the
-    one who took it.
+    Both players get these terms after each round, divided by the number of rounds:
+
+    - `task`: 1 if the listener picks the target.
+    - `words`: minus `word_cost` per word of the description.
+
+    `invalid`: minus `invalid_penalty` for an agent's own invalid action.
 
     ## Starting State
-    The task, `train/N` or `test/N`, makes the objects, the targets and the orders.
+    The task, `train/N` or `test/N`, determines the objects, the targets and the orders.
 
     ## Episode End
     Termination: all rounds are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row the action is drawn at random.
+    invalid actions in a row, a random action is taken.
 
     ## Information
-    The common keys; `success`: every pick was right; `progress`: the share of rounds with a right
-    pick.
+    The common keys.
+
+    - `success`: whether every pick was right.
+    - `progress`: the share of rounds with a right pick.
 
     ## Arguments
-    `rounds`: default 5. `objects`: from 2 to 16, default 8. `values`: how many values of each
-    attribute occur in a round, 2 (default) to 4: with few, objects share much. `max_words`: 1 to 8,
-    default 2. `word_cost`: default 0.1. `speech`: "free" (default) or "menu". `max_turns`: default
-    None. As a single seat: `seat` and `opponents` (one's partner): "random", "literal" (the speaker
-    says the last words of the object; the listener picks any object that fits), "pragmatic" (the
-    default: the speaker says what is best for a pragmatic listener; that one asks what somebody
-    would have said for each object) or "convention" (the optimal code of true descriptions,
-    which both compute alike; of use only with a partner that does the same).
-
-    ## Example Transcript
-    ```
-    You are the listener. Round 1 of 5. The speaker says: dotted star
-    1. small dotted red star
-    2. large dotted red star
-    3. large striped red heart
-    > 1
-    ```
-
-    ## Baselines
-    A single seat with a "pragmatic" partner, 200 test episodes, mean return (success): random -0.03
-    (0 %), with the menu -0.05 (0 %); expert ("pragmatic") 0.74 (72 %). Speaker and listener alike,
-    200 games, return and share of right picks by `max_words`:
-
-    | both | 1 word | 2 words | 3 words |
-    |---|---|---|---|
-    | random | 0.01, 11 % | 0.01, 11 % | 0.01, 11 % |
-    | literal | 0.14, 24 % | 0.27, 47 % | 0.47, 77 % |
-    | pragmatic | 0.43, 53 % | 0.75, 94 % | 0.76, 100 % |
-    | convention | 0.90, 100 % | 0.90, 100 % | 0.90, 100 % |
-
-    With the menu some 4,600 steps/s: what can be said of nine objects is listed in every turn.
-
-    ## Registered Configurations
-    `ReferentialGame-v0`: free speech. `ReferentialGame-Menu-v0`: descriptions from a list.
+    - `rounds` (int, default 5): number of rounds.
+    - `objects` (int, default 8): objects per round, from 2 to 16.
+    - `values` (int, default 2): values per attribute in a round, from 2 to 4. With fewer values,
+      the objects share more attributes.
+    - `max_words` (int, default 2): longest description, from 1 to 8.
+    - `word_cost` (float, default 0.1): cost per word.
+    - `speech` ("free" or "menu", default "free"): any words, or descriptions from a list.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `seat` (single seat only): player_0 (speaker) or player_1 (listener).
+    - `opponents` (single seat only, default "pragmatic"): the player of the other seat.
+      - "random": a random word or pick.
+      - "literal": the speaker gives the last words of the object, and the listener picks any object
+        that fits.
+      - "pragmatic": the speaker gives the best description for a pragmatic listener. The listener
+        compares it with the descriptions that a speaker would choose for each object.
+      - "convention": the optimal code of true descriptions, which both players compute. Useful only
+        if both players use it.
 
     ## References
-    D. Lewis, Convention (1969): signalling games. Frank and Goodman, Predicting Pragmatic Reasoning
-    in Language Games, Science 336 (2012): the rational speech act model. Lazaridou et al.,
-    Multi-Agent Cooperation and the Emergence of (Natural) Language (arXiv 1612.07182).
+    - D. Lewis, Convention (1969): signalling games.
+    - Frank and Goodman, Predicting Pragmatic Reasoning in Language Games, Science 336 (2012): the
+      rational speech act model.
+    - Lazaridou et al., Multi-Agent Cooperation and the Emergence of (Natural) Language (arXiv
+      1612.07182).
 
     ## Version History
     v0: first version.
@@ -185,14 +179,30 @@ class ReferentialGame(TextGame):
                 for words in product(*parts)
             )
             self.actions = (*self.numbers, *self.menu)
+        form = (
+            "at most one value per attribute, in the order size, pattern, colour, shape"
+            if self.menu
+            else f"each of at most {LONGEST_WORD} letters"
+        )
         self.instructions = (
-            f"In each of {rounds} rounds, two players see the same {objects} objects, in different "
-            "orders. Each object has a size (small, medium, large), a pattern (striped, dotted, "
-            "plain), a colour (red, green, blue, yellow) and a shape (circle, square, star, "
-            "heart). player_0, the speaker, sees which one is meant and describes it in at most "
-            f"{max_words} words of at most {LONGEST_WORD} letters; say the words only. player_1, "
-            "the listener, then says the number of the object that it takes to be meant. Both gain "
-            f"1 if it is the right one, and lose {word_cost:g} for each word of the description."
+            "Two players cooperate. player_0, the speaker, describes an object. player_1, the "
+            "listener, has to find it.\n"
+            "\n"
+            "Rules:\n"
+            f"- There are {rounds} rounds. In each round, both players see the same {objects} "
+            "objects, in different orders.\n"
+            "- Each object has a size (small, medium, large), a pattern (striped, dotted, plain), "
+            "a colour (red, green, blue, yellow) and a shape (circle, square, star, heart).\n"
+            "- The speaker sees which object is the target and describes it. Then the listener "
+            "picks an object.\n"
+            "\n"
+            "Actions:\n"
+            f"- Speaker: only the description, at most {max_words} word{'s' * (max_words > 1)} "
+            f"({form}), for example {'red circle' if max_words > 1 else 'red'}.\n"
+            "- Listener: only the number of an object, for example 3.\n"
+            "\n"
+            f"Score: each round counts 1 for the right object, minus {word_cost:g} for each word "
+            "of the description. Both players get the mean over all rounds."
         )
 
     def _start(self, task: str) -> None:
@@ -223,11 +233,9 @@ class ReferentialGame(TextGame):
                 ]
         for i, (said, ok) in enumerate(zip(state.said, right, strict=False)):
             things = state.scenes[i]
-            end = f"meant and picked {' '.join(things[state.targets[i]])}"
-            if not ok:
-                meant, picked = things[state.targets[i]], things[state.picked[i]]
-                end = f"meant {' '.join(meant)}, picked {' '.join(picked)}"
-            lines.append(f"Round {i + 1}: said {said!r}, {end}.")
+            target, picked = things[state.targets[i]], things[state.picked[i]]
+            end = "The listener picked it." if ok else f"The listener picked {' '.join(picked)}."
+            lines.append(f"Round {i + 1}: {said!r}. The target was {' '.join(target)}. {end}")
         return TimeStep(
             text="\n".join(lines),
             success=now == self.rounds and all(right),
@@ -241,9 +249,9 @@ class ReferentialGame(TextGame):
         begins = f"Round {self._round() + 1} of {self.rounds}."
         said = self.state.said[self._round() :]
         if agent == "player_1":
-            return f"{begins} The speaker {'says: ' + said[0] if said else 'is to speak.'}"
+            return f"{begins} The speaker {'says: ' + said[0] if said else 'acts first.'}"
         if said:
-            return f"{begins} You said: {said[0]}"
+            return f"{begins} Your description: {said[0]}"
         return f"{begins} Describe the object marked * in at most {self.max_words} words."
 
     def _read(self, agent: str, said: str) -> str:
@@ -257,9 +265,11 @@ class ReferentialGame(TextGame):
             return super()._read(agent, said)
         words = said.replace(",", " ").split(maxsplit=self.max_words)
         if not 1 <= len(words) <= self.max_words:
-            raise InvalidMove(f"Say from 1 to {self.max_words} words.")
+            raise InvalidMove(
+                f"Give a description of 1 to {self.max_words} words, for example red circle."
+            )
         if any(len(word) > LONGEST_WORD for word in words):
-            raise InvalidMove(f"A word has at most {LONGEST_WORD} letters.")
+            raise InvalidMove(f"Words can have at most {LONGEST_WORD} letters.")
         return " ".join(words)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:

@@ -1,4 +1,4 @@
-"""TwentyQuestions for two: one knows the thing and answers, the other asks."""
+"""TwentyQuestions for two: one player knows the thing and answers, the other asks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWERS = (YES, NO, UNKNOWN)
 
 @dataclass
 class State:
-    """The number of the thing, the questions answered, and the one that waits for an answer."""
+    """The index of the thing, the questions with their answers, and the open question."""
 
     thing: int
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -38,13 +38,13 @@ class State:
 
 
 def truth(question: str, thing: int) -> str:
-    """Returns the answer by the table of facts."""
+    """Returns the answer according to the table of facts."""
     answer = int(answers(question)[thing])
     return UNKNOWN if answer == 0 else YES if answer > 0 else NO
 
 
 def candidates(asked: list[tuple[str, str]]) -> np.ndarray:
-    """Returns the numbers of the things that the answers allow, by the table; all if none."""
+    """Returns the indices of the things consistent with the answers (all if none is)."""
     every = left = np.arange(len(things()))
     for question, answer in asked:
         if answer != UNKNOWN:
@@ -53,69 +53,64 @@ def candidates(asked: list[tuple[str, str]]) -> np.ndarray:
 
 
 class TwentyQuestionsTwoPlayer(TextGame):
-    """Twenty questions for two, who win or lose together.
+    """Twenty questions for two players, who win or lose together.
 
     ## Description
-    player_0, the answerer, knows which of 225 things is meant; player_1, the asker, finds it by
-    yes-or-no questions. The game of `TwentyQuestions-v0`, with an agent in the oracle's place. A
-    question that guesses a thing is judged by the rules; any other is for the answerer to answer,
-    which is trusted to be truthful.
+    player_0, the answerer, knows one of 225 things. player_1, the asker, finds it with yes-or-no
+    questions. This is the game of `TwentyQuestions-v0` with an agent in place of the oracle.
+
+    - The game answers a question that guesses a thing.
+    - The answerer answers any other question. Its answers are not checked.
 
     ## Action Space
-    Text. Asker: a question that starts with Is, Does, Can, Do, Are or Could, of at most 40 words; a
-    guess asks for the thing alone: `Is it a bicycle?`. Answerer: `Yes.`, `No.` or `I do not know.`.
+    Text:
+
+    - Asker: a question that starts with Is, Does, Can, Do, Are or Could, of at most 40 words. A
+      guess asks for the thing alone: `Is it a bicycle?`.
+    - Answerer: `Yes.`, `No.` or `I do not know.`.
+
     With `action_mode="discrete"` (with `question_menu` only): the index of the action.
 
     ## Observation Space
-    Text: one's role, the thing (for the answerer only), how many questions are left, all questions
-    with their answers, and the question to be answered.
+    Text: the role, the thing (answerer only), the number of questions left, all questions with
+    their answers, and the question to answer.
 
     ## Rewards
-    Term `task`, to both: -1 for each question that does not guess the thing, when it is answered.
-    An invalid action costs `invalid_penalty`, the one who took it.
+    - `task`: -1 for both players for each answered question, except for the right guess.
+    - `invalid`: minus `invalid_penalty` for an agent's own invalid action.
 
     ## Starting State
-    Nothing asked. The task names the thing, as in `TwentyQuestions-v0`; one in five is for testing.
-    `info["task"]` is not for players.
+    No question is asked. The task is the name of the thing, as in `TwentyQuestions-v0`. One thing
+    in five is a test task. `info["task"]` must be hidden from the asker.
 
     ## Episode End
-    Termination: the thing is guessed, or `max_questions` are asked. Truncation: after `max_turns`
-    turns. After `max_invalid` invalid actions in a row a random question or answer is given.
+    Termination: the thing is guessed, or `max_questions` questions are asked. Truncation: after
+    `max_turns` turns. After `max_invalid` invalid actions in a row, a random question or answer is
+    taken.
 
     ## Information
-    The common keys; `success`: the thing was guessed; `progress` is 1 - log(n + 1) / log(N + 1) for
-    n things of N that the answers allow by the table of facts, 1 when guessed.
+    The common keys.
+
+    - `success`: whether the thing was guessed.
+    - `progress`: 1 - log(n + 1) / log(N + 1) if n of N things are consistent with the answers
+      according to the table of facts, 1 after the right guess.
 
     ## Arguments
-    `max_questions`: default 20. `question_menu`: list the questions for traits and things as
-    admissible; others are still understood. `max_turns`: default None. As a single seat: `seat` and
-    `opponents` (one's partner): "random" (questions of the menu; any answer), "simple" (answers by
-    the table of facts; asks anything about which the things left differ) or "expert" (the default:
-    answers by the table; asks what halves the things left).
-
-    ## Example Transcript
-    ```
-    You are the asker. Questions left: 19.
-    Is it an animal? No.
-    > Does it have wheels?
-    You are the answerer. The thing is: bicycle. Questions left: 18.
-    Is it an animal? No.
-    Asked: Does it have wheels?
-    > Yes.
-    ```
-
-    ## Baselines
-    A single seat with an "expert" partner, 200 test episodes, mean return (success): random -19.7
-    (2 %), with the menu -19.6 (3 %); expert -7.6 (100 %). Answerer
-    and asker alike: random -19.5 (6 %), simple -15.6 (55 %), expert -7.5 (100 %).
-
-    ## Registered Configurations
-    `TwentyQuestions-TwoPlayer-v0`: free questions. `TwentyQuestions-TwoPlayer-Menu-v0`: with the
-    menu.
+    - `max_questions` (int, default 20): number of questions.
+    - `question_menu` (bool, default False): list the questions for traits and things as admissible.
+      Other questions are still understood.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `seat` (single seat only): player_0 (answerer) or player_1 (asker).
+    - `opponents` (single seat only, default "expert"): the player of the other seat.
+      - "random": questions of the menu, any answer.
+      - "simple": answers by the table of facts and asks any question that separates the things
+        left.
+      - "expert": answers by the table of facts and asks the question that best halves the things
+        left.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), Twenty Questions: rewards, the limit and the form of questions.
-    Things and facts are those of `TwentyQuestions-v0`.
+    LMRL-Gym (arXiv 2311.18232), Twenty Questions: rewards, limit and form of questions. Things and
+    facts are those of `TwentyQuestions-v0`.
 
     ## Version History
     v0: first version.
@@ -141,13 +136,23 @@ class TwentyQuestionsTwoPlayer(TextGame):
             self.menu = (*trait_questions(), *guesses())
             self.actions = (*ANSWERS, *self.menu)
         self.instructions = (
-            "Twenty questions for two who win together. player_0, the answerer, is told a thing: "
-            "an everyday object, an animal, a plant, food, a vehicle, or something in nature. "
-            f"player_1, the asker, has at most {max_questions} yes-or-no questions to find out "
-            "what it is; the fewer the better. A question is short and starts with Is, Does, Can, "
-            "Do, Are or Could. To guess the thing, the asker asks for it alone, for example: Is it "
-            "a bicycle? A guess is answered by the game. Any other question is answered by the "
-            "answerer, truthfully, with: Yes. or No. or I do not know."
+            "Twenty questions for two players, who win or lose together. player_0, the answerer, "
+            "knows a secret thing. player_1, the asker, has to find it with at most "
+            f"{max_questions} yes-or-no questions.\n"
+            "\n"
+            "Rules:\n"
+            "- The thing is an everyday object, an animal, a plant, food, a vehicle, or something "
+            "in nature.\n"
+            "- To guess, the asker asks for the thing alone. The game answers guesses.\n"
+            "- The answerer answers all other questions truthfully.\n"
+            "\n"
+            "Actions:\n"
+            "- Asker: a short question that starts with Is, Does, Can, Do, Are or Could, for "
+            "example: Does it have wheels? A guess, for example: Is it a bicycle?\n"
+            "- Answerer: Yes. or No. or I do not know.\n"
+            "\n"
+            "Score: both players lose 1 for each question, except for the right guess. The right "
+            "guess wins and ends the game."
         )
 
     def _start(self, task: str) -> None:
@@ -165,11 +170,17 @@ class TwentyQuestionsTwoPlayer(TextGame):
         over = state.won or len(state.asked) == self.max_questions
         left = self.max_questions - len(state.asked)
         role = "asker" if asks else f"answerer. The thing is: {name}"
-        end = " You have won." if state.won else f" You have lost; it was: {name}." if over else ""
+        end = (
+            " You have won."
+            if state.won
+            else f" You have lost. The thing was: {name}."
+            if over
+            else ""
+        )
         lines = [f"You are the {role}. Questions left: {left}.{end}"]
         lines += [f"{question} {answer}" for question, answer in state.asked]
         if state.open:
-            lines.append(f"Asked: {state.open}")
+            lines.append(f"Question to answer: {state.open}")
         n = len(candidates(state.asked))
         return TimeStep(
             text="\n".join(lines),
@@ -186,13 +197,13 @@ class TwentyQuestionsTwoPlayer(TextGame):
             return listed
         if not well_formed(said.strip()):
             raise InvalidMove(
-                f"{said[:40]!r} is no question. Ask one that starts with Is, Does, Can, Do, Are or "
-                "Could, in at most 40 words."
+                f"{said[:40]!r} is not a question. Ask one that starts with Is, Does, Can, Do, Are "
+                "or Could, of at most 40 words, for example: Does it have wheels?"
             )
         question = " ".join(said.split())
         question = question[0].upper() + question[1:].removesuffix("?") + "?"
         if len(question) > 2 * SHOWN:
-            raise InvalidMove(f"Ask a shorter question, of at most {2 * SHOWN} letters.")
+            raise InvalidMove(f"Ask a shorter question, of at most {2 * SHOWN} characters.")
         return question
 
     def _advance(self, moves: dict[str, str]) -> Rewards:

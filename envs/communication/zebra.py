@@ -1,4 +1,4 @@
-"""Zebra puzzles: who lives where and has what; all worlds, clues, puzzles with one solution."""
+"""Zebra puzzles: worlds, clues, and puzzles with exactly one solution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALUES = (
     tuple(f"the one who drinks {drink}" for drink in ("tea", "milk", "juice", "water", "coffee")),
     tuple(f"the one in the {colour} house" for colour in ("red", "green", "blue", "white", "grey")),
 )
-"""What tells people apart: names first; each attribute has a value for every house."""
+"""Attributes of the people, names first. Each attribute has one value per house."""
 RELATIONS = {
     "is {}": lambda i, j: i == j,
     "is not {}": lambda i, j: i != j,
@@ -33,35 +33,35 @@ PLACES = {
     "does not live in house {}": lambda i, house: i != house,
 }
 WEIGHTS = {" is not ": 1.0, " is ": 0.5, " lives in house ": 0.2}
-"""How readily a puzzle uses a kind of clue (others: 1.0): what says much is rarer."""
+"""Sampling weights of kinds of clues (default 1.0). Informative clues are rarer."""
 
 Size = tuple[int, int]
 """Houses and attributes."""
 
 
 def count_worlds(size: Size) -> int:
-    """Returns in how many ways the values can be given to the houses."""
+    """Returns the number of assignments of values to houses."""
     return math.factorial(size[0]) ** size[1]
 
 
 @cache
 def _places(houses: int) -> np.ndarray:
-    """Returns the house of each value of one attribute in all orders, shape (houses!, houses)."""
+    """Returns the house of each value in all permutations, shape (houses!, houses)."""
     return np.array(list(permutations(range(houses))))
 
 
 @cache
 def _at_house(houses: int) -> np.ndarray:
-    """Returns 1 where a value is at a house in an order, shape (houses!, houses, houses)."""
+    """Returns the permutations as one-hot arrays, shape (houses!, houses, houses)."""
     return (_places(houses)[:, :, None] == np.arange(houses)).astype(np.int64)
 
 
 @cache
 def clues(size: Size) -> dict[str, np.ndarray]:
-    """Returns all clues there are: the sentence and in which worlds it is true.
+    """Returns all clues with their masks of the worlds in which they are true.
 
-    A mask has an axis of length houses! for each attribute, or of length 1 where it does not
-    matter.
+    A mask has one axis per attribute, of length houses!, or of length 1 if the clue does not
+    depend on the attribute.
     """
     houses, attributes = size
     order = _places(houses)
@@ -95,7 +95,7 @@ def _along(mask: np.ndarray, size: Size, *axes: int) -> np.ndarray:
 
 
 def sentence(name: str, words: str, rest: str) -> str:
-    """Returns a clue as it is said."""
+    """Returns a clue as a sentence."""
     said = f"{name} {words.format(rest)}."
     return said[0].upper() + said[1:]
 
@@ -107,14 +107,14 @@ def _by_words(size: Size) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def heard(size: Size, text: str) -> tuple[str, ...]:
-    """Returns the clues that a text states, one a sentence; other sentences are passed over."""
+    """Returns the clues stated in a text, at most one per sentence. Ignores other sentences."""
     parts = (" ".join(part.split()) for part in re.split(r"[.;!\n]", text.casefold()))
     return tuple(_by_words(size)[part] for part in parts if part in _by_words(size))
 
 
 @lru_cache(maxsize=128)
 def worlds(size: Size, known: frozenset[str]) -> np.ndarray:
-    """Returns in which worlds all these clues are true: a mask with an axis for each attribute."""
+    """Returns the mask of worlds in which all these clues are true, with one axis per attribute."""
     mask = np.ones((math.factorial(size[0]),) * size[1], dtype=bool)
     for clue in sorted(known):
         mask = mask & clues(size)[clue]
@@ -123,15 +123,15 @@ def worlds(size: Size, known: frozenset[str]) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def odds(size: Size, known: frozenset[str], about: tuple[int, int]) -> tuple[float, ...]:
-    """Returns how likely each person is the one asked for, all worlds left being equally likely.
+    """Returns the probability that each person is the answer, with a uniform prior over worlds.
 
     Args:
-        size: of the puzzle.
-        known: clues taken to be true.
-        about: attribute and value that are asked for.
+        size: size of the puzzle.
+        known: clues assumed to be true.
+        about: attribute and value of the question.
 
     Returns:
-        A probability for each person; nothing if the clues contradict each other.
+        One probability per person. Empty if the clues contradict each other.
     """
     mask, (a, v) = worlds(size, known), about
     others = tuple(axis for axis in range(size[1]) if axis not in (0, a))
@@ -146,7 +146,7 @@ def odds(size: Size, known: frozenset[str], about: tuple[int, int]) -> tuple[flo
 
 @dataclass(frozen=True)
 class Puzzle:
-    """The clues of each player, what is asked for (attribute, value), and whose it is."""
+    """The clues of each player, the question (attribute, value) and the index of the answer."""
 
     hands: tuple[tuple[str, ...], ...]
     about: tuple[int, int]
@@ -154,23 +154,23 @@ class Puzzle:
 
 
 def solve(size: Size, known: Iterable[str]) -> int:
-    """Returns how many worlds are left by the clues: 1 means that they have one solution."""
+    """Returns the number of worlds consistent with the clues. 1 means a unique solution."""
     return int(np.count_nonzero(worlds(size, frozenset(known))))
 
 
 @cache
 def _catalogue(size: Size) -> tuple[tuple[str, ...], np.ndarray]:
-    """Returns all clues and how readily each is used."""
+    """Returns all clues and their sampling weights."""
     weights = [next((w for words, w in WEIGHTS.items() if words in c), 1.0) for c in clues(size)]
     return tuple(clues(size)), np.array(weights)
 
 
 def _enough(size: Size, rng: np.random.Generator) -> list[str]:
-    """Returns clues that have one solution together, and more without any one of them."""
+    """Returns a minimal set of clues with exactly one solution."""
     shape = (math.factorial(size[0]),) * size[1]
     world = tuple(int(rng.integers(n)) for n in shape)
     names, weights = _catalogue(size)
-    # Weighted order without replacement: the smallest of exponential times.
+    # Weighted sampling without replacement: order by exponential times.
     times = rng.exponential(size=len(names)) / weights
     chosen: list[str] = []
     mask, left = np.ones(shape, dtype=bool), count_worlds(size)
@@ -198,8 +198,8 @@ def _enough(size: Size, rng: np.random.Generator) -> list[str]:
 def make_puzzle(task: str, size: Size, players: int) -> Puzzle:
     """Returns the puzzle of a task.
 
-    All clues together have one solution, none can be spared, and no player can answer the question
-    by its own clues.
+    All clues together have one solution, none is redundant, and no player can answer the question
+    from its own clues.
     """
     rng = task_rng(task, f"{size} {players}")
     while True:

@@ -1,1 +1,1 @@
-"""Worlds of squares."""
+"""Grid worlds."""

@@ -19,12 +19,12 @@ STEPS = tuple(DIRECTIONS.values())
 
 @dataclass
 class State:
-    """The lake and where the agent stands.
+    """The lake and the position of the agent.
 
     Attributes:
         lake: rows of "F" (ice), "H" (hole) and one "G" (goal).
         position: (row, column).
-        start: where the agent began.
+        start: initial position of the agent.
     """
 
     lake: tuple[str, ...]
@@ -33,25 +33,25 @@ class State:
 
     @property
     def ground(self) -> str:
-        """What the agent stands on."""
+        """The type of the agent's square: "F", "H" or "G"."""
         return self.lake[self.position[0]][self.position[1]]
 
     def picture(self) -> str:
-        """The lake as text: `_` ice, `O` hole, `G` goal, `P` you, `X` you in a hole, `√` there."""
+        """The lake as text. `X` marks the agent in a hole, `√` the agent at the goal."""
         lake = "\n".join(self.lake).replace("F", "_").replace("H", "O")
         here = self.position[0] * (len(self.lake) + 1) + self.position[1]
         return lake[:here] + {"F": "P", "H": "X", "G": "√"}[self.ground] + lake[here + 1 :]
 
 
 def moved(lake: tuple[str, ...], position: Square, step: Square) -> Square:
-    """Returns where a step leads; the edge holds."""
+    """Returns the square that a step leads to. Steps off the grid have no effect."""
     size = len(lake)
     row, column = position[0] + step[0], position[1] + step[1]
     return min(max(row, 0), size - 1), min(max(column, 0), size - 1)
 
 
 def make_lake(rng: np.random.Generator, size: int, frozen: float) -> State:
-    """Draws lakes until the goal can be reached."""
+    """Samples lakes until the goal is reachable."""
     while True:
         ice = rng.random((size, size)) < frozen
         start, goal = (divmod(int(n), size) for n in rng.choice(size * size, 2, replace=False))
@@ -65,13 +65,13 @@ def make_lake(rng: np.random.Generator, size: int, frozen: float) -> State:
 
 @lru_cache(maxsize=1 << 14)
 def distances(lake: tuple[str, ...]) -> dict[Square, int]:
-    """Returns the number of moves to the goal from wherever there is a way, if nothing slips."""
+    """Returns the number of moves to the goal, without slips, of all squares that can reach it."""
     cells = "".join(lake)
     goal = divmod(cells.index("G"), len(lake))
     found, queue = {goal: 0}, deque([goal])
     while queue:
         square = queue.popleft()
-        for step in STEPS:  # the ways back are the ways there
+        for step in STEPS:  # steps are reversible
             before = moved(lake, square, step)
             if before not in found and lake[before[0]][before[1]] == "F":
                 found[before] = found[square] + 1
@@ -81,9 +81,9 @@ def distances(lake: tuple[str, ...]) -> dict[Square, int]:
 
 @lru_cache(maxsize=1024)
 def best_moves(lake: tuple[str, ...], slippery: bool) -> dict[Square, str]:
-    """Returns the move that is likeliest to reach the goal from each square, soon if possible.
+    """Returns the move per square that maximises the probability of reaching the goal.
 
-    By value iteration with a discount of 0.999, which breaks ties towards shorter ways.
+    Uses value iteration with a discount of 0.999, which breaks ties towards shorter paths.
     """
     size = len(lake)
     kind = np.array([list(row) for row in lake])
@@ -107,60 +107,52 @@ def best_moves(lake: tuple[str, ...], slippery: bool) -> dict[Square, str]:
 
 
 class FrozenLake(TextEnv):
-    """Cross a frozen lake to the goal; ice may slip.
+    """Cross a frozen lake to the goal without falling into a hole.
 
     ## Description
-    Gymnasium's FrozenLake as RAGEN plays it: a lake of `size` x `size` squares, frozen with
-    probability 0.8 each, start and goal anywhere as long as there is a way. On slippery ice a move
-    goes where it was meant to with probability 1/3, and to either side of that with 1/3 each.
+    Gymnasium's FrozenLake in the variant of RAGEN: a lake of `size` x `size` squares, each frozen
+    with probability `frozen`, with random start and goal squares that are connected by ice. On
+    slippery ice a move goes in the intended direction with probability 1/3 and in each of the two
+    perpendicular directions with probability 1/3. A move off the lake has no effect.
 
     ## Action Space
-    Text: `left`, `down`, `right` or `up`; several joined by `||` where `moves_per_turn` allows it.
+    Text: `left`, `down`, `right` or `up`. With `moves_per_turn` above 1, up to that many moves can
+    be joined by `||`, for example `left || up`.
 
     ## Observation Space
-    Text: a picture. `_` ice, `O` hole, `G` goal, `P` you, `X` you in a hole, `√` you at the goal.
+    Text: a map with one character per square:
+
+    - `_`: ice
+    - `O`: hole
+    - `G`: goal
+    - `P`: agent
+    - `X`: agent in a hole
+    - `√`: agent at the goal
 
     ## Rewards
-    1 (term `task`) at the goal, else 0. An invalid action costs `invalid_penalty`.
+    1 (term `task`) for reaching the goal, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    A lake drawn by the task's name; no lake of a test task is one of a training task. Slips are
-    drawn by the episode's seed.
+    A lake generated from the task name. Training and test tasks share no lakes. Slips are sampled
+    with the episode's seed.
 
     ## Episode End
-    Termination: the goal or a hole. Truncation: after `max_turns`.
+    Termination: the agent is at the goal or in a hole. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the share of the shortest way covered.
+    The common keys. `progress` is the fraction of the initial shortest-path distance covered.
 
     ## Arguments
-    `size`: 2 to 16. `slippery`: whether moves slip. `frozen`: probability of ice.
-    `moves_per_turn`: moves that one action may hold. `max_turns`: default 50, and 25
-    more for every row above 6.
-
-    ## Example Transcript
-    ```
-    P_
-    OG
-    > right
-    _P
-    OG
-    > down
-    __
-    O√
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: `FrozenLake-v0` random 0.35, 35 %; expert (value
-    iteration) 0.93, 93 %, the best that slipping allows. `FrozenLake-Dry-v0` random 0.17, 17 %;
-    expert 1.00, 100 %.
-
-    ## Registered Configurations
-    `FrozenLake-v0`: 4 x 4, slippery. `FrozenLake-Dry-v0`: 6 x 6, no slipping.
+    - `size` (int, default 4): number of rows and columns, 2 to 16.
+    - `slippery` (bool, default True): whether moves slip.
+    - `frozen` (float, default 0.8): probability that a square is ice, 0.3 to 1.
+    - `moves_per_turn` (int, default 1): maximum number of moves per action.
+    - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 50, plus 25 for every
+      row above 6.
 
     ## References
-    RAGEN (arXiv 2504.20073); Gymnasium's FrozenLake-v1. Transitions, rewards, endings and pictures
-    are the same; lakes are drawn by another generator.
+    RAGEN (arXiv 2504.20073). Gymnasium's FrozenLake-v1. Transitions, rewards, episode ends and maps
+    are the same. Lakes come from a different generator.
 
     ## Version History
     v0: first version.
@@ -181,7 +173,7 @@ class FrozenLake(TextEnv):
         if not 2 <= size <= 16:
             raise ValueError(f"size must be in [2, 16], got {size}.")
         if not 0.3 <= frozen <= 1:
-            raise ValueError(f"frozen must be in [0.3, 1], got {frozen}: else no lake has a way.")
+            raise ValueError(f"frozen must be in [0.3, 1], got {frozen}.")
         if moves_per_turn < 1:
             raise ValueError(f"moves_per_turn must be at least 1, got {moves_per_turn}.")
         turns = 50 + 25 * max(0, size - 6) if max_turns == "auto" else max_turns
@@ -193,15 +185,20 @@ class FrozenLake(TextEnv):
 
     def _rules(self) -> str:
         slips = (
-            "The ice is slippery: a move goes where you want with probability 1/3, and to the left "
-            "or the right of that direction with probability 1/3 each. "
+            "- The ice is slippery: a move goes in your direction or in one of the two "
+            "perpendicular directions, each with probability 1/3.\n"
         )
-        several = f" You may join up to {self.moves_per_turn} moves with ||."
+        several = (
+            f"- You can join up to {self.moves_per_turn} moves with ||, for example: left || up\n"
+        )
         return (
-            "Cross the frozen lake to the goal G without falling into a hole O. P is you, _ ice. "
-            + slips * self.slippery
-            + "Each turn, say left, down, right or up."
+            "Cross the frozen lake to the goal without falling into a hole.\n"
+            "- Map: P you, G goal, O hole, _ ice.\n"
+            "- Each turn, reply with one move: left, down, right or up.\n"
             + several * (self.moves_per_turn > 1)
+            + slips * self.slippery
+            + "- A move off the map has no effect.\n"
+            "- The episode ends at the goal (reward 1) or in a hole (reward 0)."
         )
 
     def _start(self, task: str) -> TimeStep:
@@ -239,16 +236,16 @@ class FrozenLake(TextEnv):
         )
 
     def achieved(self) -> Square | None:
-        """Returns the square reached, if it is ice and not the one the episode began on.
+        """Returns the current square if it is ice and not the initial one, else None.
 
-        On slippery ice nothing: where luck has led would be learned as what the moves lead to.
+        Always None on slippery ice: relabelled goals would attribute random slips to the moves.
         """
         state = self.state
         stands = state.ground == "F" and state.position != state.start
         return state.position if stands and not self.slippery else None
 
     def pursue(self, goal: Square) -> tuple[str, dict[str, Any]]:
-        """Makes this square the goal of the episode that has just begun, and the old goal ice."""
+        """Replaces the goal of an episode that has just begun. The old goal becomes ice."""
         rows = [list(row.replace("G", "F")) for row in self.state.lake]
         rows[goal[0]][goal[1]] = "G"
         self.state.lake = tuple("".join(row) for row in rows)
@@ -256,5 +253,5 @@ class FrozenLake(TextEnv):
         return self._last.observation, self._info(self._last)
 
     def expert(self) -> str | None:
-        """Returns the move that is likeliest to reach the goal."""
+        """Returns a move that maximises the probability of reaching the goal."""
         return best_moves(self.state.lake, self.slippery)[self.state.position]

@@ -1,4 +1,4 @@
-"""Directions on a grid, and how an agent says them."""
+"""Directions on a grid and the parsing of moves."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ DIRECTIONS: dict[str, Square] = {
     "right": (0, 1),
     "up": (-1, 0),
 }
-"""(row, column) steps; the order is Gymnasium's FrozenLake's."""
+"""(row, column) steps, in the order of Gymnasium's FrozenLake."""
 
 
 def read_moves(action: str, limit: int) -> list[str] | str:
-    """Returns the directions an action names, joined by `||`; or what is wrong with it."""
+    """Returns the directions of an action (joined by `||`), or an error message."""
     words = [word.strip().lower() for word in action[:1000].split("||")]
     known = ", ".join(DIRECTIONS)
     for word in words:
         if word not in DIRECTIONS:
-            return f"Say one of {known}, not {word[:40]!r}."
+            return f"Invalid move {word[:40]!r}. Valid moves: {known}."
     if len(words) > limit:
-        return f"At most {limit} move{'s' * (limit > 1)} a turn, got {len(words)}."
+        return f"At most {limit} move{'s' * (limit > 1)} per turn, got {len(words)}."
     return words
 
 
@@ -34,13 +34,13 @@ def shortest_path(
     done: Callable[[Hashable], bool],
     limit: int = 200_000,
 ) -> list[str] | None:
-    """Returns the labels of a shortest path by breadth-first search; None if there is none.
+    """Returns the labels of a shortest path by breadth-first search, or None if none exists.
 
     Args:
-        start: where it begins.
-        neighbours: (label, next state) of a state.
+        start: initial state.
+        neighbours: returns the (label, next state) pairs of a state.
         done: whether a state is a goal.
-        limit: states looked at before giving up.
+        limit: maximum number of visited states.
     """
     came: dict[Hashable, tuple[Hashable, str] | None] = {start: None}
     queue = deque([start])

@@ -18,18 +18,18 @@ SYMBOLS = {"#": "wall", "_": "floor", "O": "target", "X": "box", "√": "box on 
 
 @dataclass(frozen=True)
 class Room:
-    """What never moves.
+    """The static part of a room.
 
     Attributes:
         walls: rows of "#" and "_".
-        targets: where boxes belong.
+        targets: target squares.
     """
 
     walls: tuple[str, ...]
     targets: frozenset[Square]
 
     def wall(self, square: Square) -> bool:
-        """Whether a square is wall."""
+        """Whether a square is a wall."""
         return self.walls[square[0]][square[1]] == "#"
 
 
@@ -39,9 +39,9 @@ class State:
 
     Attributes:
         walls: rows of "#" and "_".
-        targets: where boxes belong.
-        boxes: where they are.
-        player: where the player is.
+        targets: target squares.
+        boxes: squares of the boxes.
+        player: square of the player.
     """
 
     walls: tuple[str, ...]
@@ -50,7 +50,7 @@ class State:
     player: Square
 
     def picture(self) -> str:
-        """The room as text."""
+        """The room as a map."""
         rows = [list(row) for row in self.walls]
         for row, column in self.targets:
             rows[row][column] = "O"
@@ -62,7 +62,7 @@ class State:
 
     @classmethod
     def of(cls, picture: str) -> State:
-        """Reads a picture."""
+        """Parses a map."""
         squares = {
             (r, c): symbol
             for r, row in enumerate(picture.split("\n"))
@@ -80,7 +80,7 @@ class State:
 def push(
     room: Room, boxes: frozenset[Square], player: Square, step: Square
 ) -> tuple[frozenset[Square], Square]:
-    """Returns boxes and player after a move; both stay if something is in the way."""
+    """Returns boxes and player after a move. A blocked move has no effect."""
     to = player[0] + step[0], player[1] + step[1]
     if room.wall(to):
         return boxes, player
@@ -94,7 +94,7 @@ def push(
 
 @lru_cache(maxsize=4096)
 def solution(room: Room, boxes: frozenset[Square], player: Square) -> tuple[str, ...] | None:
-    """Returns a shortest sequence of moves that solves the room; None if there is none."""
+    """Returns a shortest sequence of moves that solves the room, or None if it is unsolvable."""
 
     def around(state: tuple[frozenset[Square], Square]):
         for name, step in DIRECTIONS.items():
@@ -111,7 +111,7 @@ def solution(room: Room, boxes: frozenset[Square], player: Square) -> tuple[str,
 
 
 def stuck(room: Room, boxes: frozenset[Square]) -> bool:
-    """Whether a box sits in a corner that is no target: the room cannot be solved any more."""
+    """Whether a box is in a corner without a target, which makes the room unsolvable."""
     for row, column in boxes - room.targets:
         above, below = room.wall((row - 1, column)), room.wall((row + 1, column))
         left, right = room.wall((row, column - 1)), room.wall((row, column + 1))
@@ -121,9 +121,9 @@ def stuck(room: Room, boxes: frozenset[Square]) -> bool:
 
 
 def make_room(task: str, size: int, boxes: int) -> State:
-    """Carves a room by a random walk and pulls boxes off their targets until it is a puzzle.
+    """Generates a room: carves it with a random walk, then pulls the boxes off their targets.
 
-    A puzzle takes at least five moves a box.
+    Rooms with a solution of fewer than five moves per box are rejected.
     """
     rng = task_rng(task, "sokoban")
     while True:
@@ -134,7 +134,7 @@ def make_room(task: str, size: int, boxes: int) -> State:
 
 
 def _pulled(rng: np.random.Generator, size: int, boxes: int) -> State:
-    """Returns a room with no box on its target."""
+    """Returns a room without a box on a target."""
     while True:
         floor = _carve(rng, size)
         if len(floor) < 2 * boxes + 2:
@@ -150,7 +150,7 @@ def _pulled(rng: np.random.Generator, size: int, boxes: int) -> State:
 
 
 def _carve(rng: np.random.Generator, size: int) -> set[Square]:
-    """Squares of a random walk that turns now and then and widens as it goes."""
+    """Returns the squares of a random walk with random turns and a random brush."""
     masks = [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 0),)]
     square = tuple(int(x) for x in rng.integers(1, size - 1, 2))
     floor: set[Square] = set()
@@ -168,7 +168,7 @@ def _carve(rng: np.random.Generator, size: int) -> set[Square]:
 def _pull(
     rng: np.random.Generator, room: Room, player: Square, steps: int
 ) -> tuple[frozenset[Square], Square]:
-    """Plays backwards at random; returns the position whose boxes are furthest from home."""
+    """Plays random moves in reverse and returns the state with the boxes furthest from targets."""
     boxes = list(room.targets)
     homes = list(room.targets)
     best, best_score = (frozenset(boxes), player), -1
@@ -189,58 +189,54 @@ def _pull(
 
 
 class Sokoban(TextEnv):
-    """Push every box onto a target; boxes cannot be pulled.
+    """Push every box in a room onto a target.
 
     ## Description
-    Sokoban as RAGEN plays it. Rooms are made by playing backwards from the solution, so each can be
-    solved; a wrong push may make it unsolvable, and nothing says so.
+    Sokoban in the variant of RAGEN. Boxes can be pushed but not pulled. Rooms are generated by
+    playing in reverse from a solved state, so every room is solvable. A wrong push can make a room
+    unsolvable, and the observation does not signal this.
 
     ## Action Space
-    Text: `up`, `down`, `left` or `right`; several joined by `||` where `moves_per_turn` allows it.
+    Text: `up`, `down`, `left` or `right`. With `moves_per_turn` above 1, up to that many moves can
+    be joined by `||`, for example `left || up`.
 
     ## Observation Space
-    Text: a picture. `#` wall, `_` floor, `O` target, `X` box, `√` box on a target, `P` you, `S` you
-    on a target.
+    Text: a map with one character per square:
+
+    - `#`: wall
+    - `_`: floor
+    - `O`: target
+    - `X`: box
+    - `√`: box on a target
+    - `P`: player
+    - `S`: player on a target
 
     ## Rewards
-    Term `moves`: -0.1 a move, effective or not. Term `boxes`: 1 for a box pushed onto a target, -1
-    for one pushed off. Term `solved`: 10 when all are on targets.
+    - Term `moves`: -0.1 per move, whether or not it has an effect.
+    - Term `boxes`: 1 for a box pushed onto a target, -1 for a box pushed off a target.
+    - Term `solved`: 10 when every box is on a target.
+
+    An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    A room drawn by the task's name, with no box on a target. No room of a test task is one of a
-    training task.
+    A room generated from the task name, without a box on a target. Training and test tasks share
+    no rooms.
 
     ## Episode End
-    Termination: all boxes are on targets. Truncation: after `max_turns`.
+    Termination: every box is on a target. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the share of boxes on targets.
+    The common keys. `progress` is the fraction of boxes on targets.
 
     ## Arguments
-    `size`: rows and columns, walls included, 6 to 12. `boxes`: 1 to 4. `moves_per_turn`: moves that
-    one action may hold. `max_turns`: default 50.
-
-    ## Example Transcript
-    ```
-    #####
-    #PXO#
-    #####
-    > right
-    #####
-    #_P√#
-    #####
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: `Sokoban-v0` random -2.69, 18 %; expert (shortest
-    solution) 10.47, 100 %. `Sokoban-Two-v0` random -4.66, 0 %; expert 10.80, 100 %.
-
-    ## Registered Configurations
-    `Sokoban-v0`: 6 x 6, one box. `Sokoban-Two-v0`: 8 x 8, two boxes.
+    - `size` (int, default 6): number of rows and columns including walls, 6 to 12.
+    - `boxes` (int, default 1): number of boxes, 1 to 4 and at most `size` - 4.
+    - `moves_per_turn` (int, default 1): maximum number of moves per action.
+    - `max_turns` (int or None, default 50): turn limit.
 
     ## References
-    RAGEN (arXiv 2504.20073), gym-sokoban. Transitions, rewards, endings and pictures are the same;
-    rooms are drawn by another generator.
+    RAGEN (arXiv 2504.20073) and gym-sokoban. Transitions, rewards, episode ends and maps are the
+    same. Rooms come from a different generator.
 
     ## Version History
     v0: first version.
@@ -259,21 +255,27 @@ class Sokoban(TextEnv):
         **kwargs,
     ):
         if not 6 <= size <= 12:
-            raise ValueError(f"size must be in [6, 12], got {size}: smaller rooms are no puzzles.")
-        if not 1 <= boxes <= min(4, size - 4):
-            raise ValueError(f"boxes must be in [1, {min(4, size - 4)}] at size {size}: {boxes}.")
+            raise ValueError(f"size must be in [6, 12], got {size}.")
+        most = min(4, size - 4)
+        if not 1 <= boxes <= most:
+            raise ValueError(f"boxes must be in [1, {most}] for size {size}, got {boxes}.")
         if moves_per_turn < 1:
             raise ValueError(f"moves_per_turn must be at least 1, got {moves_per_turn}.")
         super().__init__(max_turns=max_turns, **kwargs)
         self.size, self.boxes, self.moves_per_turn = size, boxes, moves_per_turn
         self.tasks = Tasks.generated()
-        several = f" You may join up to {moves_per_turn} moves with ||."
+        several = ""
+        if moves_per_turn > 1:
+            several = f"- You can join up to {moves_per_turn} moves with ||, such as left || up.\n"
         self.instructions = (
-            "Push every box onto a target. # is wall, _ floor, O a target, X a box, √ a box on a "
-            "target, P you, S you on a target. Walk into a box to push it; it moves if the square "
-            "behind it is free. Boxes cannot be pulled. Each turn, say up, down, left or right."
-            + several
-            * (moves_per_turn > 1)
+            "Push every box onto a target.\n"
+            "- Map: P you, X box, O target, √ box on a target, S you on a target, # wall, "
+            "_ floor.\n"
+            f"- Each turn, reply with one move: up, down, left or right.\n{several}"
+            "- Walk into a box to push it. It moves if the square behind it is free. Boxes "
+            "cannot be pulled.\n"
+            "- Rewards: -0.1 per move, 1 for pushing a box onto a target, -1 for pushing it off, "
+            "10 when every box is on a target, which ends the episode."
         )
 
     def _start(self, task: str) -> TimeStep:
@@ -311,7 +313,7 @@ class Sokoban(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Returns the next move of a shortest solution; any move where there is none."""
+        """Returns the next move of a shortest solution, or `up` if the room is unsolvable."""
         state = self.state
         moves = solution(Room(state.walls, state.targets), state.boxes, state.player)
         return moves[0] if moves else "up"

@@ -1,1 +1,1 @@
-"""Story files for the Z-machine, played by Jericho (comes with the extra `textworld`)."""
+"""Z-machine story files, run by Jericho (included in the extra `textworld`)."""

@@ -1,4 +1,4 @@
-"""Jericho: story files of interactive fiction, from Zork to what one compiled oneself."""
+"""Jericho: interactive fiction from Z-machine story files."""
 
 from __future__ import annotations
 
@@ -18,81 +18,87 @@ from agentgym.tasks import Tasks
 
 SUFFIX = re.compile(r"\.z[1-8]")
 END = re.compile(r"\*\*\*\s*([^*\n]{1,80}?)\s*\*\*\*")
-"""How stories say that they are over: *** You have won ***."""
+"""The usual last line of a story: *** You have won ***."""
 WON = re.compile(r"\bwon\b|\bthe end\b|victor", re.IGNORECASE)
 PROMPT = re.compile(r"\n\s*>[^\n]*\Z")
 
 
 @dataclass
 class State:
-    """The emulator's seed and what was said so far: it is said again to restore a snapshot."""
+    """The emulator's seed and the commands so far, which are replayed to restore a snapshot."""
 
     seed: int
     commands: list[str] = field(default_factory=list)
 
 
 class Jericho(TextEnv):
-    """Play interactive fiction from a story file.
+    """Play interactive fiction from a Z-machine story file.
 
     ## Description
-    Any story file for the Z-machine (.z1 to .z8), played by Jericho's emulator. Games that Jericho
-    knows are scored; of others it can only be told whether they say that they are over.
+    Any story file for the Z-machine (.z1 to .z8), run by Jericho's emulator. Games that Jericho
+    supports are scored. For other games, only an ending can be detected.
 
     ## Action Space
-    Text: what one types into such a game: `open mailbox`, `take lamp`, `go north`.
+    Text: a game command, for example `open mailbox`, `take lamp` or `go north`. Only the printable
+    ASCII characters among the first 150 are used.
 
     ## Observation Space
-    Text: what the game says; with `surroundings` also what it says to `look` and `inventory`.
+    Text: the game's response, or with `surroundings` the responses to `look` and `inventory`, with
+    the response to the command before them.
 
     ## Rewards
-    Term `task`: how much the game's score rises; in a game that Jericho does not know, 1 for
-    an ending that sounds like a victory.
+    Term `task`: the increase of the game's score. In a game that Jericho does not support, 1 for an
+    ending that reads like a victory.
 
     ## Starting State
-    The start of the story; the emulator's seed is drawn by the episode's.
+    The start of the story. The emulator's seed is sampled from the episode's generator.
 
     ## Episode End
-    Termination: the game is over. Truncation: after `max_turns`.
+    - Termination: the game is over.
+    - Truncation: after `max_turns` commands.
 
     ## Information
-    The common keys; `progress`: the score / the largest. `admissible`: empty, or with
-    `list_actions` what Jericho finds to change something. `state_key`: Jericho's, of
-    the things in the world; of the emulator's whole memory for games it does not know.
+    The common keys.
+    - `progress`: the score divided by the maximum score.
+    - `admissible`: empty, or with `list_actions` the commands that Jericho finds to change the
+      world.
+    - `state_key`: Jericho's hash of the objects in the world. For unsupported games, a hash of the
+      emulator's memory.
 
     ## Arguments
-    `rom`: the path of a story file, or a list of paths; of several files every fifth is for
-    testing, a lone one for both. Without it a small game of TextWorld's is made and played.
-    `surroundings`: see above, as in ArCHer's Detective; it takes no time in the game; default
-    False. `list_actions`: default False; only for games that Jericho knows, needs spaCy's English
-    model, and takes up to 0.1 s a turn. `max_turns`: default 60, as in ArCHer's Detective.
+    - `rom` (str, list of str or None, default None): path or paths of story files. Of several
+      files, every fifth is for testing. A single file serves both splits. If None, a small
+      TextWorld game is generated.
+    - `surroundings` (bool, default False): observe `look` and `inventory` every turn, as in
+      ArCHer's Detective. This takes no time in the game.
+    - `list_actions` (bool, default False): list admissible actions. Works only for supported games,
+      requires spaCy's English model, and makes a turn much slower.
+    - `max_turns` (int or None, default 60, as in ArCHer's Detective): commands before truncation.
 
-    ## Example Transcript
-    ```
-    -= Cookhouse =-
-    You are in a cookhouse. ... There is an exit to the east.
-    > go east
-    ```
-
-    ## Baselines
-    None: what can be scored depends on the story. The small game of TextWorld's is won in five
-    commands, which its first text tells. Speed: 1,200 steps/s on one core.
-
-    ## Registered Configurations
-    `Jericho-v0`: without `rom`.
+    ## Notes
+    - There is no expert and no general baseline, because scores depend on the story. The generated
+      TextWorld game can be solved in five commands, which its first observation describes.
+    - A snapshot is restored by replaying all commands.
 
     ## References
-    Interactive Fiction Games: A Colossal Adventure (arXiv 1909.05398); ArCHer (arXiv 2402.19446)
-    for Detective. Comes with the extra `textworld`; stories are not included. Snapshots are
-    restored by saying the commands again, which takes 0.2 ms each.
+    - Interactive Fiction Games: A Colossal Adventure (arXiv 1909.05398).
+    - ArCHer (arXiv 2402.19446), for Detective.
+    - Jericho comes with the extra `textworld`. Stories are not included.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You play a text adventure. Each turn, say a short command, such as: look; inventory; go "
-        "north; take lamp; open door; put coin in box; examine letter. Explore, solve what the "
-        "story asks of you, and score as many points as you can."
+        "You play a text adventure. Explore the world, solve the tasks of the story and score as "
+        "many points as you can.\n"
+        "Answer with exactly one short command, for example:\n"
+        "- look, inventory\n"
+        "- go north\n"
+        "- take lamp, put coin in box\n"
+        "- open door, examine letter\n"
+        "Each increase of the game's score is rewarded. The episode ends when the story is over, "
+        "or after too many commands."
     )
     State = State
 
@@ -123,28 +129,28 @@ class Jericho(TextEnv):
         return self._look(self._open(), 0, False)
 
     def _open(self) -> str:
-        """Starts the story anew and returns what it says."""
+        """Restarts the story and returns its first text."""
         jericho: Any = importlib.import_module("jericho")
         path = str(self._paths[self.task])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it does not know a game
+            warnings.simplefilter("ignore")  # a warning about unsupported games
             self._game = jericho.FrotzEnv(path, seed=self.state.seed)
-            said, _ = self._game.reset()
-        return said
+            text, _ = self._game.reset()
+        return text
 
     def _advance(self, action: str) -> TimeStep:
-        # The emulator reads the characters of old stories and no more than 198 of them.
+        # The emulator accepts the characters of old stories, and at most 198 of them.
         command = "".join(c for c in action[:150] if " " <= c <= "~").strip()
         if not command:
-            return self._invalid("Say a command of letters, such as: look.")
-        said, gained, over, _ = self._game.step(command)
+            return self._invalid("Answer with a short command, for example: look.")
+        response, gained, over, _ = self._game.step(command)
         self.state.commands.append(command)
-        return self._look(said, int(gained), bool(over))
+        return self._look(response, int(gained), bool(over))
 
-    def _look(self, said: str, gained: int, over: bool) -> TimeStep:
+    def _look(self, response: str, gained: int, over: bool) -> TimeStep:
         game = self._game
         known = bool(game.is_fully_supported)
-        ending = END.search(said) if self.state.commands else None
+        ending = END.search(response) if self.state.commands else None
         won = bool(game.victory()) if known else ending is not None and bool(WON.search(ending[1]))
         over = over or (not known and ending is not None)
         most = game.get_max_score() if known else 1
@@ -152,7 +158,7 @@ class Jericho(TextEnv):
         listed: tuple[str, ...] = ()
         if self.list_actions and known and not over:
             listed = tuple(sorted(set(game.get_valid_actions(use_parallel=False))))
-        text, feedback = _cleaned(said), ""
+        text, feedback = _cleaned(response), ""
         if self.surroundings and not over:
             text, feedback = self._around(), text
         return TimeStep(
@@ -167,14 +173,14 @@ class Jericho(TextEnv):
         )
 
     def _around(self) -> str:
-        """What the story says to `look` and `inventory`, which it then forgets."""
+        """Returns the responses to `look` and `inventory`, and undoes both commands."""
         before = self._game.get_state()
-        said = [_cleaned(self._game.step(command)[0]) for command in ("look", "inventory")]
+        texts = [_cleaned(self._game.step(command)[0]) for command in ("look", "inventory")]
         self._game.set_state(before)
-        return "\n".join(said)
+        return "\n".join(texts)
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the commands are said again."""
+        """Continues from a snapshot by replaying the commands."""
         result = super().restore(snapshot)
         self._replay()
         return result
@@ -193,17 +199,17 @@ class Jericho(TextEnv):
             self._replay()
 
 
-def _cleaned(said: str) -> str:
-    return PROMPT.sub("", said).strip() or "(The story says nothing.)"
+def _cleaned(response: str) -> str:
+    return PROMPT.sub("", response).strip() or "(No response.)"
 
 
 def _memory_key(game: Any) -> str:
-    """A key of the emulator's memory: of a game that Jericho knows nothing else about."""
+    """Returns a hash of the emulator's memory, for games that Jericho does not support."""
     return hashlib.blake2b(game.get_state()[0].tobytes(), digest_size=16).hexdigest()
 
 
 def _checked(rom: str | Sequence[str]) -> list[Path]:
-    """The story files, if they are there and look like some."""
+    """Returns the paths of the story files, or raises an error if one is missing or invalid."""
     paths = [Path(path) for path in ([rom] if isinstance(rom, str) else rom)]
     if not paths:
         raise ConfigError("rom must name at least one story file.")
@@ -212,16 +218,16 @@ def _checked(rom: str | Sequence[str]) -> list[Path]:
             raise DataError(f"There is no story file {str(path)!r}.")
         version = path.read_bytes()[:1]
         if not SUFFIX.fullmatch(path.suffix.lower()) or not b"\1" <= version <= b"\10":
-            raise DataError(f"{str(path)!r} is no story file for the Z-machine (.z1 to .z8).")
+            raise DataError(f"{str(path)!r} is not a Z-machine story file (.z1 to .z8).")
     return paths
 
 
 def _small_game() -> Path:
-    """A game made with TextWorld, for whoever has no story file at hand."""
+    """Returns the path of a small game generated with TextWorld."""
     if importlib.util.find_spec("textworld") is None:
         raise ConfigError(
-            "Jericho-v0 needs a story file: rom='path/to/story.z5'. With the extra 'textworld' it "
-            "makes a small one itself."
+            "Jericho-v0 needs a story file: rom='path/to/story.z5'. With the extra 'textworld', a "
+            "small game is generated instead."
         )
     from agentgym.envs.textworld.games import kept
 

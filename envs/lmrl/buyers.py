@@ -1,4 +1,4 @@
-"""The buyers of CarDealer: who they are, how they bargain, how they talk."""
+"""The buyers of CarDealer: their profiles, bargaining parameters and sentences."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ FEATURES = (
     *("backup camera", "navigation system", "heated seats", "leather seats"),
     *("third-row seating", "blind spot monitoring", "sunroof", "Apple CarPlay"),
 )
+COUNTABLE = ("backup camera", "navigation system", "sunroof")
+"""Features that take an article."""
 BUDGETS = (10_000, 30_000, 50_000, 70_000, 90_000)
 
 
 @dataclass(frozen=True)
 class Personality:
-    """How a buyer bargains and talks.
+    """A buyer's style of bargaining and talking.
 
     Attributes:
-        opening: the first offer, as a share of the most they would pay.
-        concession: the share of what is left to concede, conceded each round.
-        patience: rounds of bargaining, and turns without an offer in a row, before they leave.
-        volunteers: how many of brand, type and features they tell unasked.
-        admits: the share of their budget they admit to when asked; 0: they refuse to say.
-        before: what they say before a sentence, one drawn each time; "" for nothing.
-        after: what they add, likewise.
+        opening: the first offer, as a share of the maximum price.
+        concession: the share of the remaining gap that is conceded each round.
+        patience: rounds of bargaining, or consecutive turns without a price, before the buyer
+            leaves.
+        volunteers: number of wishes (brand, type, features) that are stated without a question.
+        admits: the share of the budget that is admitted when asked. 0 for a refusal.
+        before: sentences before an utterance, one sampled each time. "" for none.
+        after: sentences after an utterance, likewise.
     """
 
     opening: float
@@ -99,7 +102,7 @@ PERSONALITIES: dict[str, Personality] = {
 
 @dataclass
 class Profile:
-    """A buyer: personality, the car they look for, the most they can spend in dollars."""
+    """A buyer: personality, the car wanted, and the budget in dollars."""
 
     personality: str
     brand: str
@@ -109,7 +112,7 @@ class Profile:
 
 
 def draw_profile(rng: np.random.Generator) -> Profile:
-    """Returns a buyer, every part drawn uniformly, with one to four wishes for features."""
+    """Samples a buyer uniformly, with one to four features wanted."""
     count = int(rng.integers(1, 5))
     wishes = sorted(int(i) for i in rng.choice(len(FEATURES), size=count, replace=False))
     return Profile(
@@ -127,8 +130,8 @@ SAYINGS: dict[str, tuple[str, ...]] = {
     "type": ("I am after {type}.", "I would like {type}."),
     "features": ("It needs {features}.", "I want it with {features}."),
     "budget": ("I can spend about ${budget:,}.", "My budget is about ${budget:,}."),
-    "secret": ("My budget is my own business.", "I will not tell you what I can spend."),
-    "ask_brand": ("Which brand is it?", "What brand is that?"),
+    "secret": ("My budget is my own business.", "I will not tell you how much I can spend."),
+    "ask_brand": ("Which brand is it?", "What brand is it?"),
     "ask_type": ("Is it {type}?", "What type of car is it?"),
     "ask_features": ("Does it have {features}?", "What about {features}?"),
     "ask_price": ("So what does it cost?", "What is your price for a car like that?"),
@@ -138,14 +141,14 @@ SAYINGS: dict[str, tuple[str, ...]] = {
     ),
     "over": (
         "${price:,} is over my budget. I could offer ${offer:,}.",
-        "I can not spend ${price:,}. How about ${offer:,}?",
+        "I cannot spend ${price:,}. How about ${offer:,}?",
     ),
     "counter": (
         "${price:,} is too much. I offer ${offer:,}.",
         "I would pay ${offer:,} for it.",
     ),
     "unclear": ("I did not catch that.", "What do you mean?"),
-    "accept": ("All right, I take it for ${price:,}.", "Deal. ${price:,} it is."),
+    "accept": ("All right, I will take it for ${price:,}.", "Deal. ${price:,} it is."),
     "leave": ("No. I am leaving.", "That is enough. I will look elsewhere."),
 }
 
@@ -154,6 +157,11 @@ def a(words: str) -> str:
     """Returns "a sedan", "an SUV", "a luxury car"."""
     noun = words if words in ("sedan", "convertible", "truck", "SUV") else f"{words} car"
     return f"{'an' if noun[0] in 'aeiouS' and noun != 'sedan' else 'a'} {noun}"
+
+
+def feature(name: str) -> str:
+    """Returns "a sunroof", "heated seats"."""
+    return f"a {name}" if name in COUNTABLE else name
 
 
 def listed(parts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""CarDealer: sell a car, as dear as possible, to a buyer with a temper and a budget."""
+"""CarDealer: sell a car for as much as possible to a buyer with a temper and a budget."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from agentgym.envs.lmrl.buyers import (
     Profile,
     a,
     draw_profile,
+    feature,
     listed,
 )
 from agentgym.envs.lmrl.haggling import (
@@ -31,7 +32,7 @@ from agentgym.tasks import Tasks, task_rng
 
 LONGEST = 2000
 ABSURD = 2
-"""A price of more than so many times the budget is not even considered."""
+"""A price of more than this multiple of the budget is not considered."""
 AGREED = re.compile(
     r"(?<!great )(?<!good )(?<!best )(?<!better )(?<!fair )"
     r"\b(deal|agreed|agree|i accept|sold|it is yours|it's yours|i take your offer|you got it)\b",
@@ -49,21 +50,32 @@ ASKS = {
 }
 
 
+SCORES = {
+    "fancy": (
+        "Your score is the price paid divided by the mean of the buyer's budget and the list "
+        "price. Without a sale it is negative if the list price is below the budget."
+    ),
+    "revenue": "Your score is the price paid in thousands of dollars, or 0 without a sale.",
+    "share": "Your score is the price paid divided by the buyer's budget, or 0 without a sale.",
+}
+"""The instructions' sentence on the score, by `reward`."""
+
+
 @dataclass
 class State:
-    """The buyer, the car, and how the talk stands.
+    """The buyer, the car and the state of the conversation.
 
     Attributes:
         profile: the buyer.
         car: the car on offer.
-        lines: what was said, the dealer first, then by turns.
-        told: what the buyer has told ("brand", "type", "features", "budget", "secret").
-        asked: what the buyer has asked of the car.
-        rounds: prices the buyer has considered.
-        idle: turns without a price in a row.
+        lines: the utterances, alternating, the dealer's first.
+        told: topics that the buyer has answered ("brand", "type", "features", "budget", "secret").
+        asked: topics that the buyer has asked about.
+        rounds: number of prices that the buyer has considered.
+        idle: consecutive turns without a price.
         offer: the buyer's last offer, 0 for none.
-        act: the last thing the buyer did: a key of `buyers.SAYINGS`.
-        sold: for how much the car was bought, 0 if it was not.
+        act: the buyer's last act, a key of `buyers.SAYINGS`.
+        sold: the price paid, 0 if the car is not sold.
     """
 
     profile: Profile
@@ -79,79 +91,89 @@ class State:
 
 
 class CarDealer(TextEnv):
-    """Sell a car, as dear as possible, to a buyer with wishes, a temper and a secret budget.
+    """Sell a car for as much as possible to a buyer with wishes, a temper and a secret budget.
 
     ## Description
-    The negotiation of LMRL-Gym. The agent is the dealer and speaks first. A buyer has one of ten
-    personalities, wants a brand (13), a type (6) and one to four features (of 8), and can spend
-    $10,000 to $90,000. The original's buyer is a fine-tuned language model; here it follows
-    rules: it answers questions about its wishes and its budget (some refuse or understate it),
-    asks about the car, makes offers that rise round by round, buys at a price it is ready to
-    pay and leaves when its patience is at an end. What a car lacks lowers what it would pay.
+    The car dealer negotiation of LMRL-Gym. The agent is the dealer and speaks first. A buyer has
+    one of ten personalities, wants a brand (of 13), a type (of 6) and one to four features (of 8),
+    and can spend $10,000 to $90,000. The original buyer is a fine-tuned language model. The buyer
+    here follows rules:
+    - It answers questions about its wishes and its budget. Some buyers refuse to give their budget
+      or understate it.
+    - It asks about the car and makes offers that rise with each counter-offer.
+    - It pays less for a car that does not match its wishes.
+    - It buys at a price it is willing to pay, and leaves when its patience runs out.
 
     ## Action Space
-    Text: what the dealer says, any words, at most 2,000 characters. The buyer understands brands,
-    types, features (also "no sunroof"), questions, prices (`$32,500`, `32.5k`, `$2,000 off`, a list
-    price where MSRP or sticker is said beside it, else the first price), "deal" to its own offer,
-    and that another car is meant when brand, type or "another" is said with a price. An empty or
-    longer text is an invalid action: the buyer does not understand it.
+    Text: the dealer's next line, at most 2,000 characters. The buyer understands:
+    - brands, types and features (also "no sunroof"), and questions
+    - prices: `$32,500`, `32.5k`, `$2,000 off`. A price next to MSRP or sticker is the list price.
+      Without one, the first price is the list price.
+    - "deal" as the acceptance of its own offer
+    - another car, if a price comes with another brand or type, or with the word "another"
+
+    An empty or longer text is an invalid action, which the buyer does not understand.
 
     ## Observation Space
-    Text: the conversation so far, one line an utterance.
+    Text: the conversation so far, one utterance per line.
 
     ## Rewards
-    Term `task`, at the end. `fancy`: paid / mean of budget and list price if the car is bought,
-    else -(budget - list price) / list price, 0 if no price was considered. `revenue`: thousands of
-    dollars paid. `share` (not in the original): paid / budget, which is easier to learn from, as a
-    bad episode costs no more than a good one brings.
+    Term `task`, at the end of the conversation:
+    - `fancy`: the price paid divided by the mean of budget and list price. Without a sale,
+      -(budget - list price) / list price, or 0 if no price was considered.
+    - `revenue`: the price paid in thousands of dollars.
+    - `share` (not in LMRL-Gym): the price paid divided by the budget. It is easier to learn from,
+      because a bad episode does not cost more than a good episode gains.
 
     ## Starting State
-    Nobody has said anything. The buyer is drawn by the task's name.
+    An empty conversation. The buyer is sampled from the task's name.
 
     ## Episode End
-    Termination: the buyer buys or leaves; after 50 utterances (`max_utterances`) it decides about
-    the last price. Truncation: after `max_turns`.
+    - Termination: the buyer buys or leaves. After 50 utterances (`max_utterances`) it decides on
+      the last price.
+    - Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `success` means sold. `progress`: 1 when sold, before that a fifth for a car
-    as wished and up to 0.7 for a price close to what the buyer offers.
+    The common keys. `success` means that the car is sold.
+    - `progress`: 1 when sold. Before that, up to 0.2 for a car that matches the wishes and up to
+      0.7 for a price close to the buyer's offer.
 
     ## Arguments
-    `reward`: "fancy", "revenue" or "share". `max_utterances`: default 50, even. `max_turns`:
-    default None.
+    - `reward` (str, default "fancy"): "fancy", "revenue" or "share".
+    - `max_utterances` (int, default 50): number of utterances of both sides together, even.
+    - `max_turns` (int or None, default None): turns before truncation.
 
-    ## Example Transcript
-    ```
-    Dealer: Good morning! What are you looking for?
-    Buyer: Thank you. I want a Mazda. I am after a sedan.
-    > A Mazda sedan with heated seats for $30,000.
-    Buyer: $30,000 is too much. I offer $25,500.
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each: random words 0.00, 0 %;
-    expert (a scripted dealer who knows no more than what was said) 0.89, 100 %.
-
-    ## Registered Configurations
-    `CarDealer-v0`: reward "fancy".
+    ## Notes
+    The expert is a scripted dealer that uses only the conversation.
 
     ## References
     LMRL-Gym (arXiv 2311.18232), section on the car dealer. Profiles, rewards and the limit are the
-    same. A price of more than twice the budget does not become the list price: the formula for
-    rejections would reward scaring buyers away (so it pays at most 0.5, less than any good sale).
+    same. One rule differs: a price of more than twice the budget does not become the list price.
+    Otherwise the reward without a sale, which is at most 0.5 now, would favour scaring buyers away.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You are a car dealer and talk to a buyer; you speak first. Sell a car for as much as "
-        "possible. Buyers differ in temper and in the brand, type and features they want, and can "
-        "spend between $10,000 and $90,000. Find out what the buyer wants, offer a car that has "
-        "it, name a price (the first price of a car counts as its list price) and bargain. To "
-        "take the buyer's offer, say that it is a deal. A buyer who runs out of patience leaves. "
-        f"Brands: {', '.join(BRANDS)}. Types: {', '.join(TYPES)}. Features: {', '.join(FEATURES)}. "
-        "Answer with what you say next, nothing else."
+        "You are a car dealer in a conversation with a buyer. Sell the buyer a car for as much "
+        "money as possible. You speak first.\n"
+        "Each turn, answer only with your next line of the conversation. You can:\n"
+        "- ask the buyer questions, for example: Which brand are you looking for?\n"
+        "- offer a car at a price, for example: I have a Mazda sedan with heated seats for "
+        "$30,000.\n"
+        "- bargain about the price, for example: I can let you have it for $28,000.\n"
+        "- accept the buyer's offer: Deal.\n"
+        "Rules:\n"
+        "- Buyers differ in temper and in the brand, type and features they want. They can spend "
+        "between $10,000 and $90,000 and pay less for a car that does not match their wishes.\n"
+        "- The first price that you name for a car counts as its list price.\n"
+        "- A buyer who runs out of patience leaves.\n"
+        f"- Brands: {', '.join(BRANDS)}\n"
+        f"- Types: {', '.join(TYPES)}\n"
+        f"- Features: {', '.join(FEATURES)}\n"
+        "{score} The conversation ends when the buyer buys or leaves, at the latest after {most} "
+        "lines of both of you."
     )
     State = State
 
@@ -173,27 +195,29 @@ class CarDealer(TextEnv):
         self.reward = reward
         self.max_utterances = max_utterances
         self.tasks = Tasks.generated()
+        text = self.instructions.replace("{score}", SCORES[reward])
+        self.instructions = text.replace("{most}", str(max_utterances))
 
     def _start(self, task: str) -> TimeStep:
         self.state = State(draw_profile(task_rng(task, "car_dealer")))
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        said = " ".join(action[: LONGEST + 1].split())
-        valid = 0 < len(said) <= LONGEST and len(action) <= 2 * LONGEST
-        return self._exchange(said[:LONGEST] if valid else "...", valid)
+        line = " ".join(action[: LONGEST + 1].split())
+        valid = 0 < len(line) <= LONGEST and len(action) <= 2 * LONGEST
+        return self._exchange(line[:LONGEST] if valid else "...", valid)
 
     def _unreadable(self, action: UnreadableAction) -> TimeStep:
         return self._exchange("...", valid=False)
 
-    def _exchange(self, said: str, valid: bool) -> TimeStep:
-        """Adds what the dealer says and what the buyer answers."""
+    def _exchange(self, line: str, valid: bool) -> TimeStep:
+        """Adds the dealer's line and the buyer's reply."""
         state = self.state
-        state.lines.append(said)
-        reply = self._reply(said) if valid else self._say("unclear")
+        state.lines.append(line)
+        reply = self._reply(line) if valid else self._say("unclear")
         state.lines.append(reply)
         if not self._is_over() and len(state.lines) >= self.max_utterances:
-            # The buyer has to decide about the last price.
+            # The buyer decides on the last price.
             price = state.car.price
             state.sold, state.act = (price, "accept") if 0 < price <= state.offer else (0, "leave")
         return self._look(valid)
@@ -201,21 +225,21 @@ class CarDealer(TextEnv):
     def _is_over(self) -> bool:
         return bool(self.state.sold) or self.state.act == "leave"
 
-    def _reply(self, said: str) -> str:
-        """Returns the buyer's answer to the dealer."""
+    def _reply(self, line: str) -> str:
+        """Returns the buyer's reply to the dealer's line."""
         state = self.state
-        refused = REFUSED.search(said)
-        _, price = prices(said, state.car.price)
-        if state.offer and AGREED.search(said) and not refused and price in (0, state.offer):
+        refused = REFUSED.search(line)
+        _, price = prices(line, state.car.price)
+        if state.offer and AGREED.search(line) and not refused and price in (0, state.offer):
             state.sold = state.offer
             return self._say("accept", price=state.sold)
         before = state.car.msrp
-        state.car = read_offer(state.car, said)
+        state.car = read_offer(state.car, line)
         if not price:
-            return self._talk(said)
+            return self._talk(line)
         state.idle = 0
         if state.car.msrp > ABSURD * state.profile.budget:
-            # Not considered, so that it does not count as the list price either.
+            # A price that is not considered does not count as the list price either.
             shown = state.car.price
             state.car.msrp = before if before <= ABSURD * state.profile.budget else 0
             state.car.price = 0
@@ -223,17 +247,17 @@ class CarDealer(TextEnv):
         return self._bargain()
 
     def _bargain(self) -> str:
-        """Answers a price: asks about the car, buys it, makes an offer or leaves."""
+        """Replies to a price: asks about the car, buys it, makes an offer or leaves."""
         state, profile, car = self.state, self.state.profile, self.state.car
         missing = [
             *(["brand"] if not car.brand else []),
             *(["type"] if not car.type else []),
             *(["features"] if set(profile.features) - set(car.features) else []),
         ]
-        for what in missing:
-            if what not in state.asked:
-                state.asked.append(what)
-                return self._say(f"ask_{what}")
+        for topic in missing:
+            if topic not in state.asked:
+                state.asked.append(topic)
+                return self._say(f"ask_{topic}")
         offer = max(state.offer, offers(profile, car, state.rounds))
         offer = min(offer, would_pay(profile, car))
         if car.price <= offer:
@@ -244,17 +268,17 @@ class CarDealer(TextEnv):
         return self._tire() or self._say("over" if over else "counter", price=car.price)
 
     def _tire(self) -> str:
-        """Counts a round of bargaining; returns the farewell of a buyer without patience left."""
+        """Counts a round of bargaining. Returns a farewell if the patience is used up, or ""."""
         self.state.rounds += 1
         tired = self.state.rounds >= PERSONALITIES[self.state.profile.personality].patience
         return self._say("leave") if tired else ""
 
-    def _talk(self, said: str) -> str:
-        """Answers what names no price: tells what was asked for, or urges the dealer."""
+    def _talk(self, line: str) -> str:
+        """Replies to a line without a price: answers its questions, or asks for a price."""
         state, person = self.state, PERSONALITIES[self.state.profile.personality]
         state.idle += 1
         wishes = ("brand", "type", "features")
-        asked = [w for w, pattern in ASKS.items() if pattern.search(said)] if "?" in said else []
+        asked = [w for w, pattern in ASKS.items() if pattern.search(line)] if "?" in line else []
         if "budget" in asked and not person.admits:
             asked[asked.index("budget")] = "secret"
         tells = asked[:1] if person.volunteers == 0 else asked
@@ -264,11 +288,11 @@ class CarDealer(TextEnv):
             return self._say("leave")
         if not tells:
             return self._say("ask_price")
-        state.told += [what for what in tells if what not in state.told]
+        state.told += [topic for topic in tells if topic not in state.told]
         return self._say(*tells)
 
     def _say(self, *acts: str, price: int = 0) -> str:
-        """Returns sentences for what the buyer does, in the buyer's manner."""
+        """Returns the buyer's sentences for some acts, in the style of its personality."""
         state, profile = self.state, self.state.profile
         person = PERSONALITIES[profile.personality]
         state.act = acts[-1]
@@ -280,7 +304,7 @@ class CarDealer(TextEnv):
             pick(SAYINGS[act]).format(
                 brand=profile.brand,
                 type=a(profile.type),
-                features=listed(profile.features),
+                features=listed([feature(name) for name in profile.features]),
                 budget=int(profile.budget * person.admits),
                 price=price,
                 offer=state.offer,
@@ -315,24 +339,24 @@ class CarDealer(TextEnv):
         return 0.2 * right / wishes + 0.7 * close
 
     def expert(self) -> str | None:
-        """Returns what a scripted dealer says, who knows no more than what has been said."""
+        """Returns the next line of a scripted dealer that uses only the conversation."""
         state, told = self.state, self.state.told
-        unknown = [what for what in ("brand", "type", "features") if what not in told]
+        unknown = [topic for topic in ("brand", "type", "features") if topic not in told]
         if unknown and len(state.lines) < 8:
             return f"Which {' and which '.join(unknown)} would you like?"
         if "budget" not in told and "secret" not in told:
             return "What is your budget?"
         profile = state.profile
         noun = a(profile.type).partition(" ")[2]
-        car = f"{profile.brand} {noun} with {listed(profile.features)}"
+        car = f"{profile.brand} {noun} with {listed([feature(f) for f in profile.features])}"
         if not state.car.msrp or state.act in ("over", "absurd"):
             return f"I have another car, a {car}. Its price is ${self._anchor():,}."
         if state.rounds >= 4 and state.offer:
             return f"${state.offer:,} it is, deal."
-        return f"It is a {car}. I can not go below ${state.car.price:,}."
+        return f"It is a {car}. I cannot go below ${state.car.price:,}."
 
     def _anchor(self) -> int:
-        """Returns the highest of the usual budgets that fits what the buyer has said so far."""
+        """Returns the largest possible budget that is consistent with the conversation."""
         state = self.state
         if "budget" in state.told:
             admitted = state.profile.budget * PERSONALITIES[state.profile.personality].admits

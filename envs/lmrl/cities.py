@@ -1,9 +1,9 @@
-"""Cities to guess in GuessMyCity, and what is true of them: facts from general knowledge.
+"""The cities of GuessMyCity and facts about them, from general knowledge.
 
-A country: its name and other words for it | continent | regions; | languages; | currency |
-main religion. A city: its name and other names | country | latitude longitude, in whole degrees |
-millions of people in the city, about | traits, worded in `city_questions` | names that belong to
-it: province, waters, sights.
+- A country: its name and synonyms | continent | regions | languages | currency | main religion.
+- A city: its name and other names | country | latitude longitude, in whole degrees | population
+  in millions, approximately | traits, worded in `city_questions` | names that belong to it, such
+  as its province, waters and sights.
 """
 
 from __future__ import annotations
@@ -569,16 +569,16 @@ class City:
     """A city to guess.
 
     Attributes:
-        names: its name and other names for it, in lower case.
+        names: its name and other names, in lower case.
         country: the name of its country.
-        continent: of its country, as is the next.
-        currency: without the country's name.
-        languages: most spoken, the first most.
+        continent: the continent of its country.
+        currency: the currency of its country, without the country's name.
+        languages: the languages of its country, most spoken first.
         latitude: degrees north.
         longitude: degrees east.
-        millions: people, in millions.
-        traits: what is true of it, in the order of the table, then what follows.
-        belongs: names of regions, languages, waters, sights: whatever is named and belongs to it.
+        millions: population in millions.
+        traits: the traits of the table in its order, then those implied.
+        belongs: names that belong to it: regions, languages, waters, sights and so on.
     """
 
     names: tuple[str, ...]
@@ -599,25 +599,25 @@ class City:
 
 
 def entries(table: str) -> list[str]:
-    """Returns the entries of a table, of which indented lines continue the one before."""
+    """Returns the entries of a table. An indented line continues the line before."""
     return re.sub(r"\n +", " ", table.strip()).split("\n")
 
 
 def split(text: str, mark: str) -> tuple[str, ...]:
-    """Returns the parts of a text between marks, without spaces around; empty ones left out."""
+    """Returns the non-empty parts of a text between marks, stripped."""
     return tuple(part.strip() for part in text.split(mark) if part.strip())
 
 
 @cache
 def countries() -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Returns the fields of every country: names, continent, regions, languages and so on."""
+    """Returns the fields of each country: names, continent, regions, languages and so on."""
     lines = entries(COUNTRIES)
     found = [tuple(split(field, ";") for field in line.split("|")) for line in lines]
     return {fields[0][0]: fields for fields in found}
 
 
 def implied(latitude: int, longitude: int, millions: float, traits: tuple[str, ...]) -> list[str]:
-    """Returns what follows from a city's place, size and traits."""
+    """Returns the traits implied by a city's location, size and other traits."""
     follows = {
         "northern_hemisphere": latitude >= 0,
         "southern_hemisphere": latitude < 0,

@@ -1,4 +1,4 @@
-"""Answers to questions about cities by the table of facts: in yes or no, or in a sentence."""
+"""Factual answers to questions about cities: yes, no, or a sentence."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentgym.envs.lmrl.city_questions import FILLERS, rows
 from agentgym.envs.lmrl.oracle import NO, YES
 from agentgym.envs.lmrl.phrases import Lexicon, words
 
-MASKED = "I can not answer that question."
+MASKED = "I cannot answer that question."
 IS = "="
-"""What starts the meaning "is the city of this number"."""
+"""Prefix of the meaning "is the city of this number"."""
 PREPOSITIONS = "near than like between with by to".split()
 OPENERS = frozenset("what which where how who describe tell name whats wheres".split())
 CLIMATE = (
@@ -44,7 +44,7 @@ PLAIN = frozenset(
     "western_hemisphere near_equator altitude city_state hills flat river lake bay lagoon "
     "state_capital former_capital nightlife modern".split()
 )
-"""Traits that do not answer what a city is known for, besides those of climate and side."""
+"""Traits, besides climate and side, that no city is known for."""
 
 
 def title(name: str) -> str:
@@ -54,7 +54,7 @@ def title(name: str) -> str:
 
 
 def home(country: str) -> str:
-    """Returns a country's name as it stands after "in"."""
+    """Returns a country's name as used after "in", with an article if it needs one."""
     plural = ("united", "netherlands", "philippines", "czech republic")
     return ("the " if country.startswith(plural) else "") + title(country)
 
@@ -66,7 +66,7 @@ def named(city: City) -> str:
 
 @cache
 def lexicon() -> Lexicon:
-    """Returns the phrases for traits, countries and other names, and the names of the cities."""
+    """Returns the lexicon of traits, countries, other names and cities."""
     phrases: dict[str, tuple[str, ...]] = {trait: listed for trait, _, listed in rows()}
     for country, fields in countries().items():
         phrases[country] = fields[0]
@@ -103,7 +103,7 @@ SMALLER = ("fewer", "less", "under", "below", "smaller")
 
 
 def with_amounts(question: str) -> str:
-    """Returns the question with "over 5 million" as the one word "peopleover5000" (thousands)."""
+    """Returns the question with "over 5 million" replaced by "peopleover5000" (in thousands)."""
 
     def coded(found: re.Match[str]) -> str:
         amount = float(found[2].replace(",", "")[:12])
@@ -119,7 +119,7 @@ def with_amounts(question: str) -> str:
 
 @cache
 def truth(meaning: str) -> np.ndarray:
-    """Returns whether a meaning is true of each city: 1 true, -1 false; shape (cities,)."""
+    """Returns 1 for each city of which a meaning is true and -1 for others, shape (cities,)."""
     if meaning[0] == IS:
         found = [meaning == f"{IS}{i}" for i in range(len(cities()))]
     elif coded := re.fullmatch(r"people(over|under)(\d+)", meaning):
@@ -136,18 +136,18 @@ CAPITAL_OF = re.compile(
 
 
 def with_provinces(question: str) -> str:
-    """Returns the question with "capital of Bavaria" told from the capital of a country."""
+    """Returns the question with "capital of Bavaria" marked as a provincial capital."""
 
-    def told(found: re.Match[str]) -> str:
+    def marked(found: re.Match[str]) -> str:
         homes = {alias.split()[0] for fields in countries().values() for alias in fields[0]}
         return found[0] if found[1].lower() in homes else f"provincial {found[0]}"
 
-    return CAPITAL_OF.sub(told, question)
+    return CAPITAL_OF.sub(marked, question)
 
 
 @lru_cache(maxsize=10_000)
 def answers(question: str) -> np.ndarray:
-    """Returns the answer by the facts for every city: 1 yes, -1 no, 0 open; shape (cities,)."""
+    """Returns the factual answer for each city: 1 yes, -1 no, 0 unknown. Shape (cities,)."""
     capitals = re.findall(r"(?<=\s)[A-ZÀ-Þ][\w'’-]*", question)
     elsewhere = {word for name in capitals for word in words(name)}
     found = lexicon().parse(with_amounts(with_provinces(question)), elsewhere).answer(truth)
@@ -160,7 +160,7 @@ def listed(parts: list[str]) -> str:
 
 
 def people(city: City) -> str:
-    """Returns a sentence about how many people live in a city."""
+    """Returns a sentence about a city's population."""
     if city.millions < 1:
         return "Fewer than a million people live there."
     return f"About {round(city.millions)} million people live there."
@@ -175,18 +175,19 @@ def waters(city: City) -> str:
 
 @cache
 def shared() -> Counter[str]:
-    """Returns how many cities have each trait."""
+    """Returns the number of cities with each trait."""
     return Counter(trait for city in cities() for trait in city.traits)
 
 
 def known_for(city: City) -> str:
-    """Returns a sentence about what a city is known for: the two things others share most.
+    """Returns a sentence about a city's best known traits.
 
-    What is special about it would give it away at once.
+    It names the two traits that most other cities share, because rare traits would give the city
+    away at once.
     """
-    told = [t for t in city.traits if t not in PLAIN and t not in CLIMATE and t not in SIDES]
-    told = sorted(told, key=lambda trait: (-shared()[trait], trait))[:2]
-    return f"It is known for {listed([t.replace('_', ' ') for t in told])}."
+    known = [t for t in city.traits if t not in PLAIN and t not in CLIMATE and t not in SIDES]
+    known = sorted(known, key=lambda trait: (-shared()[trait], trait))[:2]
+    return f"It is known for {listed([t.replace('_', ' ') for t in known])}."
 
 
 def climate(city: City) -> str:
@@ -197,9 +198,9 @@ def climate(city: City) -> str:
 
 
 def side(city: City) -> str:
-    """Returns a sentence about where in its country a city lies."""
+    """Returns a sentence about a city's location within its country."""
     found = [trait for trait in SIDES if trait in city.traits]
-    return f"It is in the {listed(found)} of the country." if found else "I could not say."
+    return f"It is in the {listed(found)} of the country." if found else "I do not know."
 
 
 def faith(city: City) -> str:
@@ -262,38 +263,38 @@ TOPICS: tuple[tuple[str, str, Callable[[City], str]], ...] = (
 
 
 def leaks(city: City, text: str) -> bool:
-    """Returns whether a text says one of the city's names."""
-    said = f" {' '.join(words(text))} "
-    return any(f" {' '.join(words(name))} " in said for name in city.names)
+    """Returns whether a text contains one of the city's names."""
+    padded = f" {' '.join(words(text))} "
+    return any(f" {' '.join(words(name))} " in padded for name in city.names)
 
 
 def is_open(question: str) -> bool:
     """Returns whether a question asks for more than yes or no."""
-    said = words(question)[:6]
-    if len(said) > 1 and said[0] in ("at", "in", "on", "of"):
-        said = said[1:]
-    return bool(said) and (said[0] in OPENERS or "tell" in said or "describe" in said)
+    first = words(question)[:6]
+    if len(first) > 1 and first[0] in ("at", "in", "on", "of"):
+        first = first[1:]
+    return bool(first) and (first[0] in OPENERS or "tell" in first or "describe" in first)
 
 
 @lru_cache(maxsize=10_000)
 def replies(question: str) -> tuple[str, ...]:
-    """Returns what each city's people say to a question by the facts; "" if not understood."""
+    """Returns the factual answer to a question for each city, "" if it is not understood."""
     if not is_open(question):
         return tuple(("", YES, NO)[answer] for answer in answers(question))
     lower = " ".join(words(question))
     for pattern, _, tell in TOPICS:
         if re.search(rf"\b(?:{pattern})", lower):
-            told = [tell(city) for city in cities()]
+            texts = [tell(city) for city in cities()]
             return tuple(
                 MASKED if leaks(city, text) else text
-                for city, text in zip(cities(), told, strict=True)
+                for city, text in zip(cities(), texts, strict=True)
             )
     return ("",) * len(cities())
 
 
 @cache
 def closed_questions() -> tuple[str, ...]:
-    """Returns the yes-or-no questions that the expert and the menu ask, guesses excepted."""
+    """Returns the yes-or-no questions of the expert and the menu, except guesses."""
     fields = countries().values()
     continents = dict.fromkeys(title(f[1][0]) for f in fields)
     regions = dict.fromkeys(title(name) for f in fields for name in f[2])
@@ -307,7 +308,7 @@ def closed_questions() -> tuple[str, ...]:
 
 @cache
 def reply_codes(open_questions: bool) -> tuple[tuple[str, ...], np.ndarray]:
-    """Returns the questions worth asking, and their replies as numbers, (questions, cities)."""
+    """Returns the expert's questions and their replies as integers, shape (questions, cities)."""
     asked = closed_questions()
     if open_questions:
         asked = (*(question for _, question, _ in TOPICS), *asked)
@@ -317,7 +318,7 @@ def reply_codes(open_questions: bool) -> tuple[tuple[str, ...], np.ndarray]:
 
 @lru_cache(maxsize=10_000)
 def best_question(left: tuple[int, ...], open_questions: bool) -> str:
-    """Returns the question after which fewest cities are expected to be left; "" if none helps."""
+    """Returns the question with the fewest expected remaining cities, or "" if none helps."""
     asked, codes = reply_codes(open_questions)
     most = int(codes.max()) + 1
     offset = codes[:, left] + most * np.arange(len(asked))[:, None]

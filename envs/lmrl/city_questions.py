@@ -1,8 +1,8 @@
-"""Questions about cities: how each trait of `cities` is asked for, in what words.
+"""Questions about the traits of `cities`, and phrases that refer to them.
 
-An entry: the trait, the question that asks for it (none: neither expert nor menu ask), and phrases
-in which it is recognised; endings do not matter. A phrase after "!" means the opposite. Traits
-without an entry, and all names, are recognised as they stand.
+An entry: the trait | the question of the expert and the menu, if any | phrases, matched by their
+stems. A phrase after "!" has the opposite meaning. Traits without an entry, and all names, are
+recognised literally.
 """
 
 from __future__ import annotations
@@ -279,5 +279,5 @@ FILLERS = frozenset(
 
 @cache
 def rows() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Returns (trait, question or "", phrases) for every trait with an entry."""
+    """Returns (trait, question or "", phrases) for each trait with an entry."""
     return read_rows(TRAITS)

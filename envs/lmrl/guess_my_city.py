@@ -1,4 +1,4 @@
-"""GuessMyCity: find out which city somebody comes from by asking questions."""
+"""GuessMyCity: identify a secret city by asking questions."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ from agentgym.tasks import Tasks
 
 MOST_WORDS = 40
 SHOWN = 160
-ONE_AT_A_TIME = "Name only one city at a time."
+ONE_AT_A_TIME = "Name only one city per question."
+CLOSED = "- a yes-or-no question, for example: Is your city on the coast?\n"
+OPEN = "- a question with a short sentence as its answer, for example: Which country is it in?\n"
+"""The instructions' lines on the kinds of questions."""
 ORACLE_SYSTEM = (
-    "Your home town is {secret}. Answer a stranger's question about it truthfully in one short "
-    "sentence, beginning with Yes or No where that fits, and never say its name."
+    "Your home town is {secret}. Answer each question about it truthfully in one short sentence. "
+    "Begin with Yes or No if the question allows it. Never mention the name of the town."
 )
 
 
 @dataclass
 class State:
-    """The number of the city, and the questions so far with their answers.
+    """The index of the city, and the questions so far with their answers.
 
-    `understood` says of each whether its answer is one by the facts.
+    `understood` holds for each question whether it was answered.
     """
 
     city: int
@@ -46,83 +49,81 @@ class State:
 
 
 class GuessMyCity(TextEnv):
-    """Find out which city somebody comes from by asking at most twenty questions.
+    """Identify a secret city with at most twenty questions.
 
     ## Description
-    The game of LMRL-Gym and ArCHer. Somebody comes from one of 143 cities; the agent asks and
-    guesses. The originals' oracles are fine-tuned language models; here a table of facts answers
-    (country, regions, languages, position, size, climate, some 250 traits, 1,300 names of sights,
-    waters and provinces), yes-or-no questions as well as open ones.
+    The Guess My City task of LMRL-Gym and ArCHer. The secret is one of 143 cities, the home of the
+    person who answers. The agent asks questions and guesses. The original oracles are fine-tuned
+    language models. The default oracle here is a table of facts: country, regions, languages,
+    position, size, climate, some 250 traits, and 1,300 names of sights, waters and provinces. It
+    answers both yes-or-no and open questions.
 
     ## Action Space
-    Text: a question of at most 40 words. Yes-or-no: `Is your city on the coast?`,
-    `Do more than five million people live there?`. Open, about continent, country, part of the
-    country, language, people, climate, currency, waters, what it is known for: `What is your city
-    known for?`. A question in which the city is named wins: `Is your city Rome?`. Invalid and used
-    up: what is empty, longer, or names two cities, and questions that are not understood.
+    Text: a question of at most 40 words.
+    - Yes-or-no: `Is your city on the coast?`, `Do more than five million people live there?`
+    - Open, about continent, country, part of the country, language, people, climate, currency,
+      waters or attractions: `Which country is your city in?`
+    - A guess: `Is your city Rome?`. Any question that names the city wins.
+
+    Empty texts, longer texts, questions that name two cities and questions that are not understood
+    are invalid actions and use up a question.
 
     ## Observation Space
-    Text: how many questions are left, then all questions with their answers, one a line.
+    Text: the number of questions left, then all questions with their answers, one per line.
 
     ## Rewards
-    Term `task`: 0 for the question that names the city, -1 for any other. An invalid action costs
-    1, too (`invalid_penalty`).
+    Term `task`: 0 for the question that names the city, -1 for any other. An invalid action also
+    costs 1 (`invalid_penalty`).
 
     ## Starting State
-    Nothing asked. The task names the city; one in five is a test task.
+    No questions asked. The task is the city. Every fifth city is a test task.
 
     ## Episode End
-    Termination: the city is named, or `max_questions` are asked. Truncation: after `max_turns`.
+    - Termination: the city is named, or `max_questions` questions are used up.
+    - Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `progress` is 1 - log(n + 1) / log(N + 1) for n cities left of N, 1 when named.
-    `admissible` is empty, as the set of questions is open, unless `question_menu`.
+    The common keys.
+    - `progress`: 1 - log(n + 1) / log(N + 1) for n candidate cities out of N, and 1 when the city
+      is named.
+    - `admissible`: empty, because any question is allowed, unless `question_menu` is set.
 
     ## Arguments
-    `max_questions`: default 20. `open_questions`: whether others than yes-or-no questions are
-    answered (True, as in ArCHer; LMRL-Gym: no). `question_menu`: list yes-or-no questions and the
-    guess of each city as admissible actions; others are still understood. `unknown_answer`: said
-    to a question not understood, default "No.". `oracle`: "rules", "chat:MODEL@URL" or a function
-    (city, question) -> text; an answer that names the city is withheld. `max_turns`: default None.
+    - `max_questions` (int, default 20): number of questions.
+    - `open_questions` (bool, default True, as in ArCHer): answer open questions. LMRL-Gym allows
+      only yes-or-no questions.
+    - `question_menu` (bool, default False): list yes-or-no questions and the guess of each city as
+      admissible actions. Other questions stay valid.
+    - `unknown_answer` (str, default "No."): answer to a question that is not understood.
+    - `oracle` (str or function, default "rules"): "rules", "chat:MODEL@URL" or a function (city,
+      question) -> text. An answer that names the city is withheld.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `invalid_penalty` (float, default 1): cost of an invalid action.
 
-    ## Example Transcript
-    ```
-    Questions left: 20.
-    > Which continent is your city on?
-    Questions left: 19.
-    Which continent is your city on? It is in Europe.
-    > Is your city Rome?
-    Questions left: 18.
-    Which continent is your city on? It is in Europe.
-    Is your city Rome? Yes.
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each. `GuessMyCity-v0`: random words
-    -20.0, 0 %; expert (the question that splits the cities best) -1.8, 100 %.
-    `GuessMyCity-Menu-v0`: random choices -19.4, 6 %; expert -6.9, 100 %.
-    Of the yes-or-no questions in 950 published conversations the parser understands 93 %, of the
-    open ones 97 %; three of four answers agree with the language model's there, which often
-    contradicts itself.
-
-    ## Registered Configurations
-    `GuessMyCity-v0`: free questions. `GuessMyCity-Menu-v0`: the menu, yes-or-no questions only.
+    ## Notes
+    The parser understands nearly all questions of the 950 published conversations. Most of its
+    answers agree with those of the language model there, which often contradicts itself.
 
     ## References
     ArCHer (arXiv 2402.19446) and LMRL-Gym (arXiv 2311.18232), sections on Guess My City. Rewards,
-    the limit, the withheld answers and endings are the same. The original wins by any question
-    that contains the name's letters ("climate" wins Lima) or a list of all cities; here the name
-    must stand as a word, and alone. Cities, facts and parser are our own.
+    limits, the withheld answers and endings are the same. In the original, any question that
+    contains the letters of the name wins ("climate" wins Lima), and so does a list of all cities.
+    Here the name must be a word of its own, and the only city in the question. Cities, facts and
+    parser are our own.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "I come from a large city somewhere in the world. Find out which one with at most {most} "
-        "questions. Each turn ask one short question about it, {kinds}. To guess, ask for the "
-        "city by its name, for example: Is your city Rome? Name only one city in a question. The "
-        "game is won as soon as you name the right city; win it with as few questions as possible."
+        "I come from a large city somewhere in the world. Find out which city it is with at most "
+        "{most} questions.\n"
+        "Each turn, ask exactly one short question:\n"
+        "{kinds}"
+        "- a guess of the city, for example: Is your city Rome?\n"
+        "Name only one city per question. A question that is not understood is used up.\n"
+        "Each question that does not name the right city scores -1. The game ends when you name "
+        "the right city or have no questions left."
     )
     State = State
 
@@ -145,7 +146,7 @@ class GuessMyCity(TextEnv):
         self.open_questions = open_questions
         self.unknown_answer = unknown_answer
         self.oracle = make_oracle(oracle, ORACLE_SYSTEM)
-        kinds = "to be answered with yes or no" + (" or in a short sentence" * open_questions)
+        kinds = CLOSED + OPEN * open_questions
         self.instructions = self.instructions.replace("{most}", str(max_questions))
         self.instructions = self.instructions.replace("{kinds}", kinds)
         self.menu: tuple[str, ...] = ()
@@ -159,10 +160,10 @@ class GuessMyCity(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        said = action[: 20 * MOST_WORDS].split(maxsplit=MOST_WORDS)
-        if not words(action) or len(said) > MOST_WORDS or len(action) > 20 * MOST_WORDS:
+        parts = action[: 20 * MOST_WORDS].split(maxsplit=MOST_WORDS)
+        if not words(action) or len(parts) > MOST_WORDS or len(action) > 20 * MOST_WORDS:
             return self._record(action, INVALID)
-        question = " ".join(said)
+        question = " ".join(parts)
         question = question[0].upper() + question[1:].rstrip("?.! ") + "?"
         mentioned = lexicon().mentions(question)
         if len(mentioned) > 1:
@@ -175,7 +176,7 @@ class GuessMyCity(TextEnv):
         return self._record(question, answer or self.unknown_answer, valid=bool(answer))
 
     def _answer(self, question: str) -> str:
-        """Returns the oracle's answer, or "" if the question is not understood."""
+        """Returns the oracle's answer, or "" if it does not understand the question."""
         city = cities()[self.state.city]
         if self.oracle is None:
             return replies(question)[self.state.city]
@@ -190,7 +191,7 @@ class GuessMyCity(TextEnv):
     def _record(
         self, question: str, answer: str, valid: bool = False, won: bool = False
     ) -> TimeStep:
-        """Notes a question with its answer and returns what follows."""
+        """Records a question with its answer and returns the next observation."""
         shown = " ".join(question[: 20 * MOST_WORDS].split())
         if not valid and len(shown) > SHOWN:
             shown = shown[:SHOWN] + "..."
@@ -214,17 +215,17 @@ class GuessMyCity(TextEnv):
         )
 
     def _candidates(self) -> tuple[int, ...]:
-        """Returns the cities that the answers allow, by the facts."""
+        """Returns the indices of the cities that are consistent with the answers."""
         left = tuple(range(len(cities())))
         state = self.state
         for (question, answer), understood in zip(state.asked, state.understood, strict=True):
-            told = replies(question)
-            if understood and answer in told:
-                left = tuple(i for i in left if told[i] in (answer, ""))
+            possible = replies(question)
+            if understood and answer in possible:
+                left = tuple(i for i in left if possible[i] in (answer, ""))
         return left or tuple(range(len(cities())))
 
     def expert(self) -> str | None:
-        """Returns the question after which fewest cities are expected to be left, or a guess."""
+        """Returns the question with the fewest expected remaining cities, or a guess."""
         left = self._candidates()
         tried = {question for question, _ in self.state.asked}
         if len(left) > 2 and len(tried) < self.max_questions - 1:

@@ -1,4 +1,4 @@
-"""What a dealer's words come to, and what a buyer makes of them: the numbers of CarDealer."""
+"""The numbers of CarDealer: prices in the dealer's lines, the buyer's offers, and rewards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from agentgym.envs.lmrl.buyers import BRANDS, FEATURES, PERSONALITIES, TYPES, Profile
 
 WRONG = {"brand": 0.15, "type": 0.20, "feature": 0.05}
-"""By how much of the budget each thing that is not as wished lowers what a buyer would pay."""
+"""Reduction of the maximum price for each unfulfilled wish, as a share of the budget."""
 PRICES = range(500, 1_000_000)
 MONEY = re.compile(
     r"\$\s?(\d[\d,]*(?:\.\d+)?)\s?(k\b|thousand\b)?"
@@ -25,7 +25,7 @@ DENIED = re.compile(r"\b(no|not|without|lacks|lack|isn't|n't|doesn't have)\W+(\w
 
 @dataclass
 class Car:
-    """What the dealer has said of the car on offer; 0 and "" where nothing."""
+    """The car on offer as described by the dealer. Unknown values are 0 or ""."""
 
     brand: str = ""
     type: str = ""
@@ -35,7 +35,7 @@ class Car:
 
 
 def prices(text: str, current: int) -> tuple[int, int]:
-    """Returns the list price and the price that a text names, 0 where it names none.
+    """Returns the list price and the price that a text contains, each 0 if there is none.
 
     "MSRP $35,000, for you $32,500" -> (35000, 32500); "$2,000 off" counts from the current price.
     """
@@ -54,7 +54,7 @@ def prices(text: str, current: int) -> tuple[int, int]:
 
 
 def claimed(text: str, names: tuple[str, ...]) -> list[str]:
-    """Returns the names that a text claims, not those it denies ("no sunroof")."""
+    """Returns the names that occur in a text and are not negated ("no sunroof")."""
     lower = text.lower()
     found = []
     for name in names:
@@ -65,7 +65,7 @@ def claimed(text: str, names: tuple[str, ...]) -> list[str]:
 
 
 def read_offer(car: Car, text: str) -> Car:
-    """Returns the car on offer after the dealer has said something."""
+    """Returns the car on offer after a line of the dealer."""
     brands, types = claimed(text, BRANDS), claimed(text, TYPES)
     features = claimed(text, FEATURES)
     msrp, price = prices(text, car.price)
@@ -84,7 +84,7 @@ def read_offer(car: Car, text: str) -> Car:
 
 
 def would_pay(profile: Profile, car: Car) -> int:
-    """Returns the most a buyer would ever pay for a car: the budget less for what is wrong."""
+    """Returns a buyer's maximum price: the budget reduced for each unfulfilled wish."""
     wrong = WRONG["brand"] * (car.brand != profile.brand) + WRONG["type"] * (
         car.type != profile.type
     )
@@ -93,7 +93,7 @@ def would_pay(profile: Profile, car: Car) -> int:
 
 
 def offers(profile: Profile, car: Car, rounds: int) -> int:
-    """Returns what a buyer offers in a round of bargaining (from 0), in whole hundreds."""
+    """Returns a buyer's offer in a round of bargaining (counted from 0), in whole hundreds."""
     person = PERSONALITIES[profile.personality]
     conceded = 1 - (1 - person.concession) ** rounds
     share = person.opening + (1 - person.opening) * conceded
@@ -101,7 +101,7 @@ def offers(profile: Profile, car: Car, rounds: int) -> int:
 
 
 def sale_reward(kind: str, budget: int, msrp: int, paid: int) -> float:
-    """Returns the reward at the end; `paid` is 0 where the car was not bought."""
+    """Returns the reward at the end. `paid` is 0 if the car was not sold."""
     if kind == "revenue":
         return paid / 1000
     if kind == "share":

@@ -1,4 +1,4 @@
-"""The houses of TextNav: the published one and generated ones."""
+"""The houses of TextNav: the published house and generated ones."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
 
 @dataclass(frozen=True)
 class World:
-    """What does not change in an episode.
+    """The constant parts of an episode.
 
     Attributes:
         exits: direction -> room, by room.
         fixtures: the table, chest or fridge of a room, by room.
-        start: the room the agent starts in.
-        items: where the things are at the start; a place is a room (its floor), "room/fixture",
+        start: the agent's first room.
+        items: the place of each item at the start. A place is a room (its floor), "room/fixture",
             `HELD` or `EATEN`.
     """
 
@@ -69,7 +69,7 @@ ORIGINAL = World(
         "fruit": TARGET,
     },
 )
-"""The published game; there the start is any room."""
+"""The published game. Its tasks start in any room."""
 ROOMS = (
     *("living room", "kitchen", "bedroom", "bathroom", "office", "dining room", "garden"),
     *("backyard", "cellar", "attic", "garage", "pantry", "hallway", "laundry room", "study"),
@@ -79,7 +79,7 @@ ROOMS = (
 
 @lru_cache(maxsize=512)
 def generated_world(task: str, rooms: int) -> World:
-    """Returns a house with other connections, contents and start, drawn by the task's name."""
+    """Returns a house with connections, contents and start sampled from the task's name."""
     rng = task_rng(task, f"text_nav/{rooms}")
     names = [str(name) for name in rng.permutation(np.array(ROOMS[:rooms]))]
     where = {(0, 0): names[0]}
@@ -117,7 +117,7 @@ def generated_world(task: str, rooms: int) -> World:
 
 
 class Distances:
-    """Numbers of steps between rooms, and first steps of shortest ways."""
+    """Numbers of steps between rooms, and first steps of shortest paths."""
 
     def __init__(self, world: World):
         self.first: dict[str, dict[str, str]] = {room: {} for room in world.exits}

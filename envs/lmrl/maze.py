@@ -21,6 +21,18 @@ MOVES: dict[str, Cell] = {
     "move down": (1, 0),
 }
 ADMISSIBLE = tuple(MOVES)
+SHOWN = {
+    "position": (
+        "Each turn you see the row and column of the goal and of your cell, and the sides of your "
+        "cell that are walls. Rows are counted downwards and columns to the right, from 0."
+    ),
+    "goal": (
+        "Each turn you see the row and column of the goal and the sides of your cell that are "
+        "walls, but not your position. Rows are counted downwards and columns to the right, from 0."
+    ),
+    "walls": "Each turn you see only the sides of your cell that are walls.",
+}
+"""The instructions' sentences on the observation, by `describe`."""
 SIDES = (("right", (0, 1)), ("left", (0, -1)), ("above", (-1, 0)), ("below", (1, 0)))
 
 DOUBLE_T: Grid = (
@@ -47,13 +59,13 @@ REWARDS: dict[str, tuple[float, float, float]] = {
     "illegal_penalty": (1.0, 0.0, 1.0),
     "scaled": (1.0, -1.0, 100.0),
 }
-"""Reward at the goal, reward of any other move, penalty of what is no move."""
+"""Reward at the goal, reward of any other move, cost of an action that is not a move."""
 LATE = -1.0
 
 
 @dataclass
 class State:
-    """The maze ("#" wall, "." free), where the agent stands and must go, the way at the start."""
+    """The maze ("#" wall, "." free), the goal, the agent's cell, the distance at the start."""
 
     grid: Grid
     goal: Cell
@@ -67,14 +79,14 @@ def cells(grid: Grid) -> list[Cell]:
 
 
 def moved(grid: Grid, position: Cell, move: str) -> Cell:
-    """Returns where a move leads; into a wall, nowhere."""
+    """Returns the cell that a move leads to. A move into a wall leads nowhere."""
     row, column = position[0] + MOVES[move][0], position[1] + MOVES[move][1]
     return (row, column) if grid[row][column] == "." else position
 
 
 @lru_cache(maxsize=1024)
 def distances(grid: Grid, goal: Cell) -> dict[Cell, int]:
-    """Returns the number of moves to the goal from every cell."""
+    """Returns the number of moves from each cell to the goal."""
     found, queue = {goal: 0}, deque([goal])
     while queue:
         here = queue.popleft()
@@ -87,17 +99,17 @@ def distances(grid: Grid, goal: Cell) -> dict[Cell, int]:
 
 
 @lru_cache(maxsize=4096)
-def describe(grid: Grid, goal: Cell, position: Cell, what: str) -> str:
-    """Returns what the agent reads at a cell: goal and position if told, then the walls."""
-    told = "" if what == "walls" else f"The goal is at row {goal[0]}, column {goal[1]}. "
-    if what == "position":
-        told += f"You are at row {position[0]}, column {position[1]}. "
+def describe(grid: Grid, goal: Cell, position: Cell, kind: str) -> str:
+    """Returns the observation at a cell: goal and position if `kind` shows them, then the walls."""
+    shown = "" if kind == "walls" else f"The goal is at row {goal[0]}, column {goal[1]}. "
+    if kind == "position":
+        shown += f"You are at row {position[0]}, column {position[1]}. "
     walls = [name for name, (dr, dc) in SIDES if grid[position[0] + dr][position[1] + dc] == "#"]
-    return f"{told}Walls: {', '.join(walls) or 'none'}."
+    return f"{shown}Walls: {', '.join(walls) or 'none'}."
 
 
 def random_maze(task: str, size: int) -> State:
-    """Returns a maze of size x size rooms in which one way leads from anywhere to anywhere."""
+    """Returns a maze of size x size rooms with exactly one path between any two cells."""
     rng = task_rng(task, f"maze/{size}")
     rows = [["#"] * (2 * size + 1) for _ in range(2 * size + 1)]
     stack: list[Cell] = [(1, 1)]
@@ -123,7 +135,7 @@ def random_maze(task: str, size: int) -> State:
 
 
 def start_tasks(maze: str) -> Tasks:
-    """Returns the start cells of a fixed maze: one in four is a test task, as is the published."""
+    """Returns the start cells of a fixed maze. Every fourth and the published one are for tests."""
     grid, goal, published = FIXED[maze]
     starts = [cell for cell in cells(grid) if cell != goal]
     test = [cell for i, cell in enumerate(starts) if i % 4 == 0 or cell == published]
@@ -135,77 +147,78 @@ def start_tasks(maze: str) -> Tasks:
 
 
 class Maze(TextEnv):
-    """Find the goal of a maze that is described in words, one cell at a time.
+    """Find the goal of a maze that is described one cell at a time.
 
     ## Description
-    The maze of LMRL-Gym. The agent stands in a cell of a maze with walls and reads which sides of
-    it are closed and, depending on the description, where it is and where the goal is. With
-    `describe="position"` the observation is the whole state; with the other two cells look alike
-    and the way must be remembered.
+    The maze task of LMRL-Gym. The agent observes which sides of its cell are walls and, depending
+    on `describe`, its position and the goal's. With `describe="position"` the observation is the
+    full state. With the other descriptions, different cells look alike and the agent must remember
+    its path.
 
     ## Action Space
-    Text: `move left`, `move right`, `move up`, `move down` (case, surrounding space and a full
-    stop do not matter). Moving into a wall is a valid move that leads nowhere.
+    Text: `move left`, `move right`, `move up` or `move down`. Case, surrounding space and a full
+    stop are ignored. Moving into a wall is valid and leaves the agent in place.
 
     ## Observation Space
-    Text: "The goal is at row 8, column 6. You are at row 1, column 1. Walls: left, above, below."
-    Rows are counted downwards, columns to the right, both from 0. `describe="goal"` leaves the
-    position out, `describe="walls"` the goal as well.
+    Text, for example "The goal is at row 8, column 6. You are at row 1, column 1. Walls: left,
+    above, below." Rows are counted downwards and columns to the right, both from 0.
+    `describe="goal"` omits the agent's position. `describe="walls"` also omits the goal.
 
     ## Rewards
-    Term `task`, for the goal / any other turn / what is no move (the last as `invalid`, unless
-    `invalid_penalty` is given): `standard` 0 / -1 / -4, `illegal_penalty` 1 / 0 / -1,
-    `scaled` 1 / -1 / -100. The last turn of `max_turns` is not played and gives -1.
+    Term `task` at the goal / for any other turn, and the cost of an action that is not a move (term
+    `invalid`, unless `invalid_penalty` is given):
+    - `standard`: 0 / -1, cost 4
+    - `illegal_penalty`: 1 / 0, cost 1
+    - `scaled`: 1 / -1, cost 100
+
+    The last turn of `max_turns` is not played and gives -1.
 
     ## Starting State
-    The task names the maze and the start cell; of random mazes it makes everything.
+    The task determines the maze and the start cell, and in random mazes the goal as well.
 
     ## Episode End
-    Termination: the goal is reached. Truncation: the turn `max_turns`, which is not played any
-    more: after 100 moves, as in the original.
+    - Termination: the agent reaches the goal.
+    - Truncation: at turn `max_turns`, which is not played. By default this is after 100 moves, as
+      in LMRL-Gym.
 
     ## Information
-    The common keys; `progress` is the share of the shortest way from the start that is covered.
-    `state_key` names goal and cell, whatever is described.
+    The common keys.
+    - `progress`: the share of the shortest path from the start that is covered.
+    - `state_key`: the maze, the goal and the agent's cell, whatever `describe` is.
 
     ## Arguments
-    `maze`: "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start cells) or "random" (a new
-    maze each task). `size`: rooms along a side of a random maze (2 to 50). `describe`:
-    "position", "goal" or "walls". `reward`: "standard", "illegal_penalty" or "scaled".
-    `max_turns`: default 101, in a random maze at least twice its rooms.
+    - `maze` (str, default "double_t"): "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start
+      cells) or "random" (a new maze per task).
+    - `size` (int, default 6): rooms along a side of a random maze, 2 to 50.
+    - `describe` (str, default "position"): "position", "goal" or "walls".
+    - `reward` (str, default "standard"): "standard", "illegal_penalty" or "scaled".
+    - `max_turns` (int or None, default 101): turns before truncation. In a random maze the default
+      is at least twice the number of its rooms.
+    - `invalid_penalty` (float or None, default None): cost of an action that is not a move. None
+      uses the cost of `reward`.
 
-    ## Example Transcript
-    ```
-    The goal is at row 8, column 6. You are at row 7, column 6. Walls: right, left.
-    > move down
-    Success.
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each. `Maze-v0` and
-    `Maze-Partial-v0`: random -82.1, 28 %; expert (shortest way, sees the maze) -6.7, 100 %.
-    `Maze-Random-v0`: random -92.0, 13 %; expert -19.0, 100 %.
-    Speed: 140,000 steps/s on one core, 3.5 times the original's 41,900: what remains is the
-    common bookkeeping of a turn.
-
-    ## Registered Configurations
-    `Maze-v0`: the double T, fully described. `Maze-Partial-v0`: the double T, only walls.
-    `Maze-Random-v0`: random mazes of 6 x 6 rooms, fully described.
+    ## Notes
+    The expert sees the whole maze and takes a shortest path.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), section on the maze; mazes, rewards and endings are the same. The
-    original demands a line break after each move, here it does not matter.
+    LMRL-Gym (arXiv 2311.18232), section on the maze. Mazes, rewards and endings are the same. The
+    original requires a line break after each move, which is optional here.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You are in a maze of square cells, described row by row (rows are counted downwards, "
-        "columns to the right, from 0). Each turn you read which sides of your cell are walls "
-        "(above, below, left, right) and perhaps where you and the goal are. Answer with exactly "
-        "one move: move left, move right, move up or move down. Moving into a wall does nothing. "
-        "Reach the goal in as few moves as possible."
+        "You are in a maze of square cells. Reach the goal cell in as few moves as possible.\n"
+        "{shown}\n"
+        "Answer with exactly one move:\n"
+        "- move up\n"
+        "- move down\n"
+        "- move left\n"
+        "- move right\n"
+        "Moving into a wall leaves you in place and counts as a move.\n"
+        "Reaching the goal scores {goal}, any other move {move}. An answer that is not a move "
+        "costs {penalty}. The episode ends at the goal, or after too many moves."
     )
     State = State
 
@@ -230,13 +243,18 @@ class Maze(TextEnv):
             raise ValueError(f"size must be in [2, 50], got {size}.")
         self.at_goal, self.per_move, penalty = REWARDS[reward]
         penalty = penalty if invalid_penalty is None else invalid_penalty
-        if max_turns == "auto":  # no way is longer than all cells of a maze
+        if max_turns == "auto":  # no path is longer than the number of cells
             max_turns = max(101, 2 * size * size) if maze == "random" else 101
         super().__init__(max_turns=max_turns, invalid_penalty=penalty, **kwargs)
         self.maze = maze
         self.size = size
         self.describe = describe
         self.tasks = Tasks.generated() if maze == "random" else start_tasks(maze)
+        scores = {"goal": self.at_goal, "move": self.per_move, "penalty": penalty}
+        text = self.instructions.replace("{shown}", SHOWN[describe])
+        for name, score in scores.items():
+            text = text.replace(f"{{{name}}}", f"{score:g}")
+        self.instructions = text
 
     def _start(self, task: str) -> TimeStep:
         self.state = self._begin(task)
@@ -255,7 +273,8 @@ class Maze(TextEnv):
             return self._look(LATE, "Failure: too many moves.")
         state = self.state
         if action not in MOVES:
-            return self._invalid(f"Say one of: {', '.join(MOVES)}. Not {action[:40]!r}.")
+            expected = f"Answer with one of: {', '.join(MOVES)}."
+            return self._invalid(f"{action[:40]!r} is not a move. {expected}")
         state.position = moved(state.grid, state.position, action)
         return self._look(self.at_goal if state.position == state.goal else self.per_move)
 
@@ -276,11 +295,11 @@ class Maze(TextEnv):
         )
 
     def _name(self) -> str:
-        """Returns what tells this maze from the others of the environment."""
+        """Returns a name of this maze that is unique in the environment."""
         return self.task if self.maze == "random" else self.maze
 
     def _picture(self) -> str:
-        """Returns the map: "A" the agent, "G" the goal."""
+        """Returns the map with "A" for the agent and "G" for the goal."""
         state = self.state
         rows = [list(row) for row in state.grid]
         rows[state.goal[0]][state.goal[1]] = "G"
@@ -288,21 +307,21 @@ class Maze(TextEnv):
         return "\n".join("".join(row) for row in rows)
 
     def achieved(self) -> Cell | None:
-        """Returns the cell reached, unless the episode began there or goals are not told."""
+        """Returns the cell reached, or None if it is the start or goals are not observed."""
         position = self.state.position
         if self.describe == "walls" or position == self.state.goal:
             return None
         return None if position == self._begin(self.task).position else position
 
     def pursue(self, goal: Cell) -> tuple[str, dict[str, Any]]:
-        """Makes this cell the goal of the episode that has just begun."""
+        """Makes this cell the goal of the episode that has just started."""
         state = self.state
         state.goal, state.distance = goal, distances(state.grid, goal)[state.position]
         self._last = self._look(0.0)
         return self._last.observation, self._info(self._last)
 
     def expert(self) -> str | None:
-        """Returns the first move of a shortest way."""
+        """Returns the first move of a shortest path."""
         state = self.state
         left = distances(state.grid, state.goal)
         return min(MOVES, key=lambda move: left[moved(state.grid, state.position, move)])

@@ -1,8 +1,8 @@
-"""Things to guess in TwentyQuestions, and what is true of them.
+"""The things of TwentyQuestions and their traits.
 
-A block is a category: its name in brackets, then what is true of all its things. A line is a thing:
-its name and other names, its size, what else is true of it and, after a minus, what is not although
-the category says so. Facts are those of the usual thing of its name.
+A block is a category: its name in brackets, then the traits of all its things. A line is a thing:
+its name and other names, its size, its further traits and, after a minus, traits of the category
+that it lacks. The facts are those of a typical thing of the name.
 
 Sizes: 1 a coin, 2 fits in a pocket, 3 held in one hand, 4 a breadbox, 5 a chair, 6 a person or a
 sofa, 7 a car, 8 a bus or a house, 9 a landscape and larger.
@@ -279,9 +279,9 @@ class Thing:
     """A thing to guess.
 
     Attributes:
-        names: its name and other names for it.
+        names: its name and other names.
         size: from 1 (a coin) to 9 (a landscape).
-        traits: what is true of it, by the names the table uses.
+        traits: its traits, by the names in the table.
     """
 
     names: tuple[str, ...]
@@ -299,12 +299,12 @@ PLAIN = frozenset(
     "peas clay glue chopsticks grass rain snow sand building_blocks marbles dice playing_cards "
     "earrings sunglasses pliers tape".split()
 )
-"""Names that stand without an article, "_" for a space."""
+"""Names that take no article, with "_" for a space."""
 HOME = frozenset("house kitchen bedroom livingroom bathroom".split())
 
 
 def implied(size: int, traits: frozenset[str] | set[str]) -> set[str]:
-    """Returns what follows from a thing's size and traits."""
+    """Returns the traits implied by a thing's size and other traits."""
     follows = {
         "manmade": "natural" not in traits,
         "house": bool(HOME & traits),

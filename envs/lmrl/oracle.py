@@ -1,4 +1,4 @@
-"""Who answers the questions of the guessing games, where it is not the table of facts."""
+"""Oracles of the guessing games other than the table of facts."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from agentgym.agents.chat import ChatAgent
 from agentgym.errors import ConfigError
 
 Oracle = Callable[[str, str], str]
-"""(what is to be guessed, question) -> an answer in free text."""
+"""(secret, question) -> an answer in free text."""
 
 YES, NO, INVALID = "Yes.", "No.", "Invalid question."
 
 
 def verdict(text: str) -> str:
-    """Returns what a free answer comes to: yes where it says so, else no, else invalid."""
-    said = text.lower()
-    if "yes" in said:
+    """Returns yes if a free-text answer contains "yes", no if it contains "no", else invalid."""
+    lower = text.lower()
+    if "yes" in lower:
         return YES
-    return NO if "no" in said else INVALID
+    return NO if "no" in lower else INVALID
 
 
 class ChatOracle:
-    """Asks a language model behind an OpenAI-compatible server.
+    """A language model behind an OpenAI-compatible server as the oracle.
 
     Args:
-        model: the model's name at the server.
-        base_url: such as "http://localhost:8000/v1".
-        system: what the model is told; "{secret}" stands for what is to be guessed.
+        model: the model's name on the server.
+        base_url: the server's address, such as "http://localhost:8000/v1".
+        system: the system prompt, with "{secret}" in place of the secret.
     """
 
     def __init__(self, model: str, base_url: str, system: str):
@@ -43,15 +43,15 @@ class ChatOracle:
 
 
 def make_oracle(oracle: str | Oracle, system: str, name: str = "oracle") -> Oracle | None:
-    """Returns the oracle, or None for "rules", the table of facts.
+    """Returns the oracle, or None for "rules" (the table of facts).
 
     Args:
         oracle: "rules", "chat:MODEL@URL" or an oracle.
         system: the system prompt of a model.
-        name: what the argument is called.
+        name: the name of the argument, for error messages.
 
     Raises:
-        ConfigError: for another word than "rules" or "chat:MODEL@URL".
+        ConfigError: for a string other than "rules" or "chat:MODEL@URL".
     """
     if callable(oracle):
         return oracle

@@ -1,8 +1,8 @@
-"""Understands yes-or-no questions by the phrases in them: the parser of the guessing games.
+"""The parser of the guessing games, which understands yes-or-no questions by their phrases.
 
-A question is reduced to terms (a phrase's meaning, perhaps negated) and to what connects them:
+A question is reduced to terms (the meaning of a phrase, possibly negated) and their connectives:
 "Is it a fruit or a vegetable that is not red?" -> (fruit or vegetable) and not red. Words that are
-neither phrases nor fillers make a term of unknown truth, so that a question is answered only where
+neither phrases nor fillers form a term of unknown truth. A question is therefore answered only if
 the known terms decide it.
 """
 
@@ -19,7 +19,7 @@ import Stemmer
 
 MOST_CHARACTERS = 1000
 ELSEWHERE = "elsewhere"
-"""The meaning of a name that is not known: true of nothing."""
+"""The meaning of an unknown name, which is true of nothing."""
 NEGATIONS = frozenset(
     "not no non never without isnt arent doesnt dont cant cannot lack lacks neither nor".split()
 )
@@ -32,9 +32,9 @@ KINDS = frozenset("kind type sort pair piece set form variety breed species bunc
 
 
 def read_rows(table: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Returns (trait, question or "", phrases) for every line "trait | question | a; b; c".
+    """Returns (trait, question or "", phrases) for each line "trait | question | a; b; c".
 
-    A line that begins with blanks goes on with the one before.
+    An indented line continues the line before.
     """
     found = []
     for line in re.sub(r"\n +", " ", table.strip()).split("\n"):
@@ -45,7 +45,7 @@ def read_rows(table: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
 
 @dataclass(frozen=True)
 class Term:
-    """A meaning that holds or not; `meaning` is "" where the words are unknown."""
+    """A meaning, possibly negated. `meaning` is "" for unknown words."""
 
     meaning: str
     negated: bool = False
@@ -53,18 +53,19 @@ class Term:
 
 @dataclass(frozen=True)
 class Question:
-    """A question understood: all of the groups must hold, of each group one term."""
+    """A parsed question: a conjunction of groups, each a disjunction of terms."""
 
     groups: tuple[tuple[Term, ...], ...]
 
     def answer(self, truth: Callable[[str], np.ndarray]) -> np.ndarray | None:
-        """Returns the answers for many secrets at once; None if nothing was asked.
+        """Returns the answers for many secrets at once, or None for a question without terms.
 
         Args:
-            truth: the truth of a meaning for each secret: 1 true, -1 false; shape (secrets,).
+            truth: returns the truth of a meaning for each secret, 1 true or -1 false, with shape
+                (secrets,).
 
         Returns:
-            1 yes, -1 no, 0 where unknown words leave it open (three-valued logic).
+            1 yes, -1 no, 0 undecided because of unknown words (three-valued logic).
         """
         answers = [reduce(np.maximum, [_truth(t, truth) for t in group]) for group in self.groups]
         return reduce(np.minimum, answers) if answers else None
@@ -77,7 +78,7 @@ def _truth(term: Term, truth: Callable[[str], np.ndarray]) -> np.ndarray:
 
 
 def words(text: str) -> list[str]:
-    """Returns the lower-case words of a text; apostrophes, hyphens and accents are left out."""
+    """Returns the lower-case words of a text, without apostrophes, hyphens and accents."""
     plain = re.sub(r"['’`]", "", text[:MOST_CHARACTERS].lower())
     if not plain.isascii():
         plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if c.isascii())
@@ -88,12 +89,13 @@ class Lexicon:
     """Phrases and their meanings.
 
     Args:
-        phrases: phrases by their meaning; a phrase that starts with "!" means the opposite.
-        names: names by the meaning "is this one"; preferred after an article ("an orange").
-        fillers: words that add nothing.
-        prepositions: words after which a name does not ask whether it is this one: "used with a
-            computer", though "a kind of computer" does.
-        coded: words that are a meaning by themselves, such as "sizeover4".
+        phrases: phrases by their meaning. A phrase that starts with "!" has the opposite meaning.
+        names: names by the meaning "is this one". They take precedence after an article ("an
+            orange").
+        fillers: words without a meaning.
+        prepositions: words after which a name does not ask for identity: "used with a computer"
+            does not, "a kind of computer" does.
+        coded: pattern of words that are meanings themselves, such as "sizeover4".
     """
 
     def __init__(
@@ -123,21 +125,21 @@ class Lexicon:
         return table
 
     def parse(self, text: str, elsewhere: Iterable[str] = ()) -> Question:
-        """Returns what a question asks.
+        """Returns the parsed question.
 
         Args:
             text: the question.
-            elsewhere: lower-case words that, if unknown, name something that is not meant.
+            elsewhere: lower-case words that, if unknown, name something other than the secret.
         """
-        said = words(text)
-        stems = self._stem(said)
+        tokens = words(text)
+        stems = self._stem(tokens)
         groups: list[list[Term]] = []
         negated = either = False
         denied = False  # whether the last term was negated: "not red or green" denies both
         at = 0
-        while at < len(said):
-            term, length = self._match(said, stems, at)
-            word = said[at]
+        while at < len(tokens):
+            term, length = self._match(tokens, stems, at)
+            word = tokens[at]
             if term is None:
                 negated = (negated or word in NEGATIONS) and word not in ("and", "but")
                 if word == "or":
@@ -154,28 +156,28 @@ class Lexicon:
             at += length
         return Question(tuple(map(tuple, groups)))
 
-    def _match(self, said: list[str], stems: list[str], at: int) -> tuple[Term | None, int]:
+    def _match(self, tokens: list[str], stems: list[str], at: int) -> tuple[Term | None, int]:
         """Returns the meaning of the longest phrase that starts here, and its length in words."""
-        before = said[at - 1] if at else ""
-        if self.coded.fullmatch(said[at]):
-            return Term(said[at]), 1
-        for length in range(min(self.longest, len(said) - at), 0, -1):
+        before = tokens[at - 1] if at else ""
+        if self.coded.fullmatch(tokens[at]):
+            return Term(tokens[at]), 1
+        for length in range(min(self.longest, len(tokens) - at), 0, -1):
             key = tuple(stems[at : at + length])
             name, phrase = self.names.get(key), self.phrases.get(key)
             if name is not None and (phrase is None or before in ARTICLES):
-                return (name if self._is_named(said, at) else Term("")), length
+                return (name if self._is_named(tokens, at) else Term("")), length
             if phrase is not None:
                 return phrase, length
         return None, 1
 
     def mentions(self, text: str) -> set[str]:
         """Returns the meanings of the names that a text contains, longest matches only."""
-        said = words(text)
-        stems = self._stem(said)
+        tokens = words(text)
+        stems = self._stem(tokens)
         found, at = set(), 0
-        while at < len(said):
+        while at < len(tokens):
             length = 1
-            for tried in range(min(self.longest, len(said) - at), 0, -1):
+            for tried in range(min(self.longest, len(tokens) - at), 0, -1):
                 key = tuple(stems[at : at + tried])
                 if key in self.names or key in self.phrases:
                     found |= {self.names[key].meaning} if key in self.names else set()
@@ -184,9 +186,9 @@ class Lexicon:
             at += length
         return found
 
-    def _is_named(self, said: list[str], at: int) -> bool:
-        """Returns whether a name stands where the thing itself is named."""
-        before = [word for word in said[:at] if word not in ARTICLES]
+    def _is_named(self, tokens: list[str], at: int) -> bool:
+        """Returns whether a name at this place asks for the secret's identity."""
+        before = [word for word in tokens[:at] if word not in ARTICLES]
         if len(before) >= 2 and before[-1] == "of":
             return before[-2].removesuffix("s") in KINDS
         return not before or before[-1] not in self.prepositions

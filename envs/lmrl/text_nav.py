@@ -25,9 +25,9 @@ from agentgym.tasks import Tasks
 
 @dataclass
 class State:
-    """Where the agent is, the place of each thing, which containers are open (by place).
+    """The agent's room, the place of each item and the open containers (by place).
 
-    `whole` is the number of commands that the task takes from the start.
+    `whole` is the number of commands of a shortest solution from the start.
     """
 
     room: str
@@ -37,12 +37,12 @@ class State:
 
 
 def room_of(place: str) -> str:
-    """Returns the room of a place that is in one."""
+    """Returns the room that contains a place."""
     return place.partition("/")[0]
 
 
 def plan(world: World, distances: Distances, state: State) -> tuple[int, str]:
-    """Returns how many commands the task still takes, and the first of them ("" if none does)."""
+    """Returns the length of a shortest solution and its first command ("" if there is none)."""
     place = state.items[GOAL]
     if place == EATEN or (place == TARGET and TARGET not in state.opened):
         return 0, ""
@@ -68,7 +68,7 @@ def plan(world: World, distances: Distances, state: State) -> tuple[int, str]:
 
 
 def commands(world: World, state: State) -> dict[str, tuple[str, str, str]]:
-    """Returns the commands that do something now, each with (verb, thing, place)."""
+    """Returns the commands that have an effect now, each with (verb, thing, place)."""
     room = state.room
     found = {f"go {d}": ("go", d, there) for d, there in world.exits[room].items()}
     fixture = world.fixtures.get(room, "")
@@ -96,75 +96,80 @@ class TextNav(TextEnv):
     """Carry the stale food from the living room's table into the kitchen's fridge.
 
     ## Description
-    The text navigation game of LMRL-Gym, which runs on TextWorld there, written natively: eight
-    rooms, three tables, a chest, a fridge and seven things. Take the stale food from the table in
-    the living room, put it into the fridge in the kitchen and close the fridge. Whoever eats the
-    stale food has lost; all else is distraction.
+    The text navigation task of LMRL-Gym, implemented natively instead of in TextWorld: eight rooms,
+    three tables, a chest, a fridge and seven items. The agent must take the stale food from the
+    table in the living room, put it into the fridge in the kitchen and close the fridge. Eating the
+    stale food loses the game. Everything else is a distraction.
 
     ## Action Space
-    Text commands: `go west`, `take bowl from table`, `take bowl` (off the floor), `drop bowl`,
-    `put bowl on table`, `open fridge`, `close fridge`, `insert fruit into fridge`, `eat fruit`.
-    `look`, `inventory` and `examine bowl` are understood and change nothing; they are not listed.
-    Case and articles do not matter.
+    Text, one command. Case and articles are ignored.
+    - `go west`
+    - `take bowl from table`, or `take bowl` from the floor
+    - `drop bowl`
+    - `put bowl on table`
+    - `open fridge`, `close fridge`
+    - `insert fruit into fridge`
+    - `eat fruit`
+    - `look`, `inventory`, `examine bowl`: valid, without effect, and not listed
 
     ## Observation Space
-    Text: the room's name, what is in it, its exits, what the agent carries, the admissible
-    commands; before that, what the last command did. `location=False` leaves the name out and
-    `inventory=False` the things carried.
+    Text: the result of the last command, the room's name and contents, its exits, the items
+    carried, and the admissible commands. `location=False` omits the room's name and
+    `inventory=False` the items carried.
 
     ## Rewards
-    1 (term `task`) when the stale food is in the closed fridge, else 0.
+    Term `task`: 1 when the stale food is in the closed fridge, else 0.
 
     ## Starting State
-    The original house: a room of the task's name, everything at its place. Generated houses:
-    connections, contents and start are drawn by the task's name.
+    In the original house, the task determines the room of the agent, and all items are in their
+    places. In generated houses, the task determines the connections, the contents and the start.
 
     ## Episode End
-    Termination: the task is done, or the stale food eaten. Truncation: after `max_turns`.
+    - Termination: the task is completed, or the stale food is eaten.
+    - Truncation: after `max_turns` commands.
 
     ## Information
-    The common keys; `progress` is the share of the commands of a shortest solution that is done.
-    `state_key` names the whole state, also what the agent does not see.
+    The common keys.
+    - `progress`: the share of a shortest solution that is done.
+    - `state_key`: the full state, including parts that the agent does not observe.
 
     ## Arguments
-    `layout`: "original" or "generated" (another house each task). `rooms`: of a generated house,
-    2 to 16, default 8. `location`, `inventory`: whether the observation tells them (default True).
-    `max_turns`: default 50.
+    - `layout` (str, default "original"): "original" or "generated" (a new house per task).
+    - `rooms` (int, default 8): number of rooms of a generated house, 2 to 16.
+    - `location` (bool, default True): whether the observation names the room.
+    - `inventory` (bool, default True): whether the observation lists the items carried.
+    - `max_turns` (int or None, default 50): commands before truncation.
 
-    ## Example Transcript
-    ```
-    Kitchen. Here is a fridge (open). In it: fruit. Exits: east, north, west.
-    You carry: stale food.
-    Commands: close fridge, drop stale food, ...
-    > insert stale food into fridge
-    You put the stale food into the fridge.
-    ```
-
-    ## Baselines
-    Mean return (and success) on the test split, n = 200 episodes each: random 0.00, expert (a
-    shortest solution, sees everything) 1.00, for each of the registered configurations. Imitation
-    alone learns the original house (1.00 on held-out tasks, told or not, from 300 demonstrations),
-    generated ones by less than half (0.46): to compare learning methods take those.
-
-    ## Registered Configurations
-    `TextNav-v0`: the original house, location and inventory told. `TextNav-Partial-v0`: neither
-    told, as in the original by default. `TextNav-Random-v0`: generated houses, both told.
+    ## Notes
+    Behaviour cloning alone solves the original house on held-out tasks. It solves fewer than half
+    of the generated houses. Use `TextNav-Random-v0` to compare learning methods.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), section on text navigation; TextWorld (arXiv 1806.11532) for the
-    commands and what they do. The texts are our own.
+    - LMRL-Gym (arXiv 2311.18232), section on text navigation. By default, the original omits
+      location and inventory.
+    - TextWorld (arXiv 1806.11532), for the commands and their effects. The texts are our own.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You are in a house. Take the stale food that lies on the table in the living room, put "
-        "it into the fridge in the kitchen, and close the fridge. Do not eat the stale food: that "
-        "loses the game. Answer with one command a turn. Commands: go north/south/east/west; "
-        "take THING from table; take THING (from the floor); drop THING; put THING on table; open "
-        "fridge; close fridge; insert THING into fridge; eat THING; look; inventory; examine "
-        "THING. The fridge and any chest must be open to put something in or take it out."
+        "You are in a house. Put the stale food into the fridge in the kitchen and close the "
+        "fridge. At the start, the stale food is on the table in the living room.\n"
+        "Answer with exactly one command per turn, for example:\n"
+        "- go north\n"
+        "- take bowl from table, or take bowl (from the floor)\n"
+        "- drop bowl\n"
+        "- put bowl on table\n"
+        "- open fridge, close fridge\n"
+        "- insert bowl into fridge\n"
+        "- eat fruit\n"
+        "- look, inventory, examine bowl\n"
+        "Rules:\n"
+        "- A fridge or chest must be open before you can put something in or take it out.\n"
+        "- Do not eat the stale food. If you do, the episode ends and you score 0.\n"
+        "You score 1 when the stale food is in the closed fridge. The episode also ends after too "
+        "many commands."
     )
     State = State
 
@@ -205,11 +210,11 @@ class TextNav(TextEnv):
         return ORIGINAL if original else generated_world(self.task, self.rooms)
 
     def _advance(self, action: str) -> TimeStep:
-        said = re.sub(r"\b(the|a|an|some)\s+", "", " ".join(action[:200].lower().split()))
+        command = re.sub(r"\b(the|a|an|some)\s+", "", " ".join(action[:200].lower().split()))
         state = self.state
-        done = commands(self._world(), state).get(said)
+        done = commands(self._world(), state).get(command)
         if done is None:
-            return self._idle(said)
+            return self._idle(command)
         verb, thing, place = done
         if verb == "go":
             state.room = place
@@ -225,20 +230,21 @@ class TextNav(TextEnv):
         where = {"put": f" {onto} the {fixture}", "drop": " on the floor"}.get(verb, "")
         return self._look(feedback=f"You {verb} the {thing}{where}.")
 
-    def _idle(self, said: str) -> TimeStep:
-        """Plays a command that changes nothing, or is none."""
-        verb, _, thing = said.partition(" ")
-        if said == "look":
+    def _idle(self, command: str) -> TimeStep:
+        """Plays a command without effect, or rejects an invalid one."""
+        verb, _, thing = command.partition(" ")
+        if command == "look":
             return self._look(feedback="You look around.")
-        if said == "inventory":
+        if command == "inventory":
             return self._look(feedback=carried(self.state))
         state, fixture = self.state, self._world().fixtures.get(self.state.room, "none")
         here = f"{state.room}/{fixture}"
         hidden = fixture in CONTAINERS and here not in state.opened
         places = {state.room, HELD} if hidden else {state.room, HELD, here}
         if verb == "examine" and (thing == fixture or state.items.get(thing) in places):
-            return self._look(feedback=f"Nothing is special about the {thing}.")
-        return self._invalid(f"That is not possible now: {said[:60]!r}.")
+            return self._look(feedback=f"You see nothing special about the {thing}.")
+        expected = "Answer with one of the listed commands."
+        return self._invalid(f"That is not possible now: {command[:60]!r}. {expected}")
 
     def _look(self, feedback: str = "") -> TimeStep:
         state, world = self.state, self._world()
@@ -257,7 +263,7 @@ class TextNav(TextEnv):
             progress=float(won) if over else max(0.0, 1 - self._plan()[0] / state.whole),
             admissible=admissible,
             state_key=self._key(),
-            feedback=feedback + (" That was the task: done!" * won),
+            feedback=feedback + (" You have completed the task!" * won),
         )
 
     def _plan(self) -> tuple[int, str]:
@@ -271,7 +277,7 @@ class TextNav(TextEnv):
         return f"{house}|{state.room}|{'|'.join(state.items.values())}|{opened}"
 
     def expert(self) -> str | None:
-        """Returns the first command of a shortest solution; None where it has become impossible."""
+        """Returns the first command of a shortest solution, or None if there is none any more."""
         return self._plan()[1] or None
 
 
@@ -282,17 +288,17 @@ def known_distances(layout: str, task: str, rooms: int) -> Distances:
 
 
 def listing(state: State, place: str) -> str:
-    """Returns the things at a place, separated by commas."""
+    """Returns the items at a place, separated by commas."""
     return ", ".join(item for item, where in state.items.items() if where == place)
 
 
 def carried(state: State) -> str:
-    """Returns a sentence about what the agent carries."""
+    """Returns a sentence that lists the items carried."""
     return f"You carry: {listing(state, HELD) or 'nothing'}."
 
 
 def describe(world: World, state: State, location: bool) -> str:
-    """Returns what is to be seen in the room."""
+    """Returns the description of the agent's room."""
     room, fixture = state.room, world.fixtures.get(state.room)
     parts = [f"{room.capitalize()}."] if location else []
     if fixture:

@@ -1,7 +1,7 @@
-"""Questions about things: how each trait of `objects` is asked for, in what words.
+"""Questions about the traits of `objects`, and phrases that refer to them.
 
-An entry: the trait, the question that asks for it (none: neither expert nor menu ask),
-and phrases in which it is recognised; endings do not matter. A phrase after "!" means the opposite.
+An entry: the trait | the question of the expert and the menu, if any | phrases, matched by their
+stems. A phrase after "!" has the opposite meaning.
 """
 
 from __future__ import annotations
@@ -420,5 +420,5 @@ FILLERS = frozenset(
 
 @cache
 def rows() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Returns (trait, question or "", phrases) for every trait."""
+    """Returns (trait, question or "", phrases) for each trait."""
     return read_rows(TRAITS)

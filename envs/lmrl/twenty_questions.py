@@ -1,4 +1,4 @@
-"""TwentyQuestions: find out which thing is meant by asking yes-or-no questions."""
+"""TwentyQuestions: identify a secret thing by asking yes-or-no questions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from agentgym.tasks import Tasks
 STARTERS = ("is", "does", "can", "do", "are", "could")
 MOST_WORDS = 40
 SHOWN = 120
-"""Characters of a question that the transcript keeps."""
+"""Characters of an invalid question that the transcript keeps."""
 IS = "="
-"""What starts the meaning "is the thing of this number"."""
+"""Prefix of the meaning "is the thing of this number"."""
 SIZES = {
     **{"breadbox": 4, "bread box": 4, "loaf of bread": 4, "shoebox": 4, "shoe box": 4},
     **{"coin": 1, "fist": 2, "pocket": 2, "hand": 3, "backpack": 4, "suitcase": 5},
@@ -32,7 +32,7 @@ ROOM_FOR = {
     **{"shoe box": 3, "microwave": 3, "breadbox": 3, "box": 4, "bag": 4, "backpack": 4},
     **{"suitcase": 4, "car": 5, "trunk": 5, "room": 6, "garage": 7, "house": 7, "building": 8},
 }
-"""The largest size that fits into something."""
+"""The largest size that fits into each thing."""
 COMPARED = re.compile(
     r"\b(bigger|larger|taller|heavier|longer|wider|smaller|shorter|lighter|fit|fits) "
     r"(?:than|in|into|inside)(?: of)? ((?:\w+ ?){1,5})"
@@ -45,14 +45,14 @@ PREPOSITIONS = "with by on in to for like than at from into near under over insi
 SIZE_QUESTIONS = ("Is it bigger than a breadbox?", "Is it bigger than a car?")
 
 ORACLE_SYSTEM = (
-    "You play twenty questions. The secret thing is: {secret}. Answer the question about it with "
-    "Yes or No."
+    "You are playing twenty questions. The secret thing is: {secret}. Answer each question about "
+    "it with Yes or No."
 )
 
 
 @dataclass
 class State:
-    """The number of the thing, and the questions so far with their answers."""
+    """The index of the thing, and the questions so far with their answers."""
 
     thing: int
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -60,13 +60,13 @@ class State:
 
 @cache
 def trait_questions() -> tuple[str, ...]:
-    """Returns the questions that the expert and the menu ask about traits and size."""
+    """Returns the questions about traits and size that the expert and the menu use."""
     return (*(question for _, question, _ in rows() if question), *SIZE_QUESTIONS)
 
 
 @cache
 def guesses() -> tuple[str, ...]:
-    """Returns for every thing the question that guesses it."""
+    """Returns the question that guesses each thing."""
     found = []
     for thing in things():
         article = "an " if thing.name[0] in "aeiou" else "a "
@@ -77,7 +77,7 @@ def guesses() -> tuple[str, ...]:
 
 @cache
 def lexicon() -> Lexicon:
-    """Returns the phrases for traits and sizes and the names of things."""
+    """Returns the lexicon of traits, sizes and names of things."""
     phrases = {trait: listed for trait, _, listed in rows()}
     names = {f"{IS}{i}": thing.names for i, thing in enumerate(things())}
     return Lexicon(phrases, names, FILLERS, PREPOSITIONS, coded=r"size(over|under)\d\d?")
@@ -85,22 +85,22 @@ def lexicon() -> Lexicon:
 
 @cache
 def named_sizes() -> dict[str, int]:
-    """Returns the sizes of all that something may be compared with."""
+    """Returns the sizes of all things that a comparison may name."""
     return {name: thing.size for thing in things() for name in thing.names} | SIZES
 
 
 def with_sizes(question: str) -> str:
-    """Returns the question with "bigger than a car" as the one word "sizeover7"."""
+    """Returns the question with "bigger than a car" replaced by the word "sizeover7"."""
 
     def coded(found: re.Match[str]) -> str:
-        said = found[2].split()
+        named = found[2].split()
         fits = found[1].startswith("fit")
         sizes = ROOM_FOR if fits else named_sizes()
-        start = next((i for i, w in enumerate(said) if w not in COMPARISON_FILLERS), 0)
-        for end in range(len(said), start, -1):
-            if size := sizes.get(" ".join(said[start:end])):
+        start = next((i for i, w in enumerate(named) if w not in COMPARISON_FILLERS), 0)
+        for end in range(len(named), start, -1):
+            if size := sizes.get(" ".join(named[start:end])):
                 side = "under" if fits or found[1] in SMALLER else "over"
-                return f"size{side}{size + fits} {' '.join(said[end:])} "
+                return f"size{side}{size + fits} {' '.join(named[end:])} "
         return found[0]
 
     return COMPARED.sub(coded, " ".join(words(question)))
@@ -108,13 +108,13 @@ def with_sizes(question: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def understand(question: str) -> Question:
-    """Returns what a question asks."""
+    """Returns the parsed question."""
     return lexicon().parse(with_sizes(question))
 
 
 @cache
 def truth(meaning: str) -> np.ndarray:
-    """Returns whether a meaning is true of each thing: 1 true, -1 false; shape (things,)."""
+    """Returns 1 for each thing of which a meaning is true and -1 for others, shape (things,)."""
     if meaning[0] == IS:
         found = [meaning == f"{IS}{i}" for i in range(len(things()))]
     elif coded := re.fullmatch(r"size(over|under)(\d+)", meaning):
@@ -126,15 +126,15 @@ def truth(meaning: str) -> np.ndarray:
 
 
 def well_formed(question: str) -> bool:
-    """Returns whether the original takes a text for a question: how it starts and ends, length."""
-    said = question.split(maxsplit=MOST_WORDS)
-    if not said or len(said) > MOST_WORDS or said[0].lower() not in STARTERS:
+    """Returns whether a text has the form of a question in LMRL-Gym: start, end and length."""
+    parts = question.split(maxsplit=MOST_WORDS)
+    if not parts or len(parts) > MOST_WORDS or parts[0].lower() not in STARTERS:
         return False
     return len(question) <= 1000 and not question.removesuffix("?").endswith(".")
 
 
 def guessed(question: str) -> int | None:
-    """Returns the number of the thing that a question guesses, or None: "Is it a pair of skis?"."""
+    """Returns the index of the thing that a question guesses, or None if it guesses none."""
     groups = understand(question).groups
     if len(groups) != 1 or len(groups[0]) != 1 or groups[0][0].negated:
         return None
@@ -144,85 +144,79 @@ def guessed(question: str) -> int | None:
 
 @lru_cache(maxsize=10_000)
 def answers(question: str) -> np.ndarray:
-    """Returns the answer by the facts for every thing: 1 yes, -1 no, 0 open; shape (things,)."""
+    """Returns the factual answer for each thing: 1 yes, -1 no, 0 unknown. Shape (things,)."""
     found = understand(question).answer(truth)
     return np.broadcast_to(np.int8(0) if found is None else found, len(things()))
 
 
 @cache
 def question_table() -> np.ndarray:
-    """Returns the answers of all things to all trait questions, shape (questions, things)."""
+    """Returns the answers to all trait questions for all things, shape (questions, things)."""
     return np.stack([answers(question) for question in trait_questions()])
 
 
 class TwentyQuestions(TextEnv):
-    """Find out which thing is meant by asking twenty yes-or-no questions.
+    """Identify a secret thing with at most twenty yes-or-no questions.
 
     ## Description
-    The game of LMRL-Gym and ArCHer. One of 225 things in 17 categories is meant; the agent asks,
-    the oracle answers. The originals' oracles are fine-tuned language models; here a table of
-    facts answers (some 170 traits, and sizes), which takes a question apart by the phrases in it,
-    with negations, "or", comparisons of size. Another oracle can be put in its place.
+    The Twenty Questions task of LMRL-Gym and ArCHer. The secret is one of 225 things in 17
+    categories. The agent asks and the oracle answers. The original oracles are fine-tuned language
+    models. The default oracle here is a table of facts (some 170 traits, and sizes). It parses a
+    question by the phrases in it, including negations, "or" and comparisons of size. Other oracles
+    can be used instead.
 
     ## Action Space
-    Text: a question that starts with Is, Does, Can, Do, Are or Could, of at most 40 words, such as
-    `Does it have wheels?`. A thing is guessed by asking for it: `Is it a bicycle?`. Anything else
-    is an invalid action, and so is a question that the oracle does not understand; both are used
-    up, the first answered "Invalid question.", the second `unknown_answer`.
+    Text: a question of at most 40 words that starts with Is, Does, Can, Do, Are or Could, for
+    example `Does it have wheels?`. A guess asks for the thing itself: `Is it a bicycle?`.
+    - Any other text is an invalid action with the answer "Invalid question."
+    - A question that the oracle does not understand is also invalid. Its answer is
+      `unknown_answer`.
+    - Invalid actions use up a question.
 
     ## Observation Space
-    Text: how many questions are left, then all questions with their answers, one a line.
+    Text: the number of questions left, then all questions with their answers, one per line.
 
     ## Rewards
-    Term `task`: 0 for the question that guesses the thing, -1 for any other. An invalid action
-    costs 1, too (`invalid_penalty`).
+    Term `task`: 0 for the question that guesses the thing, -1 for any other. An invalid action also
+    costs 1 (`invalid_penalty`).
 
     ## Starting State
-    Nothing asked. The task names the thing; one in five is a test task.
+    No questions asked. The task is the secret thing. Every fifth thing is a test task.
 
     ## Episode End
-    Termination: the thing is guessed, or `max_questions` are asked. Truncation: after `max_turns`.
+    - Termination: the thing is guessed, or `max_questions` questions are used up.
+    - Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `progress` is 1 - log(n + 1) / log(N + 1) for n things left of N, 1 when
-    guessed. `admissible` is empty, as the set of questions is open, unless `question_menu`.
+    The common keys.
+    - `progress`: 1 - log(n + 1) / log(N + 1) for n candidate things out of N, and 1 when the thing
+      is guessed.
+    - `admissible`: empty, because any question is allowed, unless `question_menu` is set.
 
     ## Arguments
-    `max_questions`: default 20. `objects`: play with so many things only, which the instructions
-    then list (10 or more; default: all, not listed). `question_menu`: list the questions for
-    traits and for each thing as admissible actions, for policies that choose among them; others
-    are still understood. `unknown_answer`: said to a question not understood, "No." by default as
-    a model would; "I do not know." is the more honest. `oracle`: "rules", "chat:MODEL@URL" for a
-    language model behind an OpenAI-compatible server, or a function (thing, question) -> text; a
-    text with "yes" in it means yes, else with "no" no, else an invalid question. `max_turns`:
-    default None.
+    - `max_questions` (int, default 20): number of questions.
+    - `objects` (int or None, default None): use only this many things (at least 10), which the
+      instructions then list. None uses all things, without a list.
+    - `question_menu` (bool, default False): list questions about traits and the guess of each thing
+      as admissible actions, for policies that choose from a list. Other questions stay valid.
+    - `unknown_answer` (str, default "No."): answer to a question that is not understood. The
+      default imitates a language model. "I do not know." is more honest.
+    - `oracle` (str or function, default "rules"): "rules", "chat:MODEL@URL" for a language model
+      behind an OpenAI-compatible server, or a function (thing, question) -> text. A text that
+      contains "yes" means yes, otherwise one that contains "no" means no, and any other text marks
+      an invalid question.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `invalid_penalty` (float, default 1): cost of an invalid action.
 
-    ## Example Transcript
-    ```
-    Questions left: 20.
-    > Is it an animal?
-    Questions left: 19.
-    Is it an animal? No.
-    > Is it a bicycle?
-    Questions left: 18.
-    Is it an animal? No.
-    Is it a bicycle? Yes.
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each. `TwentyQuestions-v0`: random
-    words -20.0, 0 %; expert (halves the things left) -7.6, 100 %. `TwentyQuestions-Menu-v0`:
-    random choices -19.3, 6 %; expert -7.6, 100 %. The expert needs 7 to 10 questions for any of
-    the things.
-
-    ## Registered Configurations
-    `TwentyQuestions-v0`: free questions. `TwentyQuestions-Menu-v0`: with the menu.
+    ## Notes
+    The expert asks the question that splits the candidates most evenly, using the oracle's own
+    facts.
 
     ## References
     LMRL-Gym (arXiv 2311.18232) and ArCHer (arXiv 2402.19446), sections on Twenty Questions.
-    Rewards, the limit, the form of questions and endings are the same; a guess must ask for
-    nothing but the thing (the original lets other parts of speech than nouns stand beside it).
-    Things, facts and parser are our own.
+    Rewards, limits, the form of questions and endings are the same. A guess must name nothing but
+    the thing, whereas the original ignores words that are not nouns. Things, facts and parser are
+    our own.
 
     ## Version History
     v0: first version.
@@ -230,10 +224,13 @@ class TwentyQuestions(TextEnv):
 
     instructions = (
         "I am thinking of a thing: an everyday object, an animal, a plant, food, a vehicle, or "
-        "something in nature. Find out what it is with at most {most} yes-or-no questions. Each "
-        "turn ask one short question that starts with Is, Does, Can, Do, Are or Could. To guess "
-        "the thing, ask for it alone, for example: Is it a bicycle? The game is won when the "
-        "guess is right; win it with as few questions as possible."
+        "something in nature. Find out which thing it is with at most {most} yes-or-no questions.\n"
+        "Each turn, ask exactly one short question:\n"
+        "- Start it with Is, Does, Can, Do, Are or Could, for example: Does it have wheels?\n"
+        "- To guess the thing, ask for it alone, for example: Is it a bicycle?\n"
+        "A question of another form is used up without an answer.\n"
+        "Each question except the right guess scores -1. The game ends when your guess is right or "
+        "you have no questions left."
     )
     State = State
 
@@ -263,7 +260,7 @@ class TwentyQuestions(TextEnv):
         if objects is not None:
             self.meant = np.arange(objects) * total // objects
             listed = ", ".join(things()[i].name for i in self.meant)
-            self.instructions += f" It is one of: {listed}."
+            self.instructions += f"\nThe thing is one of: {listed}."
         self.menu: tuple[str, ...] = ()
         if question_menu:
             self.menu = (*trait_questions(), *(guesses()[i] for i in self.meant))
@@ -282,8 +279,8 @@ class TwentyQuestions(TextEnv):
         question = question[0].upper() + question[1:].removesuffix("?") + "?"
         thing = self.state.thing
         if self.oracle is not None:
-            said = verdict(self.oracle(things()[thing].name, question))
-            return self._record(question, said, valid=said != INVALID)
+            reply = verdict(self.oracle(things()[thing].name, question))
+            return self._record(question, reply, valid=reply != INVALID)
         answer = int(answers(question)[thing])
         if answer == 0:
             return self._record(question, self.unknown_answer, valid=False)
@@ -293,7 +290,7 @@ class TwentyQuestions(TextEnv):
         return self._record(str(action).strip(), INVALID, valid=False)
 
     def _record(self, question: str, answer: str, valid: bool) -> TimeStep:
-        """Notes a question with its answer and returns what follows."""
+        """Records a question with its answer and returns the next observation."""
         shown = " ".join(question[: SHOWN * 2].split())
         shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "..."
         self.state.asked.append((question if valid else shown, answer))
@@ -316,7 +313,7 @@ class TwentyQuestions(TextEnv):
         )
 
     def _candidates(self) -> np.ndarray:
-        """Returns the things that the answers allow, by the facts; those that might be meant."""
+        """Returns the indices of the possible things that are consistent with the answers."""
         left = self.meant
         for question, answer in self.state.asked:
             if answer in (YES, NO):
@@ -325,7 +322,7 @@ class TwentyQuestions(TextEnv):
         return left if len(left) else self.meant
 
     def expert(self) -> str | None:
-        """Returns the question that halves the things left, or a guess when two are left."""
+        """Returns the question that splits the candidates most evenly, or a guess if few remain."""
         left = self._candidates()
         asked = {question for question, _ in self.state.asked}
         if len(left) > 2 and len(self.state.asked) < self.max_questions - 1:

@@ -1,4 +1,4 @@
-"""Wordle: find a five-letter word from what the marks of six guesses say."""
+"""Wordle: find a hidden five-letter word in six guesses."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ TRIES = 6
 MARKS = "byg"
 SOLVED = 3**LENGTH - 1
 CODES = tuple("".join(MARKS[code // 3**i % 3] for i in range(LENGTH)) for code in range(3**LENGTH))
-"""The marks of a guess by their code: b 0, y 1, g 2, the first letter in the lowest place."""
+"""The marks of a guess by their code: digits b 0, y 1, g 2, the first letter least significant."""
 CODE = {marks: code for code, marks in enumerate(CODES)}
 CACHED_BYTES = 64_000_000
-"""Vocabularies whose marks fit, one byte for each pair of words, have them cached."""
+"""Marks of all pairs of words, one byte per pair, are cached up to this size."""
 POOL = 3000
-"""Guesses, and words that may be hidden, which the expert weighs; of more, evenly spaced ones."""
+"""Most guesses, and most hidden words, that the expert evaluates. More are thinned out evenly."""
+
+FORM = "Answer with one five-letter word, for example: c r a n e"
+INDEPENDENT = "If your guess repeats a letter, each occurrence is marked on its own."
+COUNTED = "A letter is marked g or y at most as often as it occurs in the word."
+"""The instructions' rule for repeated letters, by `letter_counts`."""
 
 History = tuple[tuple[str, str], ...]
 
 
 @dataclass
 class State:
-    """Guesses with their marks, tries used (words that are none count), the fixed word if any."""
+    """Guesses with their marks, tries used (including invalid ones), the fixed word if any."""
 
     history: History
     used: int
@@ -40,10 +45,10 @@ class State:
 
 
 class Vocabulary:
-    """Words that may be guessed and hidden, with what the marks of guesses say about them.
+    """The words that may be guessed and hidden, with cached marks of guesses.
 
     Args:
-        source: "common" for the words that come with AgentGym, or a file of one word a line.
+        source: "common" for the words that come with AgentGym, or a file with one word per line.
         letter_counts: whether a letter guessed twice is marked twice only if it occurs twice.
     """
 
@@ -63,7 +68,7 @@ class Vocabulary:
         return load_vocabulary, (self.source, self.letter_counts)
 
     def codes(self, guess: str, hidden: np.ndarray) -> np.ndarray:
-        """Returns the codes of the guess's marks for hidden words by index, shape (n,) -> (n,)."""
+        """Returns the codes of a guess's marks for the indices of hidden words, (n,) -> (n,)."""
         if len(self.words) ** 2 > CACHED_BYTES:
             every = len(hidden) == len(self.words)
             letters = self.letters if every else self.letters[:, hidden]
@@ -74,7 +79,7 @@ class Vocabulary:
         return row[hidden]
 
     def consistent(self, history: History) -> np.ndarray:
-        """Returns the indices of the words for which all guesses would be marked as they are."""
+        """Returns the indices of the words that are consistent with all marks so far."""
         found = self._known.get(history)
         if found is None:
             guess, marks = history[-1]
@@ -86,9 +91,9 @@ class Vocabulary:
         return found
 
     def best_guess(self, history: History, last: bool) -> str:
-        """Returns the guess whose marks are expected to tell most; at the last try, a candidate.
+        """Returns the guess with the largest entropy of marks over the consistent words.
 
-        "Most" is the entropy of the marks over the words that may be hidden.
+        At the last try, returns a consistent word.
         """
         key = (history, last)
         if key not in self._best:
@@ -108,18 +113,18 @@ class Vocabulary:
         counts = np.bincount(codes.ravel(), minlength=3**LENGTH * len(pool))
         share = counts.reshape(len(pool), -1) / len(hidden)
         entropy = -(share * np.log(share, out=np.zeros_like(share), where=share > 0)).sum(axis=1)
-        # Among the equally telling a word that may be the hidden one: these stand first.
+        # Consistent words stand first, so they win ties.
         return self.words[pool[int(np.argmax(entropy.round(9)))]]
 
 
 @cache
 def load_vocabulary(source: str, letter_counts: bool) -> Vocabulary:
-    """Returns the vocabulary of a source; made once in a process."""
+    """Returns the vocabulary of a source, which is built once per process."""
     return Vocabulary(source, letter_counts)
 
 
 def read_words(path: Path) -> tuple[str, ...]:
-    """Returns the five-letter words of a file of one word a line, each once, in order."""
+    """Returns the distinct five-letter words of a file with one word per line, in order."""
     try:
         lines = path.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -127,23 +132,24 @@ def read_words(path: Path) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(w for w in map(str.strip, lines) if re.fullmatch("[a-z]{5}", w)))
     if len(words) < 5:
         raise DataError(
-            f"A vocabulary needs at least 5 words of {LENGTH} small letters a-z, one a line; "
-            f"{str(path)!r} has {len(words)}."
+            f"A vocabulary needs at least 5 words of {LENGTH} lower-case letters a-z, one per "
+            f"line, but {str(path)!r} has {len(words)}."
         )
     return words
 
 
 def as_letters(words: Sequence[str]) -> np.ndarray:
-    """Returns the words' letters as bytes, shape (5, V): place by place."""
+    """Returns the words' letters as bytes, one row per place, shape (5, V)."""
     letters = np.frombuffer("".join(words).encode(), dtype=np.uint8)
     return np.ascontiguousarray(letters.reshape(-1, LENGTH).T)
 
 
 def mark_codes(guess: str, letters: np.ndarray, letter_counts: bool) -> np.ndarray:
-    """Returns the codes of the guess's marks for hidden words as letters, shape (5, n) -> (n,).
+    """Returns the codes of a guess's marks for hidden words given as letters, (5, n) -> (n,).
 
-    A letter in its place is g, one elsewhere in the word y, any other b. With `letter_counts` a
-    letter gets, from left to right, no more y's than the word has left of it besides the g's.
+    A letter in the right place is g, a letter elsewhere in the word is y, any other is b. With
+    `letter_counts`, a letter gets as many marks as the word has of it: first g, then y from left to
+    right.
     """
     codes = np.zeros(letters.shape[1], dtype=np.uint8)
     for i, letter in enumerate(guess):
@@ -160,74 +166,74 @@ def mark_codes(guess: str, letters: np.ndarray, letter_counts: bool) -> np.ndarr
 
 
 class Wordle(TextEnv):
-    """Find a five-letter word from what the marks of six guesses say.
+    """Find a hidden five-letter word in six guesses, from the marks of each guess.
 
     ## Description
-    Wordle as LMRL-Gym plays it: no word is fixed at the start. At each guess a word is drawn from
-    those that all marks so far allow, and the guess is marked for it. What the agent sees is
-    distributed as if a word had been drawn at the start, and nobody can
-    have memorised it. With `fixed_secret=True` it is the usual game: the task is the hidden word.
+    Wordle as in LMRL-Gym, where no word is fixed at the start. At each guess, a word is sampled
+    from those consistent with all marks so far, and the guess is marked for it. Observations have
+    the same distribution as with a word sampled at the start, and the secret cannot be memorised.
+    With `fixed_secret=True` it is the usual game, and the task is the hidden word.
 
     ## Action Space
-    Text: a word of the vocabulary, its letters separated by spaces, as in `c r a n e`; `crane` and
-    capitals are understood, too. Anything else is an invalid action and uses up a guess.
+    Text: a word of the vocabulary with its letters separated by spaces, for example `c r a n e`.
+    `crane` and capitals are accepted too. Any other text is an invalid action and uses up a guess.
 
     ## Observation Space
-    Text: guesses left, then a line for each guess: "c r a n e: b y g b b". g: right letter in the
-    right place; y: the letter is elsewhere in the word; b: it is not in the word.
+    Text: the number of guesses left, then one line per guess, for example "c r a n e: b y g b b".
+    - g: right letter in the right place
+    - y: the letter is elsewhere in the word
+    - b: the letter is not in the word
 
     ## Rewards
-    Term `task`: 0 for the guess that solves, -1 for any other. An invalid action costs 1, too
-    (`invalid_penalty`).
+    Term `task`: 0 for the guess that finds the word, -1 for any other. An invalid action also costs
+    1 (`invalid_penalty`).
 
     ## Starting State
-    No guess made. With `fixed_secret` the task names the hidden word.
+    No guesses. With `fixed_secret`, the task is the hidden word.
 
     ## Episode End
-    Termination: the word is found, or six guesses are used up. Truncation: after `max_turns`.
+    - Termination: the word is found, or six guesses are used up.
+    - Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `progress` is 1 - log(n + 1) / log(N + 1) for n words left of N, 1 when solved.
-    `admissible` lists the vocabulary if it has at most `list_limit` words.
+    The common keys.
+    - `progress`: 1 - log(n + 1) / log(N + 1) for n consistent words out of N, and 1 when the word
+      is found.
+    - `admissible`: the vocabulary if it has at most `list_limit` words, otherwise empty.
 
     ## Arguments
-    `vocabulary`: "common" (893 common English words) or the path of a file with one word a line.
-    `fixed_secret`: see above; one word in five is a test task. `letter_counts`: mark a letter y
-    only as often as the word has it, as newspapers do; by default, and in the original, each
-    occurrence in the guess is marked by itself. `list_limit`: default 1,000. `max_turns`: default
-    None.
-
-    ## Example Transcript
-    ```
-    Guesses left: 6.
-    > c r a n e
-    Guesses left: 5.
-    c r a n e: b y g b b
-    ```
-
-    ## Baselines
-    Mean return and success on the test split, n = 200 episodes each. `Wordle-v0`: random words
-    -5.97, 1 %; expert (most telling guess) -2.17, 100 %. `Wordle-Fixed-v0`: random -5.99, 0.5 %;
-    expert -2.07, 100 %.
-    Speed on one core: 70,000 steps/s; of 2,315 words 60,000 (the original 32), of 12,972 12,000.
-
-    ## Registered Configurations
-    `Wordle-v0`: the original's drawn words. `Wordle-Fixed-v0`: the usual game, letters counted.
+    - `vocabulary` (str, default "common"): "common" (893 common English words) or the path of a
+      file with one word per line.
+    - `fixed_secret` (bool, default False): fix the hidden word at the start. Every fifth word is a
+      test task.
+    - `letter_counts` (bool, default False): mark a letter at most as often as it occurs in the
+      word, as newspapers do. By default, as in LMRL-Gym, each letter of the guess is marked
+      independently.
+    - `list_limit` (int, default 1,000): largest vocabulary that is listed as admissible actions.
+    - `max_turns` (int or None, default None): turns before truncation.
+    - `invalid_penalty` (float, default 1): cost of an invalid action.
 
     ## References
-    LMRL-Gym (arXiv 2311.18232), section on Wordle; after Snell et al. (arXiv 2206.11871). Marks,
-    sets of words left, rewards and endings are the same; the generator that draws is another.
+    LMRL-Gym (arXiv 2311.18232), section on Wordle, after Snell et al. (arXiv 2206.11871). Marks,
+    consistent words, rewards and endings are the same. The random generator differs.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "Find a hidden English word of five letters within six guesses. Each guess must be a word "
-        "of five letters; write it as letters separated by spaces, for example: c r a n e. Every "
-        "letter of your guess is then marked: g - right letter in the right place; y - the letter "
-        "is in the word, but elsewhere; b - the letter is not in the word. A guess that is no "
-        "known word is not marked but is used up."
+        "Find a hidden English word of five letters in at most six guesses.\n"
+        "Each turn, answer with one five-letter word, with its letters separated by spaces, for "
+        "example: c r a n e\n"
+        "Each letter of your guess is then marked:\n"
+        "- g: the letter is in the right place\n"
+        "- y: the letter is in the word, but in another place\n"
+        "- b: the letter is not in the word\n"
+        "Rules:\n"
+        "- {repeated}\n"
+        "- A guess that is not a known word gets no marks but is used up.\n"
+        "Each guess except the right one scores -1. The game ends when you find the word or have "
+        "no guesses left."
     )
     State = State
 
@@ -247,6 +253,8 @@ class Wordle(TextEnv):
         self.fixed_secret = fixed_secret
         words = self.vocabulary.words
         self.list_limit = list_limit
+        repeated = COUNTED if letter_counts else INDEPENDENT
+        self.instructions = self.instructions.replace("{repeated}", repeated)
         self.tasks = Tasks(
             train=[w for i, w in enumerate(words) if i % 5] if fixed_secret else ["train"],
             test=words[::5] if fixed_secret else ["test"],
@@ -257,10 +265,10 @@ class Wordle(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        # Longer ones are no spelled words: they need not be searched for spaces.
+        # Longer texts cannot be spelled words.
         guess = "".join(action.split()).lower() if len(action) < 100 else ""
         if guess not in self.vocabulary.index:
-            return self._wasted(f"{action[:40]!r} is no word of the vocabulary: a guess is lost.")
+            return self._wasted(f"{action[:40]!r} is not a known word, and a guess is lost. {FORM}")
         state = self.state
         code = self.vocabulary.codes(guess, np.array([self._hidden()]))[0]
         state.history = (*state.history, (guess, CODES[code]))
@@ -268,7 +276,7 @@ class Wordle(TextEnv):
         return self._look()
 
     def _hidden(self) -> int:
-        """Returns the index of the fixed word, or of one drawn from those the marks allow."""
+        """Returns the index of the fixed word, or of a sampled word consistent with all marks."""
         if self.fixed_secret:
             return self.vocabulary.index[self.state.secret]
         left = self.vocabulary.consistent(self.state.history)
@@ -303,6 +311,6 @@ class Wordle(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Returns the guess whose marks are expected to tell most about the hidden word."""
+        """Returns the guess with the most informative marks."""
         last = self.state.used == TRIES - 1
         return " ".join(self.vocabulary.best_guess(self.state.history, last))

@@ -1,4 +1,4 @@
-"""Common English words of five letters: the vocabulary of Wordle where none is given."""
+"""Common five-letter English words: the default vocabulary of Wordle."""
 
 from __future__ import annotations
 

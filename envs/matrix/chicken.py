@@ -1,4 +1,4 @@
-"""Chicken: the iterated game of chicken: who gives way?"""
+"""Chicken: the iterated game of chicken, with or without messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SWERVE, STRAIGHT = CHOICES = ("swerve", "straight")
 
 
 def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
-    """Returns the next choice of a simple driver after these choices in the rounds so far."""
+    """Returns the next choice of a scripted player, given all previous choices."""
     if level == "tit_for_tat":
         return theirs[-1] if theirs else SWERVE
     if level == "grim":
@@ -23,77 +23,71 @@ def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
 
 
 class Chicken(IteratedGame):
-    """The iterated game of chicken, optionally with cheap talk.
+    """Iterated game of chicken, optionally with cheap talk.
 
     ## Description
-    In every round both players drive at each other and choose at the same time to swerve or to go
-    straight. Who goes straight while the other swerves gets most; if both go straight, they crash
-    and get least. Each equilibrium of a round favours one of them. With `messages`, both can say
-    something to each other, at the same time, before they choose.
+    In every round both players choose at the same time to swerve or to go straight. A player who
+    goes straight while the other swerves gets the highest payoff. If both go straight, they crash
+    and get the lowest. Each pure equilibrium of a round favours one of the players. With
+    `messages`, both players send messages at the same time before they choose.
 
     ## Action Space
-    Text: `swerve` or `straight`; in the talking phase any text (put on one line and cut after 280
-    characters). With `action_mode="discrete"` (without messages only): the index of the choice.
+    Text: `swerve` or `straight`. In the message phase any text, which is put on one line and cut
+    after 280 characters. With `action_mode="discrete"` (without messages only): the index of the
+    choice.
 
     ## Observation Space
-    Text: the round, all choices so far, and what was said in this round.
+    Text: the round, all previous choices, and the messages of the current round.
 
     ## Rewards
-    Term `task`, after each round: one's payoff divided by the number of rounds, so that the return
-    is the mean payoff of a round. An invalid action costs `invalid_penalty`.
+    Term `task`, after each round: the payoff divided by the number of rounds, so that the return is
+    the mean payoff per round. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Nothing has been played. The task is the number of rounds: `rounds/4`; even numbers from 4 to 20
-    are for training, odd ones from 5 to 19 for testing.
+    No rounds have been played. The task is the number of rounds, for example `rounds/4`. Even
+    numbers from 4 to 20 are training tasks, odd numbers from 5 to 19 are test tasks.
 
     ## Episode End
-    Termination: all rounds are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row the choice is made at random.
+    - Termination: all rounds are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the choice is sampled at random.
 
     ## Information
-    The common keys; `success`: all is played and the mean payoff is at least that of both swerving;
-    `progress`: the sum of payoffs so far between its possible extremes at the end.
+    The common keys. `success`: all rounds are played and the mean payoff is at least that of both
+    swerving. `progress`: the sum of payoffs so far, scaled to [0, 1] between the lowest and the
+    highest possible sum at the end.
 
     ## Arguments
-    `dare`, `swerves`, `chicken`, `crash`: the payoffs for (straight, swerve), (swerve, swerve),
-    (swerve, straight) and (straight, straight); default 5, 3, 1, 0. `messages`: how many times per
-    round both may speak; default 0. `announce_rounds`: whether the number of rounds is told;
-    default true. `max_turns`: default None. As a single seat: `seat` and `opponents`: "swerve",
-    "straight", "tit_for_tat" (swerves first, then does what the other did last), "grim" (swerves
-    until the other goes straight, then goes straight for ever), "bully" (the default: goes straight
-    unless the other just did), "best_response" (guesses which of these the other is, and plans
-    against that) or "random".
+    - `dare` (float, default 5): payoff for going straight when the other player swerves.
+    - `swerves` (float, default 3): payoff if both players swerve.
+    - `chicken` (float, default 1): payoff for swerving when the other player goes straight.
+    - `crash` (float, default 0): payoff if both players go straight.
+    - `messages` (int, default 0): number of messages each player sends per round, before choosing.
+    - `announce_rounds` (bool, default True): whether the observation shows the number of rounds.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random
+      choice.
 
-    ## Example Transcript
-    ```
-    Round 2 of 4. Choose: swerve or straight.
-    Round 1: you go straight, the other goes straight.
-    > straight
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat without messages, 300 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "bully"): the co-player's policy.
+        - "swerve": always swerves.
+        - "straight": always goes straight.
+        - "tit_for_tat": swerves first, then repeats the co-player's last choice.
+        - "grim": swerves until the co-player goes straight, then always goes straight.
+        - "bully": goes straight unless the co-player went straight in the last round.
+        - "best_response": infers which of these policies the co-player follows and plans against
+          it.
+        - "random": uniformly random choices.
+        - "unknown": one of the levels except "random", sampled at each reset.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 2.22 (0.09) | 2.49 (0.29) |
-    | swerve | 4.02 (1.00) | 5.00 (1.00) |
-    | straight | 0.49 (0.00) | 1.00 (0.00) |
-    | tit_for_tat | 2.38 (0.09) | 3.19 (1.00) |
-    | grim | 1.17 (0.01) | 3.19 (1.00) |
-    | bully | 2.13 (0.08) | 4.52 (1.00) |
-    | unknown | 1.88 (0.19) | 2.82 (0.65) |
-
-    The expert is "best_response", told who the other is unless it is "unknown".
-
-    Imitation alone (300 demonstrations) plays as the expert does against the default opponent, who
-    is a bully, with and without talk: to compare learning methods take `Chicken-Unknown-v0`
-    (2.31 of 2.84).
-
-    ## Registered Configurations
-    `Chicken-v0`: no talk. `Chicken-Talk-v0`: one message each per round.
-    `Chicken-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
-    out who it is.
+    ## Notes
+    The expert is "best_response". It knows the co-player's level unless that is "unknown".
+    Behaviour cloning alone matches the expert against the default co-player, with and without
+    messages. To compare learning methods, use `Chicken-Unknown-v0`.
 
     ## References
     Rapoport and Chammah, The Game of Chicken, American Behavioral Scientist 10 (1966).
@@ -135,10 +129,13 @@ class Chicken(IteratedGame):
             }
         )
         rules = (
-            "You and another player drive at each other and choose at the same time, round after "
-            f"round, to swerve or to go straight. If both swerve, each gets {swerves:g}; if both "
-            f"go straight, they crash and each gets {crash:g}; if only one swerves, that one gets "
-            f"{chicken:g} and the other {dare:g}."
+            "You and another player drive towards each other in several rounds. In each round "
+            "both choose at the same time to swerve or to go straight. Get as many points as you "
+            "can over all rounds.\n"
+            "Points per round:\n"
+            f"- Both swerve: {swerves:g} each.\n"
+            f"- Both go straight and crash: {crash:g} each.\n"
+            f"- Only one swerves: {chicken:g} for that player, {dare:g} for the other player."
         )
         super().__init__(payoff, rules, **kwargs)
 

@@ -1,7 +1,7 @@
-"""Iterated games of two players with a table of payoffs, with or without talk; how to plan in them.
+"""Iterated two-player matrix games, with or without messages, and planning in them.
 
-`IteratedGame` plays them. `best_plan` guesses who the other is from its choices and plans against
-that.
+`IteratedGame` implements the rules. `best_plan` infers the co-player's policy from its choices and
+plans against it.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 EXPECTED_ROUNDS = 10
-"""What a plan reckons with where the number of rounds is not told."""
+"""Planning horizon if the number of rounds is not announced."""
 
 History = list[tuple[str, str]]
 Payoffs = Mapping[tuple[str, str], tuple[float, float]]
-"""What both get, by the choices of both."""
+"""Payoffs of both players by their choices."""
 Strategy = Callable[[str, list[str], list[str]], str]
-"""The next choice of a scripted player by its level, its own choices so far, and the other's."""
+"""Maps a level, the player's choices and the co-player's choices to the next choice."""
 Plan = Callable[[int, list[str], list[str]], str]
-"""The next choice, by the rounds gone since the plan was made, own choices and the other's."""
+"""Maps the rounds since the plan was made and the choices of both players to the next choice."""
 
 
 def symmetric(gains: Mapping[tuple[str, str], float]) -> Payoffs:
-    """Returns the payoffs of a game in which both get the same for the same choices.
+    """Returns the payoffs of a symmetric game.
 
     Args:
-        gains: what a player gets, by its own choice and the other's.
+        gains: payoff of a player by its own choice and the co-player's choice.
     """
     return {(mine, theirs): (gain, gains[theirs, mine]) for (mine, theirs), gain in gains.items()}
 
 
 def switch(first: str, then: str, rounds: int) -> Plan:
-    """Returns the plan to make a choice for some rounds and another one ever after."""
+    """Returns the plan that makes one choice for some rounds and another one afterwards."""
     return lambda turn, mine, theirs: then if turn >= rounds else first
 
 
 def imitate(strategy: Strategy, level: str) -> Plan:
-    """Returns the plan to choose as a scripted player does."""
+    """Returns the plan that follows a scripted policy."""
     return lambda turn, mine, theirs: strategy(level, mine, theirs)
 
 
 def exploit(strategy: Strategy, level: str, choices: Sequence[str], payoff: Payoffs) -> Plan:
-    """Returns the plan to choose in each round what pays best in it against a scripted player."""
+    """Returns the plan that plays the myopic best response to a scripted player in each round."""
 
     def plan(turn: int, mine: list[str], theirs: list[str]) -> str:
         answer = strategy(level, theirs, mine)
@@ -62,7 +62,7 @@ def exploit(strategy: Strategy, level: str, choices: Sequence[str], payoff: Payo
 def usual_plans(
     strategy: Strategy, models: Sequence[str], choices: Sequence[str], payoff: Payoffs, left: int
 ) -> list[Plan]:
-    """Returns plans worth considering: one choice, or two with a switch at any time; exploiting."""
+    """Returns the plans with at most one switch of choice and those that exploit a level."""
     plans = [
         switch(a, b, k) for a in choices for b in choices if a != b for k in range(left, 0, -1)
     ]
@@ -73,7 +73,7 @@ def likelihoods(
     strategy: Strategy, models: Sequence[str], choices: Sequence[str], mine: list[str],
     theirs: list[str],
 ) -> list[float]:  # fmt: skip
-    """Returns how likely each level makes the other's choices so far, with one slip in twenty."""
+    """Returns the likelihood of the co-player's choices for each level, with 5 % random errors."""
     slip = 0.05 / (len(choices) - 1)
     found = []
     for model in models:
@@ -89,19 +89,19 @@ def best_plan(
     plans: Sequence[Plan], strategy: Strategy, models: Sequence[str], choices: Sequence[str],
     payoff: Payoffs, mine: list[str], theirs: list[str], left: int,
 ) -> tuple[str, float]:  # fmt: skip
-    """Returns the next choice of the plan that pays best, and what it pays in a round.
+    """Returns the next choice of the best plan and the plan's expected payoff per round.
 
-    Every scripted player is as likely to be the other as it explains its choices so far.
+    The posterior over levels is proportional to the likelihood of the co-player's choices so far.
 
     Args:
         plans: the plans considered.
-        strategy: the scripted players.
-        models: levels of `strategy` that the other may be, and "random".
+        strategy: the scripted policies.
+        models: levels of `strategy` that the co-player may have, and "random".
         choices: all choices.
-        payoff: payoffs of both by their choices.
-        mine: choices so far.
-        theirs: the other's.
-        left: rounds to be played, or to be expected.
+        payoff: payoffs of both players by their choices.
+        mine: the player's choices so far.
+        theirs: the co-player's choices so far.
+        left: number of remaining rounds, or its estimate.
     """
     weights = likelihoods(strategy, models, choices, mine, theirs)
 
@@ -123,9 +123,13 @@ def best_plan(
 
 @dataclass
 class State:
-    """The rounds to play, the choices of both in the rounds played, and what was said in this one.
+    """State of an iterated game.
 
-    `payoffs` are the sums so far.
+    Attributes:
+        rounds: number of rounds to play.
+        history: choices of both players in the rounds played.
+        talk: messages of both players in the current round.
+        payoffs: sums of the payoffs so far.
     """
 
     rounds: int
@@ -137,14 +141,14 @@ class State:
 class IteratedGame(TextGame):
     """Rounds of simultaneous choices, optionally with cheap talk before each.
 
-    A subclass declares `choices`, `phrases`, `promise` and the simple players (`levels` between
-    "random" and "best_response", `strategy`), and says what success is (`_succeeds`).
+    A subclass declares `choices`, `phrases`, `promise` and the scripted players (`levels` between
+    "random" and "best_response", `strategy`), and defines success (`_succeeds`).
 
     Args:
-        payoff: what both get by their choices.
-        rules: what the choices are and what they pay, for the instructions.
-        messages: how many times per round both may speak.
-        announce_rounds: whether the number of rounds is told.
+        payoff: payoffs of both players by their choices.
+        rules: goal, choices and payoffs, for the instructions.
+        messages: number of messages each player sends per round.
+        announce_rounds: whether the observation shows the number of rounds.
         **kwargs: see `TextGame`.
     """
 
@@ -154,11 +158,11 @@ class IteratedGame(TextGame):
     State = State
     state: State
     choices: ClassVar[tuple[str, ...]]
-    """What can be chosen."""
+    """The admissible choices."""
     phrases: ClassVar[Mapping[str, tuple[str, str]]]
-    """How a choice is told: what "you" do, what "the other" does."""
+    """Verb phrases of each choice, in the second and in the third person."""
     promise: ClassVar[str]
-    """What every scripted player says: some mean it."""
+    """The message of every scripted player. Not all of them keep it."""
     expert_level = "best_response"
 
     def __init__(
@@ -181,36 +185,40 @@ class IteratedGame(TextGame):
         self.actions = () if messages else self.choices
         *most, last = self.choices
         self.options = f"{', '.join(most)} or {last}"
-        self.instructions = (
-            f"{rules} Get as much as you can. "
-            + "Before you choose, you can say something to each other: write it as it is, "
-            f"{MAX_MESSAGE} characters at most. "
-            * bool(messages)
-            + f"When asked to choose, say only {self.options}."
-        )
+        action = f"Action: {self.options}"
+        if messages:
+            action = (
+                "Actions:\n"
+                f"- When asked for a message: any text, {MAX_MESSAGE} characters at most. Both "
+                "players send their messages at the same time.\n"
+                f"- When asked to choose: {self.options}"
+            )
+        unknown = "" if announce_rounds else ", which you do not know"
+        end = f"The game ends after a fixed number of rounds{unknown}."
+        self.instructions = f"{rules}\n{end}\n{action}"
         payoffs = sorted(pay for pair in payoff.values() for pay in pair)
         self.extremes = payoffs[0], payoffs[-1]
 
     @staticmethod
     def strategy(level: str, mine: list[str], theirs: list[str]) -> str:
-        """Returns the next choice of a simple player after these choices in the rounds so far."""
+        """Returns the next choice of a scripted player, given all previous choices."""
         raise NotImplementedError
 
     def _succeeds(self, gain: float) -> bool:
-        """Returns whether the payoffs of all rounds, summed, are a success."""
+        """Returns whether a sum of payoffs over all rounds is a success."""
         raise NotImplementedError
 
     def _plans(self, left: int) -> list[Plan]:
-        """Returns the plans that "best_response" considers for the rounds left."""
+        """Returns the plans that "best_response" considers for the remaining rounds."""
         return usual_plans(self.strategy, self.models, self.choices, self.payoff, left)
 
     def _best(self, models: Sequence[str], mine: list[str], theirs: list[str]) -> tuple[str, float]:
-        """Returns the choice that pays best against what the other may be, and what it pays.
+        """Returns the best choice against possible co-players and its expected payoff per round.
 
         Args:
-            models: who the other may be, of `self.models`.
-            mine: choices so far.
-            theirs: the other's.
+            models: levels the co-player may have, of `self.models`.
+            mine: the player's choices so far.
+            theirs: the co-player's choices so far.
         """
         left = self.state.rounds - len(mine) if self.announce_rounds else EXPECTED_ROUNDS
         return best_plan(
@@ -220,7 +228,7 @@ class IteratedGame(TextGame):
     def _respond(
         self, models: Sequence[str], mine: list[str], theirs: list[str], rng: np.random.Generator
     ) -> str:
-        """Returns what "best_response" chooses: see `_best`."""
+        """Returns the choice of "best_response" (see `_best`)."""
         return self._best(models, mine, theirs)[0]
 
     def _start(self, task: str) -> None:
@@ -236,14 +244,17 @@ class IteratedGame(TextGame):
         state, me = self.state, self.possible_agents.index(agent)
         played, over = len(state.history), not self._acting()
         limit = f" of {state.rounds}" * self.announce_rounds
-        asks = "Say something to the other." if self._talking() else f"Choose: {self.options}."
+        asks = f"Choose: {self.options}."
+        if self._talking():
+            asks = "Send a message to the other player."
         lines = ["The game is over." if over else f"Round {played + 1}{limit}. {asks}"]
         lines += [
             f"Round {i}: you {self.phrases[pair[me]][0]}, "
-            f"the other {self.phrases[pair[1 - me]][1]}."
+            f"the other player {self.phrases[pair[1 - me]][1]}."
             for i, pair in enumerate(state.history, 1)
         ]
-        lines += [f"You said: {pair[me]}\nThe other said: {pair[1 - me]}" for pair in state.talk]
+        for pair in state.talk:
+            lines += [f"You said: {pair[me]}", f"The other player said: {pair[1 - me]}"]
         low, high = (extreme * state.rounds for extreme in self.extremes)
         gain = state.payoffs[me]
         return TimeStep(
@@ -280,7 +291,7 @@ class IteratedGame(TextGame):
         return self.strategy(level, mine, theirs)
 
     def expert(self, agent: str) -> str | None:
-        """Returns what "best_response" chooses, knowing who the other is where it is scripted."""
+        """Returns the choice of "best_response", given the co-player's level if it is known."""
         (other,) = (name for name in self.possible_agents if name != agent)
         level = self.opponents.get(other)
         if agent not in self.acting or self._talking() or level not in self.models:
@@ -288,6 +299,6 @@ class IteratedGame(TextGame):
         return self._respond((level,), *self._choices_of(agent), self._aside(agent))
 
     def _choices_of(self, agent: str) -> tuple[list[str], list[str]]:
-        """Returns the agent's choices so far, and the other's."""
+        """Returns the choices of the agent and of its co-player so far."""
         me = self.possible_agents.index(agent)
         return [pair[me] for pair in self.state.history], [p[1 - me] for p in self.state.history]

@@ -1,4 +1,4 @@
-"""PrisonersDilemma: the iterated prisoner's dilemma, with or without talking before each choice."""
+"""PrisonersDilemma: the iterated prisoner's dilemma, with or without messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHOICES = ("cooperate", "defect")
 
 
 def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
-    """Returns the next choice of a classic strategy after these choices in the rounds so far."""
+    """Returns the next choice of a classic strategy, given all previous choices."""
     if level == "defect":
         return "defect"
     if level == "tit_for_tat":
@@ -25,74 +25,70 @@ def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
 
 
 class PrisonersDilemma(IteratedGame):
-    """The iterated prisoner's dilemma, optionally with cheap talk.
+    """Iterated prisoner's dilemma, optionally with cheap talk.
 
     ## Description
-    In every round both players choose at the same time to cooperate or to defect. Defecting pays
-    more whatever the other does, but mutual cooperation pays more than mutual defection. With
-    `messages`, both can say something to each other, at the same time, before they choose.
+    In every round both players choose at the same time to cooperate or to defect. Defection is the
+    dominant choice of a single round, but mutual cooperation pays more than mutual defection. With
+    `messages`, both players send messages at the same time before they choose.
 
     ## Action Space
-    Text: `cooperate` or `defect`; in the talking phase any text (put on one line and cut after 280
-    characters). With `action_mode="discrete"` (without messages only): the index of the choice.
+    Text: `cooperate` or `defect`. In the message phase any text, which is put on one line and cut
+    after 280 characters. With `action_mode="discrete"` (without messages only): the index of the
+    choice.
 
     ## Observation Space
-    Text: the round, all choices so far, and what was said in this round.
+    Text: the round, all previous choices, and the messages of the current round.
 
     ## Rewards
-    Term `task`, after each round: one's payoff divided by the number of rounds, so that the return
-    is the mean payoff of a round. An invalid action costs `invalid_penalty`.
+    Term `task`, after each round: the payoff divided by the number of rounds, so that the return is
+    the mean payoff per round. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Nothing has been played. The task is the number of rounds: `rounds/4`; even numbers from 4 to 20
-    are for training, odd ones from 5 to 19 for testing.
+    No rounds have been played. The task is the number of rounds, for example `rounds/4`. Even
+    numbers from 4 to 20 are training tasks, odd numbers from 5 to 19 are test tasks.
 
     ## Episode End
-    Termination: all rounds are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row the choice is made at random.
+    - Termination: all rounds are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the choice is sampled at random.
 
     ## Information
-    The common keys; `success`: all is played and the mean payoff is at least that of mutual
-    cooperation; `progress`: the sum of payoffs so far between its possible extremes at the end.
+    The common keys. `success`: all rounds are played and the mean payoff is at least that of mutual
+    cooperation. `progress`: the sum of payoffs so far, scaled to [0, 1] between the lowest and the
+    highest possible sum at the end.
 
     ## Arguments
-    `temptation`, `reward`, `punishment`, `sucker`: the payoffs for (defect, cooperate), (cooperate,
-    cooperate), (defect, defect), (cooperate, defect); default 5, 3, 1, 0. `messages`: how many
-    times per round both may speak; default 0. `announce_rounds`: whether the number of rounds is
-    told; default true. `max_turns`: default None. As a single seat: `seat` and `opponents`:
-    "cooperate", "defect", "tit_for_tat", "grim" (defects for ever once it was defected),
-    "win_stay" (cooperates if both chose alike in the last round), "best_response" (guesses which of
-    these the other is, and plans against that) or "random". The default is "grim".
+    - `temptation` (float, default 5): payoff for defecting when the other player cooperates.
+    - `reward` (float, default 3): payoff for mutual cooperation.
+    - `punishment` (float, default 1): payoff for mutual defection.
+    - `sucker` (float, default 0): payoff for cooperating when the other player defects.
+    - `messages` (int, default 0): number of messages each player sends per round, before choosing.
+    - `announce_rounds` (bool, default True): whether the observation shows the number of rounds.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random
+      choice.
 
-    ## Example Transcript
-    ```
-    Round 2 of 4. Choose: cooperate or defect.
-    Round 1: you cooperate, the other defects.
-    > defect
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat without messages, 300 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "grim"): the co-player's policy.
+        - "cooperate": always cooperates.
+        - "defect": always defects.
+        - "tit_for_tat": cooperates first, then repeats the co-player's last choice.
+        - "grim": cooperates until the co-player defects, then always defects.
+        - "win_stay": cooperates if both made the same choice in the last round, otherwise defects.
+        - "best_response": infers which of these policies the co-player follows and plans against
+          it.
+        - "random": uniformly random choices.
+        - "unknown": one of the levels except "random", sampled at each reset.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 2.25 (0.09) | 2.99 (0.49) |
-    | cooperate | 4.02 (1.00) | 5.00 (1.00) |
-    | defect | 0.51 (0.00) | 1.00 (0.00) |
-    | tit_for_tat | 2.40 (0.05) | 3.19 (1.00) |
-    | grim | 1.19 (0.02) | 3.19 (1.00) |
-    | win_stay | 2.45 (0.15) | 3.19 (1.00) |
-    | unknown | 1.80 (0.17) | 2.53 (0.51) |
-
-    The expert is "best_response", told who the other is unless it is "unknown".
-
-    Imitation alone (300 demonstrations) plays as the expert does against an unknown opponent (2.52
-    of 2.51), not against the default one (2.61 of 3.20).
-
-    ## Registered Configurations
-    `PrisonersDilemma-v0`: no talk. `PrisonersDilemma-Talk-v0`: one message each per round.
-    `PrisonersDilemma-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
-    out who it is.
+    ## Notes
+    The expert is "best_response". It knows the co-player's level unless that is "unknown".
+    Behaviour cloning alone matches the expert against an unknown co-player, but not against the
+    default one.
 
     ## References
     Axelrod and Hamilton, The Evolution of Cooperation, Science 211 (1981): the payoffs and tit for
@@ -129,10 +125,12 @@ class PrisonersDilemma(IteratedGame):
         c, d = CHOICES
         payoff = symmetric({(c, c): reward, (c, d): sucker, (d, c): temptation, (d, d): punishment})
         rules = (
-            "You and another player choose at the same time, round after round, to cooperate or to "
-            f"defect. If both cooperate, each gets {reward:g}; if both defect, each gets "
-            f"{punishment:g}; if only one defects, that one gets {temptation:g} and the other "
-            f"{sucker:g}."
+            "You and another player play several rounds. In each round both choose at the same "
+            "time to cooperate or to defect. Get as many points as you can over all rounds.\n"
+            "Points per round:\n"
+            f"- Both cooperate: {reward:g} each.\n"
+            f"- Both defect: {punishment:g} each.\n"
+            f"- Only one defects: {temptation:g} for the defector, {sucker:g} for the other player."
         )
         super().__init__(payoff, rules, **kwargs)
 
@@ -140,7 +138,7 @@ class PrisonersDilemma(IteratedGame):
         return gain >= self.payoff["cooperate", "cooperate"][0] * self.state.rounds - 1e-9
 
     def _plans(self, left: int) -> list[Plan]:
-        # None that defects first and makes up for it: two who plan so are both worse off.
+        # No plan defects first and cooperates later: two such players would both lose by it.
         switches = [switch("cooperate", "defect", rounds) for rounds in range(left, -1, -1)]
         return [*switches, imitate(scripted, "tit_for_tat")]
 

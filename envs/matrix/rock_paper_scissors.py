@@ -1,4 +1,4 @@
-"""RockPaperScissors: find out what the other will show, and hide what you will."""
+"""RockPaperScissors: iterated rock, paper, scissors, with or without messages."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from agentgym.multiagent.pettingzoo import make_pettingzoo
 
 ROCK, PAPER, SCISSORS = CHOICES = ("rock", "paper", "scissors")
 EDGE = 0.05
-"""Below this expected gain in a round, the best player would rather not be guessed itself."""
+"""Below this expected gain per round, the best response plays at random to be unpredictable."""
 
 
 def beats(choice: str) -> str:
-    """Returns what beats a choice."""
+    """Returns the choice that beats a choice."""
     return CHOICES[(CHOICES.index(choice) + 1) % 3]
 
 
 def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
-    """Returns what a simple player shows after these choices in the rounds so far."""
+    """Returns the next choice of a scripted player, given all previous choices."""
     if level == "cycle":
         return CHOICES[len(mine) % 3]
     if level == "rock" or not theirs:
@@ -35,78 +35,70 @@ class RockPaperScissors(IteratedGame):
     """Iterated rock, paper, scissors, optionally with cheap talk.
 
     ## Description
-    In every round both players show rock, paper or scissors at the same time: paper beats rock,
-    scissors beat paper, rock beats scissors. Who shows each equally often at random cannot be
-    beaten, but wins nothing from a player with a habit. With `messages`, both can say something to
-    each other, at the same time, before they choose.
+    In every round both players show rock, paper or scissors at the same time. Paper beats rock,
+    scissors beat paper, rock beats scissors. The uniformly random strategy cannot be beaten, but it
+    does not exploit a predictable opponent. With `messages`, both players send messages at the same
+    time before they choose.
 
     ## Action Space
-    Text: `rock`, `paper` or `scissors`; in the talking phase any text (put on one line and cut
-    after 280 characters). With `action_mode="discrete"` (without messages only): the index of the
-    choice.
+    Text: `rock`, `paper` or `scissors`. In the message phase any text, which is put on one line and
+    cut after 280 characters. With `action_mode="discrete"` (without messages only): the index of
+    the choice.
 
     ## Observation Space
-    Text: the round, all choices so far, and what was said in this round.
+    Text: the round, all previous choices, and the messages of the current round.
 
     ## Rewards
-    Term `task`, after each round: 1 for a win, -1 for a loss, 0 for a draw, divided by the number
-    of rounds, so that the return is the mean gain of a round. Zero-sum. An invalid action costs
+    Term `task`, after each round: 1 for a win, 0 for a draw, -1 for a loss, divided by the number
+    of rounds, so that the return is the mean score per round. Zero-sum. An invalid action costs
     `invalid_penalty`.
 
     ## Starting State
-    Nothing has been played. The task is the number of rounds: `rounds/4`; even numbers from 4 to 20
-    are for training, odd ones from 5 to 19 for testing.
+    No rounds have been played. The task is the number of rounds, for example `rounds/4`. Even
+    numbers from 4 to 20 are training tasks, odd numbers from 5 to 19 are test tasks.
 
     ## Episode End
-    Termination: all rounds are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row the choice is made at random.
+    - Termination: all rounds are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the choice is sampled at random.
 
     ## Information
-    The common keys; `success`: all is played and more rounds are won than lost; `progress`: wins
-    less losses so far between their possible extremes at the end.
+    The common keys. `success`: all rounds are played and more rounds are won than lost. `progress`:
+    wins minus losses so far, scaled to [0, 1] between the lowest and the highest possible
+    difference at the end.
 
     ## Arguments
-    `messages`: how many times per round both may speak; default 0. `announce_rounds`: whether the
-    number of rounds is told; default true. `max_turns`: default None. As a single seat: `seat` and
-    `opponents`: "rock" (always), "cycle" (rock, paper, scissors, rock, ...), "copy" (what the other
-    showed last), "counter" (the default: what beats that), "frequency" (what beats the other's
-    most frequent choice), "best_response" (guesses which of these the other is, and beats that; at
-    random if it has no idea) or "random". All start with rock.
+    - `messages` (int, default 0): number of messages each player sends per round, before choosing.
+    - `announce_rounds` (bool, default True): whether the observation shows the number of rounds.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random
+      choice.
 
-    ## Example Transcript
-    ```
-    Round 2 of 4. Choose: rock, paper or scissors.
-    Round 1: you show rock, the other shows paper.
-    > scissors
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat without messages, 300 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "counter"): the co-player's policy.
+        - "rock": always shows rock.
+        - "cycle": rock, paper, scissors, rock, ...
+        - "copy": repeats the co-player's last choice.
+        - "counter": beats the co-player's last choice.
+        - "frequency": beats the co-player's most frequent choice.
+        - "best_response": infers which of these policies the co-player follows and plans against
+          it.
+        - "random": uniformly random choices.
+        - "unknown": one of the levels except "random", sampled at each reset.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | -0.01 (0.40) | 0.00 (0.42) |
-    | rock | 0.00 (0.44) | 1.00 (1.00) |
-    | cycle | 0.04 (0.48) | 1.00 (1.00) |
-    | copy | 0.02 (0.46) | 1.00 (1.00) |
-    | counter | -0.03 (0.37) | 1.00 (1.00) |
-    | frequency | 0.01 (0.44) | 1.00 (1.00) |
-    | unknown | 0.00 (0.42) | 0.74 (0.90) |
-
-    The expert is "best_response", told who the other is unless it is "unknown".
-
-    Imitation alone (300 demonstrations) plays as the expert does against the default opponent, who
-    counters the last throw: to compare learning methods take
-    `RockPaperScissors-Unknown-v0` (0.31 of 0.75).
-
-    ## Registered Configurations
-    `RockPaperScissors-v0`: no talk. `RockPaperScissors-Talk-v0`: one message each per round.
-    `RockPaperScissors-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
-    out who it is.
+    ## Notes
+    The expert is "best_response". It knows the co-player's level unless that is "unknown". It plays
+    at random if no policy is likely enough. All policies but "random" and "best_response" start
+    with rock. Behaviour cloning alone matches the expert against the default opponent. To compare
+    learning methods, use `RockPaperScissors-Unknown-v0`.
 
     ## References
     Billings, The First International RoShamBo Programming Competition, ICGA Journal 23 (2000):
-    predictable players and those that exploit them.
+    predictable players and players that exploit them.
 
     ## Version History
     v0: first version.
@@ -125,9 +117,11 @@ class RockPaperScissors(IteratedGame):
             {(a, b): (a == beats(b)) - (b == beats(a)) for a in CHOICES for b in CHOICES}
         )
         rules = (
-            "You and another player show rock, paper or scissors at the same time, round after "
-            "round. Paper beats rock, scissors beat paper, rock beats scissors. A round won counts "
-            "1, a round lost -1, a draw 0."
+            "You and another player play several rounds of rock, paper, scissors. In each round "
+            "both choose at the same time. Get as many points as you can over all rounds.\n"
+            "Rules:\n"
+            "- Paper beats rock, scissors beat paper, rock beats scissors.\n"
+            "- Points per round: 1 for a win, 0 for a draw, -1 for a loss."
         )
         super().__init__(payoff, rules, **kwargs)
 

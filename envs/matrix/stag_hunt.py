@@ -1,4 +1,4 @@
-"""StagHunt: the iterated stag hunt: trust each other, or play safe."""
+"""StagHunt: the iterated stag hunt, with or without messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STAG, HARE = CHOICES = ("stag", "hare")
 
 
 def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
-    """Returns the next choice of a simple hunter after these choices in the rounds so far."""
+    """Returns the next choice of a scripted player, given all previous choices."""
     if level == "tit_for_tat":
         return theirs[-1] if theirs else STAG
     if level == "wary":
@@ -23,81 +23,76 @@ def scripted(level: str, mine: list[str], theirs: list[str]) -> str:
 
 
 class StagHunt(IteratedGame):
-    """The iterated stag hunt, optionally with cheap talk.
+    """Iterated stag hunt, optionally with cheap talk.
 
     ## Description
-    In every round both players choose at the same time to hunt a stag or a hare. A stag takes two,
-    and pays most; who hunts it alone comes home with nothing. A hare can be caught alone. Both
-    hunting stags and both hunting hares are equilibria: the first is better, the second safer. With
-    `messages`, both can say something to each other, at the same time, before they choose.
+    In every round both players choose at the same time to hunt a stag or a hare. Hunting a stag
+    pays most but succeeds only if both players do it. A hare can be caught alone. Two stag hunters
+    and two hare hunters are both in equilibrium: the first pays more, the second is safer. With
+    `messages`, both players send messages at the same time before they choose.
 
     ## Action Space
-    Text: `stag` or `hare`; in the talking phase any text (put on one line and cut after 280
-    characters). With `action_mode="discrete"` (without messages only): the index of the choice.
+    Text: `stag` or `hare`. In the message phase any text, which is put on one line and cut after
+    280 characters. With `action_mode="discrete"` (without messages only): the index of the choice.
 
     ## Observation Space
-    Text: the round, all choices so far, and what was said in this round.
+    Text: the round, all previous choices, and the messages of the current round.
 
     ## Rewards
-    Term `task`, after each round: one's payoff divided by the number of rounds, so that the return
-    is the mean payoff of a round. An invalid action costs `invalid_penalty`.
+    Term `task`, after each round: the payoff divided by the number of rounds, so that the return is
+    the mean payoff per round. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Nothing has been played. The task is the number of rounds: `rounds/4`; even numbers from 4 to 20
-    are for training, odd ones from 5 to 19 for testing.
+    No rounds have been played. The task is the number of rounds, for example `rounds/4`. Even
+    numbers from 4 to 20 are training tasks, odd numbers from 5 to 19 are test tasks.
 
     ## Episode End
-    Termination: all rounds are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row the choice is made at random.
+    - Termination: all rounds are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the choice is sampled at random.
 
     ## Information
-    The common keys; `success`: all is played and the mean payoff is at least that of a hare while
-    the other hunts a stag, the most a hare can bring; `progress`: the sum of payoffs so far between
-    its possible extremes at the end.
+    The common keys. `success`: all rounds are played and the mean payoff is at least that of
+    hunting a hare while the co-player hunts a stag, the highest payoff of a hare. `progress`: the
+    sum of payoffs so far, scaled to [0, 1] between the lowest and the highest possible sum at the
+    end.
 
     ## Arguments
-    `stag`, `hare`, `hares`, `alone`: the payoffs for (stag, stag), (hare, stag), (hare, hare) and
-    (stag, hare); default 4, 3, 2, 0. `messages`: how many times per round both may speak; default
-    0. `announce_rounds`: whether the number of rounds is told; default true. `max_turns`: default
-    None. As a single seat: `seat` and `opponents`: "stag", "hare", "tit_for_tat" (hunts a stag
-    first, then what the other hunted last), "wary" (the default: the same, but a hare first),
-    "grim" (a stag until the other hunts a hare, then hares for ever), "best_response" (guesses
-    which of these the other is, and plans against that) or "random".
+    - `stag` (float, default 4): payoff for hunting a stag together.
+    - `hare` (float, default 3): payoff for hunting a hare when the other player hunts a stag.
+    - `hares` (float, default 2): payoff if both players hunt a hare.
+    - `alone` (float, default 0): payoff for hunting a stag alone.
+    - `messages` (int, default 0): number of messages each player sends per round, before choosing.
+    - `announce_rounds` (bool, default True): whether the observation shows the number of rounds.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random
+      choice.
 
-    ## Example Transcript
-    ```
-    Round 2 of 4. Choose: stag or hare.
-    Round 1: you hunt a stag, the other hunts a hare.
-    > stag
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat without messages, 300 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "wary"): the co-player's policy.
+        - "stag": always hunts a stag.
+        - "hare": always hunts a hare.
+        - "tit_for_tat": hunts a stag first, then repeats the co-player's last choice.
+        - "wary": hunts a hare first, then repeats the co-player's last choice.
+        - "grim": hunts a stag until the co-player hunts a hare, then always hunts a hare.
+        - "best_response": infers which of these policies the co-player follows and plans against
+          it.
+        - "random": uniformly random choices.
+        - "unknown": one of the levels except "random", sampled at each reset.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 2.27 (0.07) | 2.50 (0.01) |
-    | stag | 3.49 (1.00) | 4.00 (1.00) |
-    | hare | 1.02 (0.00) | 2.00 (0.00) |
-    | tit_for_tat | 2.38 (0.10) | 4.00 (1.00) |
-    | wary | 2.14 (0.02) | 3.61 (1.00) |
-    | grim | 1.51 (0.03) | 4.00 (1.00) |
-    | unknown | 2.13 (0.24) | 3.56 (0.83) |
-
-    The expert is "best_response", told who the other is unless it is "unknown".
-
-    Imitation alone (300 demonstrations) plays as the expert does against the default opponent, who
-    is wary, with and without talk, and nearly so against an unknown one (3.55 of 3.58): to compare
-    learning methods take `Chicken-Unknown-v0`.
-
-    ## Registered Configurations
-    `StagHunt-v0`: no talk. `StagHunt-Talk-v0`: one message each per round.
-    `StagHunt-Unknown-v0`: the opponent is drawn anew in every episode; one has to find
-    out who it is.
+    ## Notes
+    The expert is "best_response". It knows the co-player's level unless that is "unknown".
+    Behaviour cloning alone matches the expert against the default co-player, with and without
+    messages, and nearly so against an unknown one. To compare learning methods, use
+    `Chicken-Unknown-v0`.
 
     ## References
     Rousseau, Discourse on Inequality (1755): the story. Skyrms, The Stag Hunt and the Evolution of
-    Social Structure (2004): trust and talk in it.
+    Social Structure (2004): trust and communication.
 
     ## Version History
     v0: first version.
@@ -131,9 +126,12 @@ class StagHunt(IteratedGame):
             {(STAG, STAG): stag, (STAG, HARE): alone, (HARE, STAG): hare, (HARE, HARE): hares}
         )
         rules = (
-            "You and another player choose at the same time, round after round, to hunt a stag or "
-            f"a hare. If both hunt a stag, each gets {stag:g}; if both hunt a hare, each gets "
-            f"{hares:g}; if only one hunts a stag, it gets {alone:g} and the other {hare:g}."
+            "You and another player play several rounds. In each round both choose at the same "
+            "time to hunt a stag or a hare. Get as many points as you can over all rounds.\n"
+            "Points per round:\n"
+            f"- Both hunt a stag: {stag:g} each.\n"
+            f"- Both hunt a hare: {hares:g} each.\n"
+            f"- Only one hunts a stag: {alone:g} for that player, {hare:g} for the other player."
         )
         super().__init__(payoff, rules, **kwargs)
 

@@ -1,1 +1,1 @@
-"""Negotiations: players who want different things, talk, and agree or do not."""
+"""Negotiation games: players with different private values exchange messages and trade."""

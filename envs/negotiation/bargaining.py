@@ -1,4 +1,4 @@
-"""Splits of a few items between two, and scripted players who bargain over them."""
+"""Splits of a few items between two players, and the scripted players that negotiate them."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ import numpy as np
 
 ITEMS = ("book", "hat", "ball")
 TOTAL = 10
-"""What all items together are worth to each player."""
+"""Value of all items together for each player."""
 
 Three = tuple[int, int, int]
-"""A number for each item: how many there are, how many somebody takes, what one is worth."""
+"""One number per kind of item: counts, taken items or values."""
 
 _ITEM = re.compile(r"\b(\d{1,2}|all) (?:the )?(book|hat|ball)s?\b")
 _WHO = re.compile(r"\b(i|me|you)\b")
 
 
 def worth(values: Three, take: Three) -> int:
-    """Returns what the items are worth."""
+    """Returns the total value of the items."""
     a, b, c = values
     x, y, z = take
     return a * x + b * y + c * z
 
 
 def rest(counts: Three, take: Three) -> Three:
-    """Returns what is left for the other."""
+    """Returns the remaining items, for the co-player."""
     return counts[0] - take[0], counts[1] - take[1], counts[2] - take[2]
 
 
 @cache
 def splits(counts: Three) -> list[Three]:
-    """Returns everything that one player can take."""
+    """Returns all possible shares of one player."""
     books, hats, balls = (range(count + 1) for count in counts)
     return [*product(books, hats, balls)]
 
 
 @cache
 def valuations(counts: Three) -> list[Three]:
-    """Returns all ways to value the items so that all together are worth 10."""
+    """Returns all value vectors under which all items together are worth 10."""
     price = range(TOTAL + 1)
     return [v for v in product(price, price, price) if worth(v, counts) == TOTAL]
 
 
 def rivals(mine: Three, theirs: Three) -> bool:
-    """Returns whether somebody wants each item, and both want some."""
+    """Returns whether each item has a value for some player, and some item for both."""
     pairs = [*zip(mine, theirs, strict=True)]
     return all(map(any, pairs)) and any(map(all, pairs))
 
 
 def draw(rng: np.random.Generator) -> tuple[Three, Three, Three]:
-    """Returns how many items of each kind there are, 5 to 7 in all, and what both players value."""
+    """Samples the item counts, 5 to 7 in total, and the values of both players."""
     some = range(1, 5)
     pools = [counts for counts in product(some, some, some) if 5 <= sum(counts) <= 7]
     counts = pools[int(rng.integers(len(pools)))]
@@ -66,7 +66,7 @@ def draw(rng: np.random.Generator) -> tuple[Three, Three, Three]:
 
 
 def fair_worth(counts: Three, mine: Three, theirs: Three) -> int:
-    """Returns the least a player gets in a split with the greatest product of both worths.
+    """Returns the lowest value a player gets in a split with the largest product of both values.
 
     Nash, The Bargaining Problem, Econometrica 18 (1950).
     """
@@ -77,12 +77,12 @@ def fair_worth(counts: Three, mine: Three, theirs: Three) -> int:
 
 @cache
 def describe(take: Three) -> str:
-    """Returns items in words: "1 book, 0 hats, 2 balls"."""
+    """Returns items as text: "1 book, 0 hats, 2 balls"."""
     return ", ".join(f"{n} {item}{'s' * (n != 1)}" for n, item in zip(take, ITEMS, strict=True))
 
 
 def items_in(text: str, counts: Three) -> Three | None:
-    """Returns the items that a text names; None if it names none, or more than there are."""
+    """Parses the items in a text. None if there are none, or more than available."""
     numbers = dict.fromkeys(ITEMS, 0)
     found = _ITEM.findall(text)
     for number, item in found:
@@ -95,10 +95,10 @@ def items_in(text: str, counts: Three) -> Three | None:
 
 @lru_cache(maxsize=4096)
 def proposal(message: str, counts: Three) -> Three | None:
-    """Returns what the speaker proposes to take, if the message is understood.
+    """Parses the share that the sender of a message proposes to take, if any.
 
-    "I take 1 book, 2 balls" is: what is not named is for the other. So is "You get 1 hat". Items
-    belong to who was named last before them, at first to the speaker.
+    Examples are "I take 1 book, 2 balls" and "You get 1 hat". The co-player gets the items that are
+    not named. Items belong to the last person named before them, at first to the sender.
     """
     first, *parts = _WHO.split(message.casefold())
     said = {"you": "", "me": first}
@@ -111,29 +111,29 @@ def proposal(message: str, counts: Three) -> Three | None:
 
 
 ASPIRATIONS = {"soft": (8, 3), "steady": (10, 5), "stubborn": (10, 8)}
-"""What a scripted player wants to get at its first and at its last message."""
+"""Value a scripted player demands at its first and at its last message."""
 
 
 def aspiration(level: str, spoken: int, chances: int) -> float:
-    """Returns what a player insists on after it has spoken so often.
+    """Returns the value a player demands after some messages.
 
     Args:
         level: one of ASPIRATIONS.
-        spoken: messages it has sent.
-        chances: messages it can send in all.
+        spoken: number of messages it has sent.
+        chances: number of messages it can send in total.
     """
     start, end = ASPIRATIONS[level]
     return start + (end - start) * min(1.0, spoken / max(1, chances - 1))
 
 
 def offer(counts: Three, values: Three, least: float, wish: Three | None) -> Three:
-    """Returns what to propose to take: something worth at least so much, as kind as possible.
+    """Returns the share with at least a given value that is best for the co-player.
 
     Args:
         counts: all items.
         values: own values.
-        least: what it must be worth.
-        wish: what the other last proposed to take.
+        least: minimum value of the share.
+        wish: the share that the co-player last proposed to take.
     """
 
     def kindness(take: Three) -> tuple[int, int, int]:
@@ -148,14 +148,14 @@ def beliefs(
     counts: Three, mine: Three, claims: Sequence[Three], least: Sequence[float],
     wishes: Sequence[Three | None],
 ) -> list[tuple[Three, float]]:  # fmt: skip
-    """Returns what the other may value, with how likely that is after its proposals.
+    """Returns a posterior over the co-player's values given its proposals.
 
     Args:
         counts: all items.
         mine: own values.
-        claims: what the other proposed to take.
-        least: what it insisted on at each of these proposals, if it is the player it is taken for.
-        wishes: what one had last proposed to take oneself before each of them.
+        claims: shares that the co-player proposed to take.
+        least: value that it demanded at each proposal under the assumed policy.
+        wishes: own last proposal before each of them.
     """
     weighted = []
     for values in valuations(counts):
@@ -165,7 +165,7 @@ def beliefs(
         for claim, wanted, wish in zip(claims, least, wishes, strict=True):
             content = wish is not None and worth(values, rest(counts, wish)) >= wanted
             expected = not content and offer(counts, values, wanted, wish) == claim
-            # Whoever it is, it does not ask for what is worth little to it.
+            # Under any policy, claims of low value to the claimant are unlikely.
             weight *= expected + 0.02 * exp((worth(values, claim) - TOTAL) / 2)
         weighted.append((values, weight))
     total = sum(weight for _, weight in weighted)
@@ -176,16 +176,16 @@ def best_offer(
     counts: Three, mine: Three, believed: Sequence[tuple[Three, float]], now: float,
     last: float | None,
 ) -> tuple[Three, float]:  # fmt: skip
-    """Returns what to propose to take, and what that is worth on average.
+    """Returns the best share to propose, and its expected value.
 
-    What is refused now can still be had at the end, with another proposal.
+    After a rejection, another proposal can still be accepted at the end.
 
     Args:
         counts: all items.
         mine: own values.
-        believed: what the other may value, with how likely that is.
-        now: what the other insists on in its answer.
-        last: what it will insist on in its last answer; None: this is the last chance.
+        believed: posterior over the co-player's values.
+        now: value that the co-player demands in its next answer.
+        last: value that it demands in its last answer, or None if this is the last chance.
     """
 
     def gains(least: float, otherwise: float) -> dict[Three, float]:

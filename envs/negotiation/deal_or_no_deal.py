@@ -1,4 +1,4 @@
-"""DealOrNoDeal: two players talk about how to split some items, then say what they take."""
+"""DealOrNoDeal: two players negotiate how to divide some items."""
 
 from __future__ import annotations
 
@@ -37,10 +37,15 @@ DEAL = "deal"
 
 @dataclass
 class State:
-    """The items, what they are worth to both, and what was said.
+    """State of an episode.
 
-    `starter` speaks first. `closed` is the player who ended the talk with "deal", if one did.
-    `takes` are what both say they take, once they have.
+    Attributes:
+        counts: number of items of each kind.
+        values: values of the items for both players.
+        starter: player who speaks first.
+        talk: all messages.
+        closed: player who ended the negotiation with "deal", if any.
+        takes: final choices of both players, once they are made.
     """
 
     counts: Three
@@ -51,93 +56,88 @@ class State:
     takes: list[Three] = field(default_factory=list)
 
     def offers(self, player: int) -> list[tuple[int, Three]]:
-        """Returns what a player proposed to take, each with the number of the message."""
+        """Returns the shares a player proposed to take, each with its message index."""
         own = range((player - self.starter) % 2, len(self.talk), 2)
         found = ((i, proposal(self.talk[i], self.counts)) for i in own)
         return [(i, take) for i, take in found if take is not None]
 
     def last_offer(self, player: int, before: int | None = None) -> Three | None:
-        """Returns what a player last proposed to take (before a message), if anything."""
+        """Returns the last share a player proposed to take (before a message), or None."""
         made = [take for i, take in self.offers(player) if before is None or i < before]
         return made[-1] if made else None
 
     def standing(self) -> tuple[int, Three] | None:
-        """Returns who made the last proposal of all, and what it would take."""
+        """Returns the player and the share of the last proposal, or None."""
         made = [(i, player, take) for player in (0, 1) for i, take in self.offers(player)]
         return max(made)[1:] if made else None
 
 
 class DealOrNoDeal(TextGame):
-    """Deal or no deal: talk about how to split books, hats and balls, then take what was agreed.
+    """Deal or No Deal: two players with private values negotiate how to divide some items.
 
     ## Description
-    There are 1 to 4 books, hats and balls each, 5 to 7 in all. Each player values them differently
-    and knows only its own values; all together are worth 10 to each. Somebody wants every item, and
-    both want some. The players talk in turn, in any words, until one says "deal" or all messages
-    are used up. Then both say at the same time what they take. Only if together they take exactly
-    all items, there is a deal; nothing binds them to what they said.
+    There are 1 to 4 books, hats and balls each, 5 to 7 items in total. Each player has private
+    values for the items, which sum to 10 over all items. Every item has a positive value for at
+    least one player, and some item for both. The players exchange free-form messages in turn until
+    one sends "deal" or all messages are used. Then both choose at the same time the items that they
+    take. There is a deal only if the two choices together are exactly all items. Messages are not
+    binding.
 
     ## Action Space
-    Text. In the talk: anything (put on one line and cut after 280 characters), or `deal`, which
-    ends it. Then what one takes: `1 book, 0 hats, 2 balls`; items not named are not taken.
+    Text. In the negotiation: any message, which is put on one line and cut after 280 characters, or
+    `deal`, which ends it. Then the items to take: `1 book, 0 hats, 2 balls`. Items that are not
+    named are not taken.
 
     ## Observation Space
-    Text: the items, what one is worth to oneself, what was said, and what is asked for.
+    Text: the items, their values for the agent, all messages, and the decision that the agent
+    faces.
 
     ## Rewards
-    Term `task`, at the end: with a deal the worth of what one takes, divided by 10, else 0. Not
-    zero-sum. An invalid action costs `invalid_penalty`.
+    Term `task`, at the end: the value of the agent's items divided by 10 if there is a deal,
+    otherwise 0. Not zero-sum. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The task decides the items, both players' values and who speaks first: `train/0`, `test/0`, ...
+    The task, for example `train/0` or `test/0`, determines the items, both players' values and the
+    player who speaks first.
 
     ## Episode End
-    Termination: both have said what they take. Truncation: after `max_turns` turns. After
-    `max_invalid` invalid actions in a row a player takes something at random.
+    - Termination: both players have chosen their items.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the player takes random items.
 
     ## Information
-    The common keys; `success`: there is a deal and it is worth at least as much to the player as
-    the split with the greatest product of both worths (Nash's solution); `progress`: the worth of
-    one's share of a deal, divided by 10.
+    The common keys. `success`: there is a deal, and its value for the agent is at least that of the
+    split with the largest product of both values (Nash's bargaining solution). `progress`: the
+    value of the agent's share of a deal, divided by 10.
 
     ## Arguments
-    `messages`: most messages of both together, default 10. `max_turns`: default None.
-    `max_invalid`: default 3. As a single seat: `seat` and `opponents`: "soft", "steady" (the
-    default) and "stubborn" first insist on items worth 8, 10, 10 to them and at their last message
-    on 3, 5, 8, propose the kindest split that gives them so much, and keep a deal; "bargainer"
-    guesses what the other values from its proposals and insists on all that it thinks the other
-    will just accept; "random" says and takes anything. They understand proposals such as "I take 1
-    book, 2 balls", "you get 1 hat" or "I take all hats".
+    - `messages` (int, default 10): maximum number of messages of both players together.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random
+      choice.
 
-    ## Example Transcript
-    ```
-    There are: 4 books, 2 hats, 1 ball.
-    To you are worth: a book 1, a hat 1, a ball 4.
-    The other: I take 0 books, 2 hats, 1 ball.
-    Say something, or: deal (messages left, of both: 9).
-    > The ball matters most to me. I take 2 books and 1 ball.
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 300 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "steady"): the co-player's policy.
+        - "soft", "steady", "stubborn": demand items of value 8, 10 and 10 at first, and 3, 5 and 8
+          at their last message. They propose the split with this value that is best for the
+          co-player, and keep a deal.
+        - "bargainer": infers the co-player's values from its proposals and demands as much as it
+          expects the co-player to accept.
+        - "random": random messages and choices.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 0.01 (0.01) | 0.03 (0.03) |
-    | soft | 0.03 (0.04) | 0.90 (1.00) |
-    | steady | 0.03 (0.03) | 0.76 (0.89) |
-    | stubborn | 0.02 (0.02) | 0.51 (0.35) |
-    | bargainer | 0.01 (0.02) | 0.73 (0.75) |
+    The scripted players understand proposals such as "I take 1 book, 2 balls", "you get 1 hat" or
+    "I take all hats".
 
-    The expert is "bargainer", told how the other insists. Who knows the other's values too could
-    get 0.89, 0.80 and 0.61 from the soft, the steady and the stubborn.
-
-    ## Registered Configurations
-    `DealOrNoDeal-v0`.
+    ## Notes
+    The expert is "bargainer" with knowledge of the co-player's demands.
 
     ## References
     Lewis et al., Deal or No Deal? End-to-End Learning for Negotiation Dialogues (EMNLP 2017,
-    arXiv:1706.05125): the game, with other items and dialogues of people.
+    arXiv:1706.05125): the game, with other items and human dialogues.
 
     ## Version History
     v0: first version.
@@ -156,15 +156,21 @@ class DealOrNoDeal(TextGame):
         super().__init__(**kwargs)
         self.messages = messages
         self.instructions = (
-            "You and another player split some books, hats and balls. What each is worth to you is "
-            f"told only to you, and other values to the other; all together are worth {TOTAL} to "
-            f"each of you. First you talk in turn, {messages} messages of both at most, each of "
-            f"{MAX_MESSAGE} characters at most. To propose a split, say what you would take, such "
-            "as: I take 1 book, 2 balls. What you do not name is then for the other. To accept the "
-            "other's last proposal and end the talk, say only: deal. Then both say at the same "
-            "time what they take, such as: 1 book, 0 hats, 2 balls. If together you take exactly "
-            f"all items, each gets the worth of what it takes, divided by {TOTAL}; otherwise both "
-            "get nothing."
+            "You and another player negotiate how to divide books, hats and balls. Get items that "
+            "are worth as much as possible to you.\n"
+            "Rules:\n"
+            "- Each player has private values for the items. For each player, all items together "
+            f"are worth {TOTAL}.\n"
+            f"- First you exchange messages in turn, at most {messages} in total, "
+            f"{MAX_MESSAGE} characters at most per message.\n"
+            "- Then both players choose at the same time the items that they take.\n"
+            "Actions:\n"
+            "- In the negotiation: any message. To propose a split, name the items you would "
+            "take, for example: I take 1 book, 2 balls. The other player gets the rest.\n"
+            "- deal: accept the other player's last proposal and end the negotiation\n"
+            "- At the end: the items you take, for example: 1 book, 0 hats, 2 balls\n"
+            "Scoring: if the two choices together are exactly all items, each player scores the "
+            f"value of its items divided by {TOTAL}. Otherwise both score 0."
         )
 
     def _start(self, task: str) -> None:
@@ -190,17 +196,21 @@ class DealOrNoDeal(TextGame):
     def _look(self, agent: str) -> TimeStep:
         state, me = self.state, self.possible_agents.index(agent)
         mine = state.values[me]
-        prices = ", ".join(f"a {item} {v}" for item, v in zip(ITEMS, mine, strict=True))
-        lines = [f"There are: {describe(state.counts)}.", f"To you are worth: {prices}."]
+        prices = ", ".join(f"{item} {v}" for item, v in zip(ITEMS, mine, strict=True))
+        lines = [f"Items: {describe(state.counts)}.", f"Value of each item to you: {prices}."]
         for i, message in enumerate(state.talk):
-            lines.append(f"{'You' if (state.starter + i) % 2 == me else 'The other'}: {message}")
+            speaker = "You" if (state.starter + i) % 2 == me else "Other player"
+            lines.append(f"{speaker}: {message}")
         if state.closed is not None:
-            lines.append(f"{'You' if state.closed == me else 'The other'}: {DEAL}")
+            lines.append(f"{'You' if state.closed == me else 'Other player'}: {DEAL}")
         if state.takes:
             taken = worth(mine, state.takes[me])
-            ending = f"You get {taken}." if self._agreed() else "There is no deal: you get nothing."
+            ending = "There is no deal. You get nothing."
+            if self._agreed():
+                ending = f"There is a deal. The value of your items is {taken}."
             lines += [
-                f"You took {describe(state.takes[me])}, the other {describe(state.takes[1 - me])}.",
+                f"You took {describe(state.takes[me])}.",
+                f"The other player took {describe(state.takes[1 - me])}.",
                 ending,
             ]
             gain = taken if self._agreed() else 0
@@ -209,15 +219,18 @@ class DealOrNoDeal(TextGame):
                 "\n".join(lines), success=self._agreed() and gain >= least, progress=gain / TOTAL
             )
         if not self._talking():
-            most = zip(state.counts, ITEMS, strict=True)
-            lines.append(f"Say what you take: {', '.join(f'0 to {n} {i}s' for n, i in most)}.")
+            pairs = zip(state.counts, ITEMS, strict=True)
+            ranges = ", ".join(f"0 to {n} {item}{'s' * (n != 1)}" for n, item in pairs)
+            lines.append(f"Choose the items you take: {ranges}.")
             options = tuple(map(describe, splits(state.counts)))
             return TimeStep("\n".join(lines), admissible=options)
         left = self.messages - len(state.talk)
         if (state.starter + len(state.talk)) % 2 == me:
-            lines.append(f"Say something, or: {DEAL} (messages left, of both: {left}).")
+            lines.append(
+                f"Send a message, or accept with: {DEAL} (messages left in total: {left})."
+            )
         else:
-            lines.append("It is the other's turn to speak.")
+            lines.append("It is the other player's turn.")
         return TimeStep("\n".join(lines))
 
     def _read(self, agent: str, said: str) -> str:
@@ -227,8 +240,8 @@ class DealOrNoDeal(TextGame):
         take = proposal(clip(said), self.state.counts)
         if take is None:
             raise InvalidMove(
-                f"{said[:40]!r} is not understood. Say how many of each item you take, of "
-                f"{describe(self.state.counts)}."
+                f"Invalid choice {said[:40]!r}. Expected the number of each item you take, out of "
+                f"{describe(self.state.counts)}, for example: {describe((1, 0, 1))}."
             )
         return describe(take)
 
@@ -250,7 +263,7 @@ class DealOrNoDeal(TextGame):
         pairs = zip(state.values, state.takes, strict=True)
         return self._pay(worth(values, take) / TOTAL for values, take in pairs)
 
-    # The scripted players.
+    # Scripted players.
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         if not self._talking():
@@ -261,11 +274,11 @@ class DealOrNoDeal(TextGame):
         return f"I take {describe(options[int(rng.integers(len(options)))])}."
 
     def _spoken(self, player: int, messages: int) -> int:
-        """Returns how many of the first messages are a player's."""
+        """Returns how many of the first `messages` messages are a player's."""
         return (messages + (player == self.state.starter)) // 2
 
     def _chances(self, player: int) -> int:
-        """Returns how many messages a player can send in all."""
+        """Returns how many messages a player can send in total."""
         return self._spoken(player, self.messages)
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
@@ -282,10 +295,10 @@ class DealOrNoDeal(TextGame):
         return f"I take {describe(offer(state.counts, mine, least, theirs))}."
 
     def _settle(self, me: int, least: float) -> Three:
-        """Returns what to take at the end.
+        """Returns the final choice of a scripted player.
 
-        A deal is kept. Where the talk ended without one, the last proposal of all counts if it is
-        one's own or worth at least so much.
+        It keeps a deal. Without one, it follows the last proposal if that is its own or has at
+        least the value `least`.
         """
         state, standing = self.state, self.state.standing()
         if standing is not None and standing[0] != me:
@@ -295,7 +308,7 @@ class DealOrNoDeal(TextGame):
         return state.last_offer(me) or offer(state.counts, state.values[me], TOTAL, None)
 
     def _bargain(self, agent: str, level: str) -> str:
-        """Guesses what the other values from its proposals; asks for what it will just accept."""
+        """Infers the co-player's values and demands as much as it is expected to accept."""
         state, me = self.state, self.possible_agents.index(agent)
         if not self._talking():
             return describe(self._settle(me, 1))
@@ -317,7 +330,7 @@ class DealOrNoDeal(TextGame):
         return f"I take {describe(take)}."
 
     def expert(self, agent: str) -> str | None:
-        """Bargains with whoever has the other seat, where that is known; else as "bargainer"."""
+        """Negotiates with the co-player's policy if it is known, otherwise as "bargainer"."""
         (other,) = (name for name in self.possible_agents if name != agent)
         level = self.opponents.get(other)
         if agent not in self.acting or level not in ASPIRATIONS:

@@ -1,4 +1,4 @@
-"""ResourceTrading: two players exchange goods that are not worth the same to both."""
+"""ResourceTrading: two players trade goods that have different values for each of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ACCEPT = "[Accept]"
 
 @dataclass
 class Answer:
-    """An offer that was answered: who made it, what it brought the other, whether that took it."""
+    """An answered offer: its maker, the net change for the co-player, and whether it accepted."""
 
     maker: int
     net: Pieces
@@ -52,9 +52,16 @@ class Answer:
 
 @dataclass
 class State:
-    """What the goods are worth to both, what both have, and what was said and traded.
+    """State of an episode.
 
-    `mover` speaks next; `offer` is what the other offers it; `start` is what both had at first.
+    Attributes:
+        values: private values of both players.
+        stock: current pieces of both players.
+        start: pieces of both players at the start.
+        mover: player who sends the next message.
+        offer: offer that this player has to answer, if any.
+        talk: all messages, each with its sender.
+        answers: all answers to offers.
     """
 
     values: tuple[Pieces, Pieces]
@@ -66,11 +73,11 @@ class State:
     answers: list[Answer] = field(default_factory=list)
 
     def worth(self, player: int, pieces: Pieces) -> int:
-        """Returns what pieces are worth to a player."""
+        """Returns the value of pieces to a player."""
         return sum(v * n for v, n in zip(self.values[player], pieces, strict=True))
 
     def gain(self, player: int) -> int:
-        """Returns how much more a player's goods are worth to it than at the start."""
+        """Returns the increase in the value of a player's goods since the start."""
         return self.worth(player, self.stock[player]) - self.worth(player, self.start[player])
 
     def trade(self) -> None:
@@ -82,80 +89,71 @@ class State:
 
 
 class ResourceTrading(TextGame):
-    """Two players trade goods that are not worth the same to both.
+    """Two players trade goods that have different values for each of them.
 
     ## Description
-    Both have 5 to 25 pieces each of salt, grain, cloth, copper and silver. A piece is usually worth
-    5, 10, 15, 25 and 40; to each player it is worth up to a fifth more or less (between 5 and 40).
-    Nobody knows what the other has and what it is worth to it. The players speak in turn; a message
-    can offer an exchange, which the other takes or refuses in its next message. Who gains more by
-    trading wins. Since every exchange may gain both something, the question is who gains more.
+    Both players have 5 to 25 pieces each of salt, grain, cloth, copper and silver. The usual values
+    per piece are 5, 10, 15, 25 and 40. The private values of each player differ from them by up to
+    a fifth (between 5 and 40). Neither player knows the other's goods or values. The players send
+    messages in turn. A message can offer an exchange, which the other player accepts or rejects in
+    its next message. The player with the larger gain from trade wins. Both players can gain from a
+    trade, so each trade also decides how the surplus is divided.
 
     ## Action Space
-    Text: anything (put on one line and cut after 400 characters). What counts in it is
-    `[Offer: 3 salt, 1 silver -> 2 copper]` (given -> wanted), `[Accept]`, and `[Deny]`, which goes
-    without saying. A message can accept or deny, and then offer.
+    Text: any message, which is put on one line and cut after 400 characters. The effective tags are
+    `[Offer: 3 salt, 1 silver -> 2 copper]` (given -> wanted), `[Accept]`, and `[Deny]`, which is
+    implied by a message without `[Accept]`. A message can accept or deny an offer and then make a
+    new one.
 
     ## Observation Space
-    Text: one's goods and what they are worth, all that was said, the offer to be answered.
+    Text: the agent's goods and their values, all messages, and the offer to be answered.
 
     ## Rewards
-    Term `task`, at the end. With `reward="win"`: 1 for who gained more, -1 for the other, 0 if both
-    gained the same; zero-sum. With `reward="gain"`: what the player gained, divided by the worth of
-    what it had at the start. An invalid action costs `invalid_penalty`.
+    Term `task`, at the end. With `reward="win"`: 1 for the player with the larger gain, -1 for the
+    other player, 0 for equal gains. Zero-sum. With `reward="gain"`: the player's gain, divided by
+    the value of its goods at the start. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The task decides goods, values and who speaks first: `train/0`, `test/0`, ...
+    The task, for example `train/0` or `test/0`, determines goods, values and the player who speaks
+    first.
 
     ## Episode End
-    Termination: all messages are used up. Truncation: after `max_turns` turns. Invalid are an offer
-    that is not understood or of what one does not have, and accepting where there is no offer or
-    one lacks what is wanted; after `max_invalid` of them in a row the player denies.
+    - Termination: all messages are used.
+    - Truncation: after `max_turns` turns.
+
+    Invalid actions are an offer with a wrong format, an offer of goods that the player does not
+    have, and accepting without an offer or without the wanted goods. After `max_invalid` of them in
+    a row the player denies.
 
     ## Information
-    The common keys; `success`: one gained more than the other (with `reward="gain"`: anything);
-    `progress`: 0.5 if one's goods are worth as much as at the start, 1 if half as much again.
+    The common keys. `success`: the agent gains more than the other player (with `reward="gain"`:
+    anything). `progress`: 0.5 if the agent's goods have the same value as at the start, 1 if they
+    have at least one and a half times that value.
 
     ## Arguments
-    `turns`: messages of both together, default 10. `reward`: "win" or "gain", default "win".
-    `max_turns`: default None. `max_invalid`: default 3. As a single seat: `seat` and `opponents`:
-    "naive" (the default: takes what is worth more to it than what it gives), "wary" (counts the
-    other's gain at usual prices as its own loss), "trader" (guesses the other's values from its
-    offers and answers, and offers what pays most) or "random".
+    - `turns` (int, default 10): number of messages of both players together.
+    - `reward` (str, default "win"): "win" or "gain".
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a denial.
 
-    ## Example Transcript
-    ```
-    You have: 12 salt (worth 6 each), 7 grain (worth 9 each), 9 cloth (worth 15 each), 20 copper
-    (worth 21 each), 6 silver (worth 38 each). In all 918, at the start 918.
-    The other: Anything for grain! [Offer: 3 copper -> 5 grain]
-    You are offered 3 copper for 5 grain.
-    Message 2 of 10: say something.
-    > [Accept] And now copper for silver? [Offer: 13 copper -> 8 silver]
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 300 test episodes. Random words trade
-    nothing:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "naive"): the co-player's policy.
+        - "naive": accepts any offer that increases the value of its goods.
+        - "wary": also counts the co-player's gain at usual prices as its own loss.
+        - "trader": infers the co-player's values from its offers and answers, and makes the offer
+          with the highest expected gain.
+        - "random": random offers and answers.
 
-    | | opponents | random | expert |
-    |---|---|---|---|
-    | v0 | random | 0.00 (0.00) | 0.82 (0.86) |
-    | | naive | 0.00 (0.00) | 0.80 (0.85) |
-    | | wary | 0.00 (0.00) | 0.69 (0.79) |
-    | | trader | 0.00 (0.00) | -0.01 (0.25) |
-    | Gain | random | 0.00 (0.00) | 0.14 (0.93) |
-    | | naive | 0.00 (0.00) | 0.04 (0.95) |
-    | | wary | 0.00 (0.00) | 0.04 (0.96) |
-    | | trader | 0.00 (0.00) | 0.04 (0.91) |
-
-    The expert is "trader", told which of "naive" and "wary" the other is.
-
-    ## Registered Configurations
-    `ResourceTrading-v0`: who gains more wins. `ResourceTrading-Gain-v0`: one's own gain counts.
+    ## Notes
+    The expert is "trader" with knowledge of whether the co-player is "naive" or "wary". Random text
+    trades nothing.
 
     ## References
     TextArena (Guertler et al., arXiv:2504.11442), SimpleNegotiation: numbers, values and offers.
-    There, a refused offer can be accepted later on, and an invalid message loses the game.
+    There, a rejected offer can be accepted later, and an invalid message loses the game.
 
     ## Version History
     v0: first version.
@@ -178,23 +176,27 @@ class ResourceTrading(TextGame):
         self.zero_sum = reward == "win"  # type: ignore[misc]  # fixed by the argument
         prices = ", ".join(f"{good} {price}" for good, price in PRICES.items())
         aim = (
-            "Who gains more wins: make more of your goods than the other does."
+            "The player with the larger gain wins."
             if reward == "win"
-            else "Gain as much as you can; what the other gains does not matter."
+            else "Gain as much as you can. The other player's gain does not matter."
         )
         self.instructions = (
-            f"You and another player have some goods, {LEAST} to {MOST} pieces of each: "
-            f"{prices}. These are usual values of a piece; to each of you it is worth up to a "
-            f"fifth more or less, but never less than {CHEAPEST} or more than {DEAREST}. What it "
-            "is worth to you and how much you have, only you know. By trading you can gain: what "
-            "you gain is how much more your goods are worth to you at the end than at the start. "
-            f"{aim} You speak in turn, {turns} messages of both together, each of {MAX_MESSAGE} "
-            "characters at most. "
-            "Say what you like; these words in square brackets count: "
-            "[Offer: 3 salt, 1 silver -> 2 copper] offers to give what stands left of the arrow "
-            "for what stands right of it. [Accept] takes the other's offer. [Deny], or a message "
-            "without [Accept], refuses it. After an [Accept] or [Deny] you can make an offer in "
-            "the same message."
+            f"You and another player trade goods. {aim}\n"
+            "Rules:\n"
+            f"- Each player starts with {LEAST} to {MOST} pieces of each good. The usual values "
+            f"per piece are: {prices}.\n"
+            "- For each player, a piece is worth up to a fifth more or less than usual, but at "
+            f"least {CHEAPEST} and at most {DEAREST}. Your goods and values are known only to "
+            "you.\n"
+            "- Your gain is the value of your goods at the end minus their value at the start.\n"
+            f"- The players send messages in turn, {turns} in total, {MAX_MESSAGE} characters at "
+            "most per message.\n"
+            "Actions: any message. Only these tags have an effect:\n"
+            "- [Offer: 3 salt, 1 silver -> 2 copper]: offer to give the goods on the left for the "
+            "goods on the right. Only the first offer of a message counts.\n"
+            "- [Accept]: accept the other player's offer\n"
+            "- [Deny], or a message without [Accept]: reject it\n"
+            "A message can contain [Accept] or [Deny] and a new offer."
         )
 
     def _start(self, task: str) -> None:
@@ -216,22 +218,22 @@ class ResourceTrading(TextGame):
             f"{n} {good} (worth {v} each)"
             for good, n, v in zip(GOODS, state.stock[me], state.values[me], strict=True)
         )
-        lines = [f"You have: {goods}. In all {start + gain}, at the start {start}."]
-        lines += [f"{'You' if i == me else 'The other'}: {said}" for i, said in state.talk]
+        lines = [f"You have: {goods}. Total value: {start + gain}, at the start {start}."]
+        lines += [f"{'You' if i == me else 'Other player'}: {text}" for i, text in state.talk]
         progress = min(1.0, max(0.0, 0.5 + gain / start))
         if not self._acting():
             other = state.gain(1 - me)
-            lines.append(f"The game is over. You gained {gain}, the other {other}.")
+            lines.append(f"The game is over. You gained {gain}, the other player {other}.")
             won = gain > (other if self.reward_kind == "win" else 0)
             return TimeStep("\n".join(lines), success=won, progress=progress)
         if state.mover != me:
-            lines.append("It is the other's turn.")
+            lines.append("It is the other player's turn.")
             return TimeStep("\n".join(lines), progress=progress)
         if state.offer is not None:
             lines.append(
                 f"You are offered {describe(state.offer.gives)} for {describe(state.offer.wants)}."
             )
-        lines.append(f"Message {len(state.talk) + 1} of {self.turns}: say something.")
+        lines.append(f"Send message {len(state.talk) + 1} of {self.turns}.")
         return TimeStep("\n".join(lines), progress=progress)
 
     def _read(self, agent: str, said: str) -> str:
@@ -240,16 +242,19 @@ class ResourceTrading(TextGame):
         stock = state.stock[me]
         if accepts(message):
             if state.offer is None:
-                raise InvalidMove("There is no offer to accept.")
+                raise InvalidMove("You cannot accept: there is no offer.")
             if not has(stock, state.offer.wants):
-                raise InvalidMove(f"You do not have the {describe(state.offer.wants)} asked for.")
+                wanted = describe(state.offer.wants)
+                raise InvalidMove(f"You cannot accept: you do not have the wanted {wanted}.")
             stock = [a + b for a, b in zip(stock, state.offer.net(), strict=True)]
         try:
             offer = offer_in(message)
         except ValueError as error:
-            raise InvalidMove(f"Your offer is not understood: {error}.") from error
+            raise InvalidMove(
+                f"Invalid offer: {error}. Expected a format such as [Offer: 3 salt -> 2 copper]."
+            ) from error
         if offer is not None and not has(stock, offer.gives):
-            raise InvalidMove(f"You do not have the {describe(offer.gives)} that you offer.")
+            raise InvalidMove(f"Invalid offer: you do not have {describe(offer.gives)}.")
         return message
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
@@ -276,7 +281,7 @@ class ResourceTrading(TextGame):
     def _fallback(self, agent: str) -> str:
         return DENY
 
-    # The scripted players.
+    # Scripted players.
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         state, stock = self.state, np.array(self.state.stock[self.state.mover])
@@ -302,7 +307,7 @@ class ResourceTrading(TextGame):
         return said + written(simple_offer(level, values, stock, rng))
 
     def _trade(self, level: str) -> str:
-        """Guesses the other's values from its offers and answers, and offers what pays most."""
+        """Infers the co-player's values from its actions and makes the offer with the best gain."""
         state, me = self.state, self.state.mover
         answers = [
             ([-n for n in a.net] if a.maker != me else a.net, a.taken or a.maker != me)
@@ -323,7 +328,7 @@ class ResourceTrading(TextGame):
         return said + written(offer)
 
     def expert(self, agent: str) -> str | None:
-        """Trades with whoever has the other seat, where that is known; else as "trader"."""
+        """Trades with the co-player's policy if it is known, otherwise as "trader"."""
         (other,) = (name for name in self.possible_agents if name != agent)
         level = self.opponents.get(other)
         if agent not in self.acting or level not in STRICTNESS:

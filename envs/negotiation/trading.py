@@ -1,4 +1,4 @@
-"""Goods, offers to exchange them, and scripted players who make, take and refuse such offers."""
+"""Goods, offers to exchange them, and the scripted players that make and answer offers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from functools import cache
 import numpy as np
 
 PRICES = {"salt": 5, "grain": 10, "cloth": 15, "copper": 25, "silver": 40}
-"""What a piece of each good is usually worth."""
+"""Usual value of a piece of each good."""
 GOODS = tuple(PRICES)
 LEAST, MOST = 5, 25
-"""How many pieces of each good a player has at the start."""
+"""Range of the pieces of each good that a player has at the start."""
 CHEAPEST, DEAREST = 5, 40
-"""What a piece is worth to a player, at least and at most."""
+"""Range of the value of a piece to a player."""
 SAMPLES = 200
 SLIP = 0.05
-"""How likely a player is thought to answer as it would not."""
+"""Likelihood of an answer that contradicts the model of a player."""
 
 Pieces = list[int]
-"""Pieces of each good, in the order of GOODS."""
+"""Number of pieces of each good, in the order of GOODS."""
 
 _ACCEPT = re.compile(r"\[\s*accept\s*\]", re.IGNORECASE)
 _OFFER = re.compile(r"\[\s*offer\b\s*:?([^\[\]]*)\]", re.IGNORECASE)
@@ -30,35 +30,35 @@ _PIECES = re.compile(r"\b(\d{1,4}) ([a-z]+)")
 
 @dataclass
 class Offer:
-    """What a player would give, and what it wants for it."""
+    """The pieces a player offers to give, and the pieces it wants."""
 
     gives: Pieces
     wants: Pieces
 
     def net(self) -> Pieces:
-        """Returns what the other would get more of, or (below 0) have less of."""
+        """Returns the net change of the co-player's stock."""
         return [a - b for a, b in zip(self.gives, self.wants, strict=True)]
 
 
 def value_range(good: str) -> tuple[int, int]:
-    """Returns what a piece may be worth to a player: the price, a fifth more or less, 5 to 40."""
+    """Returns the range of private values: the price, up to a fifth more or less, 5 to 40."""
     price = PRICES[good]
     return max(CHEAPEST, price - price // 5), min(DEAREST, price + price // 5)
 
 
 def draw_values(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Returns what each good is worth to some players: [count, goods]."""
+    """Samples private values of several players: [count, goods]."""
     low, high = np.array([value_range(good) for good in GOODS]).T
     return rng.integers(low, high + 1, size=(count, len(GOODS)))
 
 
 def describe(pieces: Sequence[int]) -> str:
-    """Returns pieces in words: "3 salt, 1 silver"."""
+    """Returns pieces as text: "3 salt, 1 silver"."""
     return ", ".join(f"{n} {good}" for n, good in zip(pieces, GOODS, strict=True) if n)
 
 
 def written(offer: Offer | None) -> str:
-    """Returns an offer as a player makes it."""
+    """Returns the message with which a scripted player makes an offer."""
     if offer is None:
         return "I have nothing to offer."
     return f"[Offer: {describe(offer.gives)} -> {describe(offer.wants)}]"
@@ -70,17 +70,17 @@ def accepts(message: str) -> bool:
 
 
 def offer_in(message: str) -> Offer | None:
-    """Returns the (first) offer in a message, if there is one.
+    """Parses the first offer in a message, if any.
 
     Raises:
-        ValueError: if it cannot be understood.
+        ValueError: if its format is wrong.
     """
     found = _OFFER.search(message)
     if found is None:
         return None
     sides = found[1].casefold().split("->")
     if len(sides) != 2:
-        raise ValueError("what is given and what is wanted must stand left and right of one ->")
+        raise ValueError("the goods given and the goods wanted must be separated by one ->")
     gives, wants = (_pieces(" ".join(side.split())) for side in sides)
     return Offer(gives, wants)
 
@@ -89,34 +89,34 @@ def _pieces(words: str) -> Pieces:
     pieces = dict.fromkeys(GOODS, 0)
     for number, good in _PIECES.findall(words):
         if good not in pieces:
-            raise ValueError(f"there is no good {good!r}, only {', '.join(GOODS)}")
+            raise ValueError(f"unknown good {good!r}, expected one of {', '.join(GOODS)}")
         pieces[good] += int(number)
     if not any(pieces.values()):
-        raise ValueError("each side needs a number and a good, such as 3 salt")
+        raise ValueError("each side needs a number and a good, for example 3 salt")
     return list(pieces.values())
 
 
 def has(stock: Sequence[int], pieces: Sequence[int]) -> bool:
-    """Returns whether the pieces are there."""
+    """Returns whether a stock contains the pieces."""
     return all(a >= b for a, b in zip(stock, pieces, strict=True))
 
 
 STRICTNESS = {"naive": 0, "wary": 1}
-"""How much a scripted player minds what an exchange brings the other.
+"""Weight of the co-player's gain in a scripted player's decisions.
 
-"naive" takes whatever is worth more to it than what it gives. "wary" also counts the other's gain
-at usual prices as its own loss.
+"naive" accepts any exchange that increases the value of its goods. "wary" also counts the
+co-player's gain at usual prices as its own loss.
 """
 
 
 def judge(level: str, values: np.ndarray) -> np.ndarray:
-    """Returns what a piece more counts for a scripted player with such values: [..., goods]."""
+    """Returns the utility of an additional piece for a scripted player: [..., goods]."""
     return values + STRICTNESS[level] * np.array([*PRICES.values()])
 
 
 @cache
 def swaps() -> np.ndarray:
-    """Returns what exchanges of one good for another bring: [exchanges, goods], below 0: given."""
+    """Returns the stock changes of all exchanges of one good for another: [exchanges, goods]."""
     found = []
     for gives in range(len(GOODS)):
         for wants in range(len(GOODS)):
@@ -130,16 +130,16 @@ def swaps() -> np.ndarray:
 
 @cache
 def fair_swaps() -> np.ndarray:
-    """Returns the exchanges that are no loss to the other at usual prices, for 5 pieces at most.
+    """Returns the exchanges for at most 5 pieces that cost the co-player nothing at usual prices.
 
-    So many the other has most likely.
+    Every player has at least 5 pieces of each good at the start.
     """
     table = swaps()
     return table[(table.max(axis=1) <= LEAST) & (table @ np.array([*PRICES.values()]) <= 0)]
 
 
 def to_offer(net: np.ndarray) -> Offer:
-    """Returns the offer of who would get this."""
+    """Returns the offer that results in a net change of one's own stock."""
     whole = net.astype(int)
     return Offer([int(max(0, -n)) for n in whole], [int(max(0, n)) for n in whole])
 
@@ -147,9 +147,9 @@ def to_offer(net: np.ndarray) -> Offer:
 def simple_offer(
     level: str, values: Sequence[int], stock: Sequence[int], rng: np.random.Generator
 ) -> Offer | None:
-    """Returns a scripted player's offer: one of the ten possible `fair_swaps` best for it."""
+    """Returns a scripted player's offer, sampled from its ten best possible `fair_swaps`."""
     table = fair_swaps()
-    # Without ties, so that the ten best are the same everywhere.
+    # Ties are broken, so that the ten best are the same on all platforms.
     gains = table @ judge(level, np.array(values)) - 1e-6 * np.arange(len(table))
     gains[(table < -np.array(stock)).any(axis=1)] = -np.inf
     best = np.argpartition(gains, -10)[-10:]
@@ -160,12 +160,12 @@ def simple_offer(
 def beliefs(
     level: str, answers: Sequence[tuple[Sequence[int], bool]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what the other's values may be [samples, goods], and how likely that is [samples].
+    """Returns samples of the co-player's values [samples, goods] and their weights [samples].
 
     Args:
-        level: the player it is taken for.
-        answers: exchanges, as what they would have brought the other, each with whether it was
-            for it.
+        level: assumed level of the co-player.
+        answers: exchanges as net changes of the co-player's stock, each with whether it wanted
+            the exchange.
     """
     values = draw_values(np.random.default_rng(0), SAMPLES).astype(float)
     weights = np.ones(SAMPLES)
@@ -179,19 +179,19 @@ def best_swap(
     level: str, believed: tuple[np.ndarray, np.ndarray], worth: np.ndarray, stock: Sequence[int],
     flow: Sequence[int],
 ) -> Offer | None:  # fmt: skip
-    """Returns the offer that promises most; None if there is no promising one.
+    """Returns the offer with the highest expected utility, or None if none is positive.
 
     Args:
-        level: the player the other is taken for.
-        believed: what its values may be, and how likely that is.
-        worth: what a piece more counts for oneself, for each of these values: [samples, goods].
+        level: assumed level of the co-player.
+        believed: samples of the co-player's values and their weights.
+        worth: own utility of an additional piece for each of these samples: [samples, goods].
         stock: own pieces.
-        flow: what the other has got by trade so far.
+        flow: net change of the co-player's stock by trade so far.
     """
     table = swaps()
     table = table[(table >= -np.array(stock)).all(axis=1)]
     values, weights = believed
-    takes = table @ judge(level, values).T < 0  # the other gets the opposite
+    takes = table @ judge(level, values).T < 0  # the co-player gets the opposite
     gains = table @ worth.T
     needed = np.where(table > 0, table - np.array(flow), 0).max(axis=1)
     enough = np.clip((MOST + 1 - needed) / (MOST + 1 - LEAST), 0, 1)

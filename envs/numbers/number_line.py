@@ -13,7 +13,7 @@ STEPS = {"+": 1, "-": -1}
 
 @dataclass
 class State:
-    """Where the agent stands, where it must go, and how far that was at the start."""
+    """The agent's position, its target and the initial distance between the two."""
 
     position: int
     target: int
@@ -21,7 +21,7 @@ class State:
 
 
 def start_positions(task: str, size: int) -> State:
-    """Returns the start of a task: two different numbers in [0, size), drawn by the task's name."""
+    """Returns the initial state of a task: two different numbers in [0, size)."""
     position, target = (int(x) for x in task_rng(task).choice(size, size=2, replace=False))
     return State(position, target, abs(position - target))
 
@@ -30,57 +30,54 @@ class NumberLine(TextEnv):
     """Walk to a target number, one step at a time.
 
     ## Description
-    The agent stands on a whole number in [0, size) and must reach another one. It is the smallest
-    environment in which acting well needs reading two words of the observation; a correct trainer
-    solves it in seconds.
+    The agent stands on an integer in [0, size) and must reach another one. The optimal action
+    depends on only two words of the observation, so a correct trainer solves the task in seconds.
+    A move beyond either end of the line has no effect.
 
     ## Action Space
-    Text: `+` (one up) or `-` (one down).
+    Text, one of:
+
+    - `+`: move up by one.
+    - `-`: move down by one.
 
     ## Observation Space
-    Text: "You are at 3. Go to 7."
+    Text: the current position and the target, for example "You are at 3. Go to 7."
 
     ## Rewards
     1 (term `task`) when the target is reached, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Position and target are different numbers drawn by the task's name. With 10 numbers there are
-    only 90 starts: the test tasks are others by name, not by what they are.
+    Two different numbers sampled from the task name. With 10 numbers there are only 90 initial
+    states, so training and test tasks differ in name but share initial states.
 
     ## Episode End
     Termination: the target is reached. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the share of the way covered.
+    The common keys. `progress` is the fraction of the initial distance covered.
 
     ## Arguments
-    `size`: how many numbers there are (2 or more). `max_turns`: default half as many
-    again, at least 15.
+    - `size` (int, default 10): number of integers on the line, at least 2.
+    - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 1.5 times `size`, at
+      least 15.
 
-    ## Example Transcript
-    ```
-    You are at 3. Go to 4.
-    > +
-    You are at 4. Go to 4. Done!
-    ```
-
-    ## Baselines
-    1,000 test tasks: random 0.47 reward, 47 % success; expert 1.00, 100 %. Imitation alone nearly
-    solves it (0.92 after 300 demonstrations): it is there to test trainers, not to compare them.
-
-    ## Registered Configurations
-    `NumberLine-v0`: 10 numbers.
+    ## Notes
+    Behaviour cloning alone nearly solves this environment. It serves to test trainers, not to
+    compare them.
 
     ## References
-    The task is NumberLine of RL4VLM (arXiv 2405.10292), with text instead of pictures.
+    NumberLine of RL4VLM (arXiv 2405.10292), with text observations instead of images.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You stand on a number line. Each turn, say + to go one up or - to go one down, "
-        "until you are at the target."
+        "You stand on a number line. Walk to the target.\n"
+        "Each turn, reply with one action:\n"
+        "- + (one up)\n"
+        "- - (one down)\n"
+        "Reaching the target ends the episode with a reward of 1."
     )
     State = State
 
@@ -99,7 +96,7 @@ class NumberLine(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         step = STEPS.get(action)
         if step is None:
-            return self._invalid(f"Say + or -, not {action[:40]!r}.")
+            return self._invalid(f"Invalid action {action[:40]!r}. Reply with + or -.")
         self.state.position = min(max(self.state.position + step, 0), self.size - 1)
         return self._look()
 
@@ -117,13 +114,13 @@ class NumberLine(TextEnv):
         )
 
     def achieved(self) -> int | None:
-        """Returns the number reached, unless it is the one the episode began at or was to reach."""
+        """Returns the current number, or None at the initial position or the target."""
         state = self.state
         begun = state.target - state.distance, state.target + state.distance
         return None if state.position in (*begun, state.target) else state.position
 
     def pursue(self, goal: int) -> tuple[str, dict[str, Any]]:
-        """Makes this number the target of the episode that has just begun."""
+        """Replaces the target of an episode that has just begun."""
         state = self.state
         state.target, state.distance = goal, abs(goal - state.position)
         self._last = self._look()

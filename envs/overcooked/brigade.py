@@ -1,7 +1,7 @@
-"""The kitchen of several cooks: simultaneous moves on a grid, as pure rules over a `State`.
+"""The kitchen of several cooks: simultaneous moves on a grid, as pure functions of a `State`.
 
-Coordinates are (row, column). What the rules share with the kitchen of a single cook (moves, foods,
-rewards) comes from `kitchen`; here there are two bowls, and cooks get in each other's way.
+Coordinates are (row, column). Moves, foods and rewards come from `kitchen`. There are two bowls,
+and cooks block each other.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from agentgym.envs.overcooked.kitchen import CHOPS, FOODS, ORDER, STAY, STEPS, R
 
 ITEMS = (*FOODS, "bowl 1", "bowl 2")
 STARTS = {7: ((1, 2), (1, 4), (5, 2)), 9: ((1, 2), (1, 6), (7, 2))}
-"""Where the reference's cooks start, by size of the grid."""
+"""Initial squares of the cooks in the reference, by grid size."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What never moves.
+    """The static part of a kitchen.
 
     Attributes:
         size: rows and columns of the grid.
         floor: squares that can be walked on.
         boards: the two cutting boards.
-        delivery: where dishes are served.
-        homes: where each of `ITEMS` lies at first.
-        wall: the counters that divide the kitchen, in the order in which they are used.
+        delivery: the delivery counter.
+        homes: initial square of each of `ITEMS`.
+        wall: counters that divide the kitchen, in the order of use.
     """
 
     size: int
@@ -40,7 +40,7 @@ class Layout:
 
 @cache
 def layout_of(kitchen: str, size: int) -> Layout:
-    """Returns a kitchen: "A" is open, "B" is cut in two by a wall, "C" leaves a gap in it."""
+    """Returns a kitchen: "A" is open, "B" has a dividing wall, "C" has a wall with a gap."""
     middle, last = size // 2, size - 2
     rows = sorted(range(1, size - 1), key=lambda row: (abs(row - middle), row))
     walled = {"A": [], "B": rows, "C": [row for row in rows if row != last]}[kitchen]
@@ -62,14 +62,14 @@ class Cook:
     """One cook.
 
     Attributes:
-        at: where it stands.
-        holding: what it holds, or "".
-        errand: the macro action under way; "" while it waits to be told what to do.
-        chops: chops of the errands "chop" so far, counted up to a whole one.
-        seen: where it believes every item and cook to be.
-        chopped: how often it believes every food to have been chopped.
-        said: what it said when it last spoke.
-        heard: what others said since then.
+        at: its square.
+        holding: item in its hands, or "".
+        errand: macro action in progress, or "" if the cook needs a new one.
+        chops: chops of the current "chop" errand.
+        seen: square of each item and cook as remembered by this cook.
+        chopped: number of chops of each food as remembered by this cook.
+        said: its message at its last action.
+        heard: messages of co-players since then.
     """
 
     at: Square
@@ -84,15 +84,16 @@ class Cook:
 
 @dataclass
 class State:
-    """Everything that changes.
+    """The dynamic part of a kitchen.
 
     Attributes:
         cooks: the cooks.
-        where: the square of each item; what is held or in a bowl is where its holder or bowl is.
-        top: what lies on each square: an item or "". What returns home covers what lies there.
+        where: square of each item. Held items and foods in bowls have the square of their holder
+            or bowl.
+        top: topmost item on each square, or "". An item that returns home covers other items.
         chops: chops of each food so far.
-        inside: the foods in each bowl.
-        starts: where the cooks stood at first.
+        inside: foods in each bowl.
+        starts: initial squares of the cooks.
         steps: primitive steps so far.
         served: whether the right dish was delivered.
     """
@@ -108,7 +109,7 @@ class State:
 
 
 def fresh(layout: Layout, starts: Sequence[Square]) -> State:
-    """Returns the kitchen before the first step."""
+    """Returns the initial state of a kitchen."""
     top = [[""] * layout.size for _ in range(layout.size)]
     for name, (row, column) in layout.homes.items():
         top[row][column] = name
@@ -120,12 +121,12 @@ def fresh(layout: Layout, starts: Sequence[Square]) -> State:
         inside={"bowl 1": [], "bowl 2": []},
         starts=list(starts),
     )
-    look(layout, state, 0)  # everybody knows the kitchen as it is at first
+    look(layout, state, 0)  # all cooks know the initial state
     return state
 
 
 def lies(state: State, square: Square) -> str:
-    """Returns the item that lies on top of a counter or a board, or ""."""
+    """Returns the topmost item on a counter or board, or ""."""
     name = state.top[square[0]][square[1]]
     if name == "bowl 2" and state.where["bowl 1"] == square:
         return "bowl 1"  # of two bowls on one square the first is found
@@ -138,14 +139,14 @@ def is_chopped(state: State, name: str) -> bool:
 
 
 def in_view(cook: Cook, square: Square, radius: int) -> bool:
-    """Whether the cook sees a square; radius 0 sees everything."""
+    """Whether the cook sees a square. A radius of 0 means full visibility."""
     if not radius:
         return True
     return max(abs(square[0] - cook.at[0]), abs(square[1] - cook.at[1])) <= radius
 
 
 def look(layout: Layout, state: State, radius: int) -> None:
-    """Brings what the cooks believe up to date with what they see."""
+    """Updates the beliefs of the cooks with their current observations."""
     true = state.where | {str(number): cook.at for number, cook in enumerate(state.cooks)}
     if not radius:
         for cook in state.cooks:
@@ -159,7 +160,7 @@ def look(layout: Layout, state: State, radius: int) -> None:
                 if name in state.chops:
                     cook.chopped[name] = state.chops[name]
             elif in_view(cook, cook.seen[name], radius):
-                # Not where it was thought to be: it must be back where it came from.
+                # Not at its remembered square: assume that it is back at its origin.
                 cook.seen[name] = home[name]
                 if name in state.chops:
                     cook.chopped[name] = 0
@@ -168,10 +169,10 @@ def look(layout: Layout, state: State, radius: int) -> None:
 def primitive(
     layout: Layout, state: State, moves: Sequence[int], order: str, rewards: Rewards
 ) -> float:
-    """Makes one primitive move of every cook; returns the reward that all of them share.
+    """Applies one primitive move of every cook and returns their shared reward.
 
-    Cooks move one after the other; who wants to go where another still stands lets that one move
-    first, and two who face each other change places.
+    Cooks move one after the other. A cook whose target square is occupied lets the occupant move
+    first, and two cooks who walk towards each other swap places.
     """
     state.steps += 1
     reward, cooks = rewards.step, state.cooks

@@ -1,4 +1,4 @@
-"""Overcooked for two or three cooks who make one salad together and can talk."""
+"""Overcooked for two or three cooks that make one salad together and can send messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PRIMITIVES = (*MOVES, "stay")
 
 @cache
 def tasks_of(kitchen: str, size: int, cooks: int) -> Tasks:
-    """Returns the starts, the reference's first; with a wall somebody is on either side of it."""
+    """Returns the initial squares as tasks. With a wall, both sides have a cook."""
     layout = layout_of(kitchen, size)
     first = STARTS[size][:cooks]
     starts = [first]
@@ -61,95 +61,97 @@ def tasks_of(kitchen: str, size: int, cooks: int) -> Tasks:
 
 
 class Cooks(TextGame):
-    """Make a salad together: two or three cooks, one kitchen, a word with every action.
+    """Make a salad with two or three cooks in one kitchen, with messages.
 
     ## Description
-    The kitchen of Overcooked in the macro-action domain: foods are fetched, chopped on one of two
-    boards, put into a bowl, served. Cooks act asynchronously: an errand ("get tomato") takes as
-    long as its way, whoever has finished chooses the next. In kitchen "B" a wall divides the
-    kitchen and what lies on the right has to be passed over it. Each action may carry a message.
+    The Overcooked kitchen of the macro-action domain: foods are fetched, chopped on one of two
+    boards, put into a bowl and served. Cooks act asynchronously: a macro action ("errand"), such as
+    "get tomato", takes as long as its path, and each cook that has finished chooses the next one.
+    In kitchen "B" a wall divides the kitchen, and items on the right have to be passed over it.
+    Each action can carry a message.
 
     ## Action Space
-    Text: an errand, optionally " | " and a message of up to 200 characters that the others read
-    when they act next. Errands: stay, get (tomato, lettuce, onion, bowl 1, bowl 2), go to board 1,
-    go to board 2, deliver, chop, go to counter (with a wall), right, down, left, up. With
-    `action_mode="discrete"`: the index of the errand, without a message.
+    Text: an errand, optionally followed by " | " and a message of up to 200 characters to the
+    co-players, such as `get tomato | I take the tomato`. Errands:
+
+    - `get tomato`, `get lettuce`, `get onion`, `get bowl 1`, `get bowl 2`
+    - `go to board 1`, `go to board 2`
+    - `chop`, `deliver`
+    - `go to counter` (in kitchens with a wall)
+    - `right`, `down`, `left`, `up`, `stay`
+
+    With `action_mode="discrete"`: the index of the errand, without a message.
 
     ## Observation Space
-    Text: the steps left, the order, where all cooks in sight are and what they hold, where the
-    items in sight are, and what was said since one last acted.
+    Text: the remaining steps, the order, the positions and held items of visible cooks, the
+    positions of visible items, and the messages since the agent's last action.
 
     ## Rewards
-    Term `task`, the same for all cooks: the sum over the primitive steps of a turn of -0.001, 0.2
-    when a food of the order has been chopped, 1 for the right dish, -0.1 for anything else that is
-    served (it returns to its place, unchopped). `rewards="original"`: -0.1, 10, 200, -5.
+    Term `task`, shared by all cooks: the sum of the primitive rewards of a turn.
+
+    | event | `rewards="twosome"` | `rewards="original"` |
+    |---|---|---|
+    | primitive step | -0.001 | -0.1 |
+    | food of the order is chopped | 0.2 | 10 |
+    | right dish is served | 1 | 200 |
+    | anything else is served | -0.1 | -5 |
+
+    A wrongly served item returns to its initial place, unchopped. An invalid action costs
+    `invalid_penalty`.
 
     ## Starting State
-    Everything in its place; the task names the squares of the cooks (`start/1,2;1,4`, the first
-    training task, is the reference's only start). With the wall of "B" there is somebody on either
-    side.
+    All items are at their initial places. The task names the initial squares of the cooks. The
+    first training task (`start/1,2;1,4` with two cooks and `size=7`) is the only initial state of
+    the reference. In kitchen "B" both sides of the wall have a cook.
 
     ## Episode End
-    Termination: the right dish is served, or the steps are used up. Truncation: after `max_turns`
-    turns. After `max_invalid` invalid actions in a row the cook stays where it is.
+    Termination: the right dish is served, or `horizon` primitive steps are used up. Truncation:
+    after `max_turns` turns. After `max_invalid` consecutive invalid actions the cook stays in
+    place.
 
     ## Information
-    The common keys. `admissible` lists the errands; the message, which the expert uses, is free
-    text. `state_key` leaves the steps left out and has, with a `radius`, what the cook remembers.
-    `progress`: chops made, foods in the fuller bowl, and serving, weighed alike; it is that of all,
-    also where a cook does not see it.
+    The common keys. `admissible` lists the errands, without messages, which are free text.
+    `state_key` leaves out the remaining steps and, with a `radius`, includes the memory of the
+    cook. `progress` is the fraction of completed work: chops, foods in the fuller bowl and serving,
+    with equal weights per food. It covers the whole kitchen, including parts that are out of sight.
 
     ## Arguments
-    `recipe`: "lettuce-tomato salad" or any other salad of tomato, lettuce, onion. `kitchen`: "A"
-    (open), "B" (a wall), "C" (a wall with a gap); default "B". `num_players`: 2 or 3. `size`: 7 or
-    9 squares. `radius`: how far cooks see; 0, the default: everything. `rewards`: "twosome" or
-    "original". `errands`: false: everybody makes one primitive step at a time, and scripted cooks
-    are "random" only. `talk`: whether messages are heard. `horizon`: primitive steps; default 200.
-    As a single seat: `seat` and `opponents`: "random", "lazy" (only keeps out of the way), "clumsy"
-    ("greedy", but one errand in three is random), "greedy" (takes the most urgent job), "planner"
-    (the default: shares the jobs, announces its own, leaves "I take the tomato" to who says it and
-    follows "you take the bowl 1").
+    - `recipe` (str, default "lettuce-tomato salad"): any salad of tomato, lettuce and onion.
+    - `kitchen` (str, default "B"): "A" (open), "B" (a wall) or "C" (a wall with a gap).
+    - `num_players` (int, default 2): 2 or 3.
+    - `size` (int, default 7): rows and columns of the grid, 7 or 9.
+    - `radius` (int, default 0): visibility radius. 0 means full visibility.
+    - `rewards` (str, default "twosome"): "twosome" or "original".
+    - `errands` (bool, default True): whether actions are errands. If False, every cook makes one
+      primitive move per turn, and the only scripted cooks are "random".
+    - `talk` (bool, default True): whether messages are delivered.
+    - `horizon` (int, default 200): limit of primitive steps.
+    - `seat` and `opponents`, as a single seat: the seat of the agent and the scripted co-players.
 
-    ## Example Transcript
-    ```
-    Steps left: 198. The order is: lettuce-tomato salad.
-    You are at (1,5) and hold raw tomato.
-    player_1 is at (5,2) and holds nothing.
-    raw lettuce: on the counter at (1,6).
-    ...
-    player_1 says: I wait.
-    > go to counter | You take the tomato.
-    ```
+    Levels of scripted co-players:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat of `Overcooked-Cooks-v0`, 100 test episodes:
+    - "random": random errands.
+    - "lazy": only keeps out of the way.
+    - "clumsy": "greedy", but one errand in three is random.
+    - "greedy": takes the most urgent job.
+    - "planner" (default): shares the jobs and announces its own. It leaves the tomato to the sender
+      of "I take the tomato" and fulfils requests such as "you take the bowl 1".
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | -0.32 (0.00) | 0.01 (0.19) |
-    | lazy | -0.20 (0.00) | -0.20 (0.00) |
-    | clumsy | 0.05 (0.24) | 1.31 (0.97) |
-    | greedy | -0.04 (0.13) | 1.36 (1.00) |
-    | planner | -0.04 (0.13) | 1.36 (1.00) |
-
-    The expert is a "planner". In `Overcooked-Cooks-Three-v0`, among planners: random 0.74 (0.46),
-    expert 1.55 (1.00). Planners among themselves finish every salad in every kitchen
-    that is seen whole, with two cooks in 20 to 72 steps. Greedy cooks are as fast with two of them
-    (mean steps of planners and greedy ones, 60 games: kitchen A 35, 34; B 39, 39; C 44, 43), but
-    get in each other's way where three share the open kitchen (23, 27).
-
-    With three cooks some 5,000 steps/s: in a step of a seat the two others plan several errands.
-
-    ## Registered Configurations
-    `Overcooked-Cooks-v0`: two cooks, a wall. `Overcooked-Cooks-Three-v0`: three cooks, a wall,
-    three foods, 100 steps.
+    ## Notes
+    - The expert is a "planner". Planners finish every salad in every kitchen with full visibility.
+      With a "lazy" co-player, kitchen "B" cannot be solved.
+    - Two greedy cooks are as fast as two planners, but three greedy cooks obstruct each other in
+      the open kitchen.
+    - A step of a single seat is slower with three cooks, because the two co-players plan several
+      errands.
 
     ## References
-    Xiao, Tan, Amato, Asynchronous Actor-Critic for Multi-Agent Reinforcement Learning (arXiv
-    2209.10113): the domain; Wang et al., Too Many Cooks (arXiv 2003.11778): its origin. Rewards,
-    ends, transitions and durations are those of the authors' gym-macro-overcooked on all 2,160
-    recorded joint steps, primitive and macro. Messages, texts and the limit of steps are ours, and
-    on the 9 x 9 grid there are two cooks where the reference, asked for two, has one.
+    Xiao, Tan and Amato, Asynchronous Actor-Critic for Multi-Agent Reinforcement Learning (arXiv
+    2209.10113), which introduces the domain. Wang et al., Too Many Cooks (arXiv 2003.11778), its
+    origin. Rewards, episode ends, transitions, durations and initial squares equal those of the
+    authors' gym-macro-overcooked on all recorded joint steps, primitive and macro. Messages, texts
+    and the step limit are additions. With a `radius`, cooks remember the chops of foods that are
+    out of sight, whereas the reference lets this number decay.
 
     ## Version History
     v0: first version.
@@ -194,7 +196,7 @@ class Cooks(TextGame):
         self.horizon, self.rewards = horizon, REWARDS[rewards]
         if not errands:
             self.levels, self.default_opponents = ("random",), "random"  # type: ignore[misc]
-            self.expert_level = None  # type: ignore[misc]  # scripted cooks think in errands
+            self.expert_level = None  # type: ignore[misc]  # scripted cooks plan errands
         self.layout = layout_of(kitchen, size)
         self.actions = errands_of(self.layout) if errands else PRIMITIVES
         self.needed = [name for name in ORDER if name in recipe]
@@ -244,7 +246,7 @@ class Cooks(TextGame):
         return {agent: {"task": reward} for agent in self.possible_agents}
 
     def _spread(self, agent: str) -> None:
-        """Lets the others hear what an agent says."""
+        """Delivers the message of an agent to its co-players."""
         message = self.state.cooks[self.possible_agents.index(agent)].said
         for other, cook in zip(self.possible_agents, self.state.cooks, strict=True):
             if message and other != agent:
@@ -266,7 +268,7 @@ class Cooks(TextGame):
         )
 
     def _describe(self, number: int) -> str:
-        """Returns what a cook sees and has heard."""
+        """Returns the observation of a cook without the remaining steps."""
         me = self.state.cooks[number]
         lines = [f"The order is: {self.recipe}."]
         for agent, cook in zip(self.possible_agents, self.state.cooks, strict=True):
@@ -282,7 +284,7 @@ class Cooks(TextGame):
         return "\n".join([*lines, *me.heard])
 
     def _memory(self, me: Cook) -> str:
-        """Returns what a cook believes beyond what it sees: its errands go by that."""
+        """Returns the beliefs of a cook, which guide its errands. Empty with full visibility."""
         if not self.radius:
             return ""
         believed = (f"{name} {at(me.seen[name])}" for name in sorted(me.seen))
@@ -290,7 +292,7 @@ class Cooks(TextGame):
         return f"\nBelieved: {', '.join((*believed, *chops))}."
 
     def _place(self, me: Cook, name: str) -> str:
-        """Returns where an item is, as far as the cook sees; nothing if it is told with another."""
+        """Returns the position of an item, or "" if it is held or in a bowl."""
         state, square = self.state, self.state.where[name]
         if not in_view(me, square, self.radius):
             return f"{name}: out of sight."
@@ -302,7 +304,7 @@ class Cooks(TextGame):
         return f"{self._named(name)}: on {place} at {at(square)}."
 
     def _named(self, name: str) -> str:
-        """Returns an item and its condition in words."""
+        """Returns an item with its condition."""
         if not name:
             return "nothing"
         if name in self.state.inside:
@@ -323,8 +325,8 @@ class Cooks(TextGame):
         idle = level == "lazy"
         errand = aside(View(*known)) if idle else plan(*known, alone=level != "planner")
         words = announce(errand, self.state, number) if self.talk and level == "planner" else ""
-        # Now and then, lest two dance around each other, or somebody waits where nothing is to be
-        # seen. The steps count too: asked for its advice, an expert may find the dice as they were.
+        # Random moves break deadlocks between cooks and let idle cooks explore. They depend on the
+        # step count because an expert may be queried repeatedly with the same generator state.
         whim, steps = int(rng.integers(4)), self.state.steps
         if errand in PRIMITIVES and whim == steps % 4:
             looks = BOARDS if self.radius and not self.state.cooks[number].holding else ()
@@ -334,12 +336,12 @@ class Cooks(TextGame):
 
 
 def at(square: Square) -> str:
-    """Returns a square as cooks read it."""
+    """Returns a square as text."""
     return f"({square[0]},{square[1]})"
 
 
 def plan_of(layout: Layout) -> str:
-    """Returns the kitchen as a drawing: # counter, . floor, 1 and 2 boards, D delivery."""
+    """Returns the kitchen as a map: # counter, . floor, 1 and 2 boards, D delivery."""
     rows = [
         ["." if (row, column) in layout.floor else "#" for column in range(layout.size)]
         for row in range(layout.size)
@@ -351,37 +353,68 @@ def plan_of(layout: Layout) -> str:
 
 def instructions(game: Cooks) -> str:
     """Returns the rules and the action format."""
-    reward, wall = game.rewards, game.layout.wall
-    walks = (
-        "Errands walk by themselves and take several steps; while you are on one, others act. "
-        "'get X' walks to X and takes it; with a bowl in your hands a chopped food goes into it, "
-        "with a chopped food in your hands 'get bowl' puts it in and takes the bowl. 'go to board' "
-        "puts down what you hold on that board or, with empty hands, stops beside it. 'chop' chops "
-        f"the food on the board beside you, {CHOPS} times. 'deliver' serves what you hold. "
-        + "'go to counter' puts what you hold on the wall, where those on the other side can take "
-        "it. " * bool(wall) + "right, down, left and up are one step. "
-        if game.errands
-        else "Everybody makes one step at the same time. Walking into a counter takes what lies "
-        "there or puts down what you hold; into a board, with empty hands, chops the food on it or "
-        "takes what is chopped; into the delivery, serves. A chopped food goes into a bowl when "
-        "one of them is in your hands and you walk into the other. "
+    reward = game.rewards
+    parts = [
+        f"You are one of {len(game.possible_agents)} cooks who make one salad together. Every food "
+        f"of the order has to be chopped on a cutting board ({CHOPS} chops) and put into one bowl. "
+        "The bowl, with nothing else in it, has to be served at the delivery.",
+        "Kitchen (# counter, . floor, 1 and 2 cutting boards, D delivery):",
+        plan_of(game.layout),
+        "Squares are (row,column), counted from 0.",
+        "All cooks get the same reward:",
+        f"- {reward.served:g} for serving the right dish, which ends the episode",
+        f"- {reward.chopped:g} for each food of the order when it is chopped",
+        f"- {reward.wrong:g} for serving anything else, which returns to its place, unchopped",
+        f"- {reward.step:g} per step. There are {game.horizon} steps.",
+        "Rules:",
+        "- Cooks cannot pass through each other, but two cooks who walk towards each other swap "
+        "places.",
+        "- A food on a board must be chopped before it can be taken.",
+    ]
+    if game.radius:
+        parts.append(f"- You see {game.radius} squares around you.")
+    parts += _errand_rules(game) if game.errands else _move_rules()
+    if game.talk:
+        parts.append(
+            f"You can add a message of up to {MAX_MESSAGE} characters to the other cooks after a "
+            f"bar, for example: {'get tomato | I take the tomato' if game.errands else 'up | Hi'}. "
+            "They read it when they act next."
+        )
+    return "\n".join(parts)
+
+
+def _errand_rules(game: Cooks) -> list[str]:
+    counter = (
+        "- go to counter: put the item you hold on the wall, where cooks on the other side can "
+        "take it."
     )
-    return (
-        f"You are one of {len(game.possible_agents)} cooks who fill one order together: every "
-        f"food it names has to be chopped on a cutting board ({CHOPS} chops), put into one bowl, "
-        "and the bowl, with nothing else in it, served at the delivery. All get the same reward: "
-        f"{reward.served:g} for the right dish, {reward.chopped:g} for each food of the order when "
-        f"it is chopped, {reward.wrong:g} for anything else that is served (it returns to its "
-        f"place, unchopped), {reward.step:g} a step. There are {game.horizon} steps. {walks}"
-        + f"You see {game.radius} squares around you. "
-        * bool(game.radius)
-        + "Cooks cannot pass through each other, except that two who walk towards each other "
-        f"change places.\nThe kitchen (# counter, . floor, 1 and 2 cutting boards, D delivery); "
-        f"squares are (row,column), both from 0:\n{plan_of(game.layout)}\n"
-        f"Say one of: {', '.join(game.actions)}."
-        + f" You can add a message to the others, {MAX_MESSAGE} characters at most, after a bar: "
-        "get tomato | I take the tomato. They read it when they act next." * game.talk
-    )
+    return [
+        "- Actions walk to their target and take one or more steps. You act again when your action "
+        "is done.",
+        "Reply with one action:",
+        "- get tomato, get lettuce, get onion, get bowl 1, get bowl 2: take the item. If you hold "
+        "a bowl, a chopped food goes into it. If you hold a chopped food, getting a bowl puts the "
+        "food into it and takes the bowl.",
+        "- go to board 1, go to board 2: put the item you hold on the board. With empty hands, "
+        "stop beside it.",
+        f"- chop: chop the food on the board beside you {CHOPS} times.",
+        "- deliver: serve the item you hold.",
+        *[counter] * bool(game.layout.wall),
+        "- right, down, left, up: walk one step.",
+        "- stay: wait one step.",
+    ]
+
+
+def _move_rules() -> list[str]:
+    return [
+        "- All cooks move at the same time, one step per turn.",
+        "- Walk into a counter to take the item on it, or to put the item you hold on it.",
+        "- Walk into a board to put the item you hold on it. With empty hands, you chop the raw "
+        "food on it once or take a chopped food or a bowl.",
+        "- Walk into the delivery to serve the item you hold.",
+        "- A chopped food goes into a bowl if you hold one of them and walk into the other.",
+        "Reply with one action: right, down, left, up or stay.",
+    ]
 
 
 env, raw_env, parallel_env = make_pettingzoo(Cooks)

@@ -1,6 +1,6 @@
-"""Macro actions of several cooks: each cook's next primitive move, and whether its errand is done.
+"""Macro actions ("errands") of several cooks, executed asynchronously.
 
-Cooks act asynchronously: while one is on an errand, others finish theirs and start new ones.
+While one cook is on an errand, co-players finish theirs and start new ones.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ BOARDS = ("go to board 1", "go to board 2")
 
 
 def errands_of(layout: Layout) -> tuple[str, ...]:
-    """Returns the macro actions of a kitchen, in the reference's order."""
+    """Returns the macro actions of a kitchen, in the order of the reference."""
     gets = tuple(f"get {name}" for name in ITEMS)
     counter = ("go to counter",) if layout.wall else ()
     return ("stay", *gets, *BOARDS, "deliver", "chop", *counter, *MOVES)
 
 
 def tick(layout: Layout, state: State, order: str, rewards: Rewards, radius: int) -> float:
-    """Plays one primitive step of all errands; who is done has an empty one. Returns the reward."""
+    """Plays one primitive step of all errands, clears finished ones and returns the reward."""
     moves = []
     for cook in state.cooks:
         move, done = next_move(layout, state, cook, radius)
@@ -73,7 +73,7 @@ def next_move(layout: Layout, state: State, cook: Cook, radius: int) -> tuple[in
             return STAY, True
         return way(layout, cook, target), _distance(cook, target) == 1
     if errand == "deliver" and cook.at == (1, 1) and (2, 1) in _cooks(cook):
-        return RIGHT, False  # lets the one below pass
+        return RIGHT, False  # lets the cook below pass
     target = _target(layout, cook)
     if errand.removeprefix("get ") in FOODS and in_view(cook, target, radius):
         if any(state.where[bowl] == target for bowl in state.inside):
@@ -81,7 +81,7 @@ def next_move(layout: Layout, state: State, cook: Cook, radius: int) -> tuple[in
     if target == (1, 0) and cook.at == (3, 1) and (2, 1) in _cooks(cook):
         return RIGHT, False
     if target in _cooks(cook) and in_view(cook, target, radius):
-        return STAY, True  # somebody holds it
+        return STAY, True  # a cook holds it
     move = way(layout, cook, target)
     if _distance(cook, target) != 1:
         return move, move == STAY
@@ -91,7 +91,7 @@ def next_move(layout: Layout, state: State, cook: Cook, radius: int) -> tuple[in
 def _at_the_target(
     layout: Layout, state: State, cook: Cook, target: Square, move: int
 ) -> tuple[int, bool]:
-    """The last move of an errand, into the target; STAY where it would do harm."""
+    """Returns the last move of an errand, into the target, or STAY if it would do harm."""
     name = cook.errand.removeprefix("get ")
     done = True
     if name in state.inside and cook.holding in FOODS:
@@ -110,7 +110,7 @@ def _at_the_target(
 
 
 def _finished(layout: Layout, state: State, cook: Cook) -> bool:
-    """Whether an errand that was not at its end has come to it by what the cook sees now."""
+    """Whether the current observation of the cook ends its errand early."""
     errand, name = cook.errand, cook.errand.removeprefix("get ")
     if name in ITEMS and cook.seen[name] != state.where[name]:
         return True
@@ -134,7 +134,7 @@ def _chop(layout: Layout, state: State, cook: Cook) -> tuple[int, bool]:
 
 
 def free_counter(layout: Layout, cook: Cook) -> Square | None:
-    """Returns the counter of the wall on which the cook would put something down."""
+    """Returns the counter of the wall on which the cook puts items, or None if all are taken."""
     taken = {cook.seen[name] for name in ITEMS}
     return next((square for square in layout.wall if square not in taken), None)
 
@@ -157,7 +157,7 @@ def _distance(cook: Cook, square: Square) -> int:
 
 
 def _cooks(cook: Cook) -> frozenset[Square]:
-    """Where it believes cooks to stand, itself included."""
+    """Returns the remembered squares of all cooks, including this one."""
     return frozenset(square for name, square in cook.seen.items() if name not in ITEMS)
 
 
@@ -166,16 +166,16 @@ def _free(layout: Layout, cook: Cook, square: Square) -> bool:
 
 
 def way(layout: Layout, cook: Cook, target: Square) -> int:
-    """Returns the first move of a shortest way into a square; STAY if there is none."""
+    """Returns the first move of a shortest path into a square, or STAY if there is none."""
     cooks = _cooks(cook)
     items = frozenset(cook.seen[name] for name in ITEMS) & layout.floor
     return _search(layout.floor, cook.at, target, cooks, items - cooks)
 
 
 class _Node(tuple[int, ...]):
-    """(estimated length, whether a cook stands there, steps, row, column, first move).
+    """(estimated length, whether a cook is there, steps, row, column, first move).
 
-    Equal ones count as smaller: the reference's order of search depends on it.
+    Equal nodes compare as smaller, which reproduces the search order of the reference.
     """
 
     __slots__ = ()
@@ -192,7 +192,7 @@ def _search(
     cooks: frozenset[Square],
     blocked: frozenset[Square],
 ) -> int:
-    """A* with the Manhattan distance; squares with cooks are passable but looked at later."""
+    """A* with the Manhattan distance. Squares with cooks are passable but expanded later."""
 
     def guess(row: int, column: int) -> int:
         return abs(row - target[0]) + abs(column - target[1])

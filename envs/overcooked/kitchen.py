@@ -1,6 +1,6 @@
-"""The kitchen of single-cook Overcooked: primitive moves on a grid, as pure rules over a `State`.
+"""The kitchen of single-cook Overcooked: primitive moves on a grid, as pure functions of a `State`.
 
-Coordinates are (row, column). An item lies on a counter or a board, is held, or is in the bowl.
+Coordinates are (row, column). An item is on a counter or a board, held, or in the bowl.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ Square = tuple[int, int]
 RIGHT, DOWN, LEFT, UP, STAY = range(5)
 STEPS: tuple[Square, ...] = ((0, 1), (1, 0), (0, -1), (-1, 0), (0, 0))
 SEARCH = (RIGHT, LEFT, DOWN, UP)
-"""The order in which path finding looks around."""
+"""The order in which path finding expands neighbours."""
 CHOPS = 3
 FOODS = ("tomato", "lettuce", "onion")
 ORDER = ("lettuce", "onion", "tomato")
-"""How a salad's ingredients are listed in its name."""
+"""The order of ingredients in the name of a salad."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What never moves.
+    """The static part of a kitchen.
 
     Attributes:
         floor: squares that can be walked on.
         boards: the cutting boards.
-        delivery: where dishes are served.
-        homes: where each item lies at first: foods and "bowl".
-        start: where the cook stands.
-        wall: the counters that divide the kitchen, in the order in which they are used.
+        delivery: the delivery counter.
+        homes: initial square of each item (foods and "bowl").
+        start: initial square of the cook.
+        wall: counters that divide the kitchen, in the order of use.
     """
 
     floor: frozenset[Square]
@@ -54,15 +54,15 @@ class Rewards:
 
 @dataclass
 class State:
-    """Everything that changes.
+    """The dynamic part of a kitchen.
 
     Attributes:
-        cook: where the cook stands.
-        where: the square of each item; items in the bowl are where the bowl is.
+        cook: square of the cook.
+        where: square of each item. Items in the bowl have the square of the bowl.
         chops: chops of each food so far.
-        holding: what the cook holds, or "".
+        holding: item in the hands of the cook, or "".
         bowl: foods in the bowl.
-        believed: where the cook believes each item to be.
+        believed: square of each item as remembered by the cook.
         steps: primitive steps so far.
         took: primitive steps of the last macro action.
         served: whether the right dish was delivered.
@@ -80,14 +80,14 @@ class State:
 
 
 def fresh(layout: Layout) -> State:
-    """Returns the kitchen before the first step."""
+    """Returns the initial state of a kitchen."""
     foods = [name for name in layout.homes if name != "bowl"]
     where = dict(layout.homes)
     return State(layout.start, where, dict.fromkeys(foods, 0), believed=dict(where))
 
 
 def lies(state: State, square: Square) -> str:
-    """Returns what lies on a square: a food, "bowl" or ""."""
+    """Returns the item on a square: a food, "bowl" or ""."""
     for name, there in state.where.items():
         if there == square and name != state.holding and name not in state.bowl:
             return name
@@ -100,14 +100,14 @@ def chopped(state: State, name: str) -> bool:
 
 
 def visible(state: State, square: Square, radius: int) -> bool:
-    """Whether the cook sees a square; radius 0 sees everything."""
+    """Whether the cook sees a square. A radius of 0 means full visibility."""
     if not radius:
         return True
     return max(abs(square[0] - state.cook[0]), abs(square[1] - state.cook[1])) <= radius
 
 
 def primitive(layout: Layout, state: State, move: int, task: str, rewards: Rewards) -> float:
-    """Makes a primitive move; returns its reward."""
+    """Applies a primitive move and returns its reward."""
     state.steps += 1
     reward = rewards.step
     to = state.cook[0] + STEPS[move][0], state.cook[1] + STEPS[move][1]
@@ -147,7 +147,7 @@ def _put(state: State, square: Square) -> None:
 
 
 def _fill(state: State, food: str) -> None:
-    """Puts a food into the bowl, wherever that is."""
+    """Puts a food into the bowl."""
     if state.holding == food:
         state.holding = ""
     state.bowl.append(food)
@@ -206,9 +206,9 @@ def _deliver(layout: Layout, state: State, task: str, rewards: Rewards) -> float
 
 @lru_cache(maxsize=1 << 14)
 def way(floor: frozenset[Square], start: Square, target: Square) -> int:
-    """Returns the first move of a shortest way into a square; STAY if there is none.
+    """Returns the first move of a shortest path into a square, or STAY if there is none.
 
-    A* with the Manhattan distance; of equally good squares the last one found is looked at first.
+    A* with the Manhattan distance. Ties are expanded in last-in, first-out order.
     """
     if start == target:
         return STAY

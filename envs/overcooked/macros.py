@@ -1,4 +1,4 @@
-"""Macro actions: walking somewhere and doing what is done there, as one decision."""
+"""Macro actions: sequences of primitive moves that walk to a target and act there."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from agentgym.envs.overcooked.kitchen import (
 
 
 def look(layout: Layout, state: State, radius: int) -> None:
-    """Brings what the cook believes up to date with what it sees."""
+    """Updates the beliefs of the cook with its current observation."""
     for name, there in state.where.items():
         if visible(state, there, radius):
             state.believed[name] = there
         elif visible(state, state.believed[name], radius):
-            # Not where it was thought to be: it must be back at its origin.
+            # Not at its remembered square: assume that it is back at its origin.
             state.believed[name] = layout.homes[name]
 
 
 def run(
     layout: Layout, state: State, macro: str, task: str, rewards: Rewards, radius: int, gamma: float
 ) -> tuple[float, int]:
-    """Runs a macro action to its end; returns its discounted reward and its primitive steps."""
+    """Runs a macro action to its end. Returns its discounted reward and primitive steps."""
     total, steps, chops = 0.0, 0, 0
     while True:
         move, done = choose(layout, state, macro, chops, radius)
@@ -61,7 +61,7 @@ def choose(layout: Layout, state: State, macro: str, chops: int, radius: int) ->
     move = way(layout.floor, state.cook, target)
     beside = _beside(state, target)
     if not beside:
-        # Empty-handed, the last step would do nothing or take something: stop beside it.
+        # With empty hands, stop beside the target.
         after = state.cook[0] + STEPS[move][0], state.cook[1] + STEPS[move][1]
         arrives = abs(after[0] - target[0]) + abs(after[1] - target[1]) == 1
         return move, move == STAY or (arrives and not state.holding)
@@ -87,7 +87,7 @@ def _get(layout: Layout, state: State, name: str, radius: int) -> tuple[int, boo
 
 
 def _counter(layout: Layout, state: State) -> tuple[int, bool]:
-    """To the first counter of the wall that the cook believes to be free."""
+    """Walks to the first counter of the wall that is free according to the beliefs of the cook."""
     taken = set(state.believed.values())
     target = next((square for square in layout.wall if square not in taken), None)
     if target is None:

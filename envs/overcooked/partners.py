@@ -1,8 +1,8 @@
-"""Scripted cooks for kitchens of several: what each would do next, judged by what it believes.
+"""Scripted cooks, which decide on the basis of their beliefs.
 
-They share the work by a simple rule that all of them can work out: every job that waits goes, in
-the order of the recipe, to the nearest cook who is free. They say what they do and believe others
-who say so: "I take the tomato" leaves the tomato to who says it, "you take the tomato" is a wish.
+They share the work by a rule that each of them can compute: in the order of the recipe, every open
+job goes to the nearest free cook. They announce their jobs and respect announcements of co-players:
+"I take the tomato" reserves the tomato for the sender, "you take the tomato" is a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAITS = "i wait"
 
 @dataclass(frozen=True)
 class Job:
-    """Something that waits to be done: the errand that begins it, its item, and where that is."""
+    """An open job: its first errand, its item and the square of the item."""
 
     errand: str
     item: str
@@ -31,11 +31,11 @@ class Job:
 
 
 class View:
-    """The kitchen as one cook believes it to be."""
+    """The kitchen according to the beliefs of one cook."""
 
     def __init__(self, layout: Layout, state: State, number: int, order: str, radius: int):
         cook = state.cooks[number]
-        # Where it sees that an item is not where it has to believe it.
+        # Items that are visibly not at their remembered squares.
         lost = {
             name
             for name in ITEMS
@@ -43,7 +43,7 @@ class View:
         }
         self.layout, self.number, self.seen = layout, number, cook.seen
         self.at, self.held = cook.at, cook.holding
-        self.blind = not in_view(cook, layout.boards[0], radius)  # what lies on the boards?
+        self.blind = not in_view(cook, layout.boards[0], radius)  # the boards are out of sight
         self.cooks = [cook.seen[str(other)] for other in range(len(state.cooks))]
         self._listen(state)
         self.chopped = [name for name in FOODS if cook.chopped[name] >= CHOPS]
@@ -66,9 +66,9 @@ class View:
         self.on_board = [self._on(square) for square in layout.boards]
 
     def _listen(self, state: State) -> None:
-        """Notes what the others said they do, and wish, and who waits for something to do."""
+        """Extracts announcements, requests and idle co-players from the latest messages."""
         self.claims: dict[str, set[str]] = {"i": set(), "you": set()}
-        self.helpers: list[int] = []  # others who will do their share, for all it knows
+        self.helpers: list[int] = []  # co-players that are assumed to share the work
         for i, other in enumerate(state.cooks):
             said = other.said.casefold()
             if i != self.number:
@@ -78,29 +78,29 @@ class View:
                     self.helpers.append(i)
 
     def _far(self, name: str) -> tuple[bool, int]:
-        """How far the nearest board is, if it is on the boards' side at all."""
+        """Returns whether an item is out of reach of the boards, and its distance to them."""
         square = self.seen[name]
         return square not in reach(self.layout.floor, (1, 1)), distance(square, (1, 1))
 
     def _on(self, square: Square) -> str:
         found = [name for name, there in self.lying.items() if there == square]
-        return found[-1] if found else ""  # a bowl comes after what is in it
+        return found[-1] if found else ""  # a bowl comes after its contents
 
     def holder(self, name: str) -> int | None:
-        """Returns who holds an item, if anybody does."""
+        """Returns the number of the cook that holds an item, or None."""
         square = self.seen[name]
         return self.cooks.index(square) if square in self.cooks else None
 
     def reaches(self, square: Square, cook: int | None = None) -> bool:
-        """Whether a cook (None: this one) can get to a square, were the others not in its way."""
+        """Whether a cook (None: this one) can reach a square if no cook blocks it."""
         return square in reach(self.layout.floor, self.cooks[self.number if cook is None else cook])
 
     def works(self, cook: int | None = None) -> bool:
-        """Whether a cook can get to the boards."""
+        """Whether a cook can reach the boards."""
         return self.reaches(self.layout.boards[0], cook)
 
     def board(self) -> str:
-        """Returns the way to a free board, "" if there is none."""
+        """Returns the errand to the nearest free board, or "" if there is none."""
         taken = [go.removeprefix("go to ") in self.claims["i"] for go in BOARDS]
         places = zip(BOARDS, self.on_board, taken, strict=True)
         free = [go for go, item, claimed in places if not item and not claimed]
@@ -110,7 +110,7 @@ class View:
 
 @cache
 def reach(floor: frozenset[Square], start: Square) -> frozenset[Square]:
-    """Returns all squares that can be walked to or touched from a square."""
+    """Returns all squares that can be entered or touched from a square."""
     found, queue = {start}, [start]
     while queue:
         row, column = queue.pop()
@@ -131,15 +131,15 @@ def distance(a: Square, b: Square) -> int:
 def plan(
     layout: Layout, state: State, number: int, order: str, radius: int, alone: bool = False
 ) -> str:
-    """Returns what a cook does next.
+    """Returns the next errand of a cook.
 
     Args:
         layout: the kitchen.
-        state: of which it uses what the cook believes and has heard.
-        number: the cook.
-        order: the salad to be made.
-        radius: how far cooks see; 0: everything.
-        alone: whether it minds nobody else and takes whatever job comes first.
+        state: the state, of which only beliefs and messages of the cook are used.
+        number: index of the cook.
+        order: the salad to make.
+        radius: visibility radius, 0 for full visibility.
+        alone: whether the cook ignores co-players and takes the most urgent job.
     """
     view = View(layout, state, number, order, radius)
     if view.held in view.inside:
@@ -152,7 +152,7 @@ def plan(
 
 
 def announce(errand: str, state: State, number: int) -> str:
-    """Returns what a cook says when it starts an errand."""
+    """Returns the message of a cook that starts an errand."""
     cook = state.cooks[number]
     held = cook.holding
     if errand == "chop":
@@ -168,13 +168,13 @@ def announce(errand: str, state: State, number: int) -> str:
 
 
 def _with_bowl(view: View) -> str:
-    """What to do with a bowl in the hands."""
+    """Returns the errand of a cook that holds a bowl."""
     held, bowl = view.held, view.bowl
     stray = any(food in view.inside[held] for food in view.foods) and held != bowl
     if not view.works():
         return "go to counter"
     if held != bowl or stray:
-        return "deliver"  # what is served wrongly returns home
+        return "deliver"  # a wrongly served item returns home
     if not view.missing:
         return "deliver"
     ready = [food for food in view.missing if food in view.chopped and food in view.lying]
@@ -188,7 +188,7 @@ def _with_bowl(view: View) -> str:
 
 
 def _with_food(view: View) -> str:
-    """What to do with a food in the hands."""
+    """Returns the errand of a cook that holds a food."""
     held = view.held
     if not view.works():
         return "go to counter"
@@ -204,7 +204,7 @@ def _with_food(view: View) -> str:
 
 
 def _jobs(view: View) -> list[Job]:
-    """What waits for a cook with empty hands, the most urgent first."""
+    """Returns the open jobs of a cook with empty hands, the most urgent first."""
     boards = view.layout.boards
     beside = [boards[i] for i in range(2) if distance(view.at, boards[i]) == 1]
     jobs = []
@@ -229,7 +229,7 @@ def _jobs(view: View) -> list[Job]:
 
 
 def _assembly(view: View) -> list[Job]:
-    """Bringing the bowl and the chopped foods together."""
+    """Returns the jobs that bring the bowl and the chopped foods together."""
     bowl, lying = view.bowl, view.lying
     ready = [food for food in view.missing if food in view.chopped and food in lying]
     if bowl not in lying:
@@ -244,7 +244,7 @@ def _assembly(view: View) -> list[Job]:
 
 
 def _mine(view: View, jobs: list[Job]) -> Job | None:
-    """Returns the job that falls to this cook when all free cooks share them."""
+    """Returns the job of this cook when all free cooks share the jobs, or None."""
     for job in jobs:
         if job.item in view.claims["you"]:
             return job
@@ -261,7 +261,7 @@ def _mine(view: View, jobs: list[Job]) -> Job | None:
 
 
 def aside(view: View) -> str:
-    """Returns the step that keeps a cook with nothing to do out of the way of the others."""
+    """Returns the step that keeps an idle cook out of the way of its co-players."""
     others = [square for i, square in enumerate(view.cooks) if i != view.number]
     layout = view.layout
     work = (*layout.boards, layout.delivery, *view.lying.values())
@@ -271,7 +271,7 @@ def aside(view: View) -> str:
     best, errand = None, "stay"
     around = {(view.at[0] + down, view.at[1] + right) for down, right in STEPS[:4]}
     if not view.held and not (around & layout.floor) - set(others):
-        # Boxed in: whoever walks this way changes places with who comes the other way.
+        # Boxed in: walk towards a blocking cook, so that the two can swap places.
         return BOARDS[0] if distance(view.at, layout.delivery) == 1 else "deliver"
     for step, name in (*zip(STEPS[:4], MOVES, strict=True), ((0, 0), "stay")):
         to = view.at[0] + step[0], view.at[1] + step[1]

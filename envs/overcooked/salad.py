@@ -1,4 +1,4 @@
-"""Overcooked: one cook, macro actions, a salad to be served."""
+"""Overcooked with one cook and macro actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentgym.envs.overcooked.kitchen import (
     lies,
 )
 from agentgym.envs.overcooked.macros import look, run
-from agentgym.envs.overcooked.texts import action_text, describe
+from agentgym.envs.overcooked.texts import action_text, board_name, describe
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks
 
@@ -38,7 +38,7 @@ HORIZON = 200
 
 @cache
 def layout_of(recipe: str, kitchen: str, start: Square) -> Layout:
-    """Returns a kitchen: map "A" is open, "C" has a wall in the middle with a gap at the bottom."""
+    """Returns a kitchen: map "A" is open, "C" has a wall with a gap at the bottom."""
     rows = [list(row) for row in KITCHENS[recipe].split()]
     wall = WALL if kitchen == "C" else ()
     for row, column in wall:
@@ -56,75 +56,86 @@ def layout_of(recipe: str, kitchen: str, start: Square) -> Layout:
 
 
 class Salad(TextEnv):
-    """Make a salad: fetch, chop, fill the bowl, serve - one macro action at a time.
+    """Make and serve a salad as a single cook with macro actions.
 
     ## Description
-    The kitchen of TWOSOME and POAD: one cook on a 7 x 7 grid, who sees two squares around. A macro
-    action ("pick up the tomato") walks and acts until it is done and takes as many primitive steps
-    as that needs; how it is called depends on what the cook holds and sees.
+    The kitchen of TWOSOME and POAD: one cook on a 7 x 7 grid with a visibility radius of two
+    squares. A macro action, such as "pick up the tomato", walks and acts until it is done and takes
+    as many primitive steps as needed. Its text depends on the held item and the visible items.
 
     ## Action Space
-    Text: one of the admissible actions, 5 or 8 of them; in kitchen "C" also one that puts down what
-    the cook holds on the wall.
+    Text: one of 5 ("tomato salad") or 8 ("lettuce-tomato salad") admissible actions, plus one for
+    the counters of the wall in kitchen "C". The actions are:
+
+    - `pick up the tomato`: walk to an ingredient and take it. With the bowl in hand:
+      `put the tomato in the bowl`.
+    - `take the bowl` or `take the empty bowl`. A chopped ingredient in hand goes into the bowl.
+    - `walk to the cutting board`. With an unchopped ingredient in hand:
+      `put the tomato on the cutting board`.
+    - `chop the tomato`, or `chop nothing` if no board with an ingredient is in front of the cook.
+    - `serve the dish`, or `serve nothing` with empty hands.
+    - `walk to the counter`. With an item in hand: `put the tomato on the counter`.
 
     ## Observation Space
-    Text: the boards, what lies on the counters in sight, what is on the boards in sight, what the
-    cook holds, the order. As in the reference, neither where the cook stands nor what it remembers
-    is told, nor, without `clock`, the steps left.
+    Text: the boards, the visible items on counters and boards, the held item and the order. As in
+    the reference, the position and the memory of the cook are hidden. The remaining steps are
+    hidden unless `clock` is set.
 
     ## Rewards
-    Term `task`: the discounted sum of a macro action's primitive rewards, 0.99 a step: -0.001 a
-    step, 0.2 when an ingredient of the order has been chopped, 1 for the right dish, -0.1 for
-    anything else that is delivered (it goes back to where it came from, unchopped).
-    `rewards="original"`: -0.1, 10, 200, -5.
+    Term `task`: the sum of the primitive rewards of a macro action, discounted by `gamma` per
+    primitive step.
+
+    | event | `rewards="twosome"` | `rewards="original"` |
+    |---|---|---|
+    | primitive step | -0.001 | -0.1 |
+    | ingredient of the order is chopped | 0.2 | 10 |
+    | right dish is served | 1 | 200 |
+    | anything else is served | -0.1 | -5 |
+
+    A wrongly served item returns to its initial place, unchopped. An invalid action costs
+    `invalid_penalty`.
 
     ## Starting State
-    Everything in its place; the task names the square the cook starts on. Task `start/1,4`, the
-    first training task, is the reference's only start.
+    All items are at their initial places. The task names the initial square of the cook. Task
+    `start/1,4`, the first training task, is the only initial state of the reference.
 
     ## Episode End
-    Termination: the right dish is served, or 200 primitive steps are used up; a macro action under
-    way is finished first. Truncation: after `max_turns`.
+    Termination: the right dish is served, or 200 primitive steps are used up. A macro action in
+    progress is finished first. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `macro_action_steps`: the primitive steps that this action took (what comes
-    after it is discounted by `gamma` to the power of that), `primitive_steps`: those so far.
-    `state_key` names the whole state but the steps, also what the cook does not
-    see. `progress`: chops made, ingredients in the bowl, and
-    serving, weighed alike.
+    The common keys, and:
+
+    - `macro_action_steps`: primitive steps of the last action. Its successor states are discounted
+      by `gamma` to this power.
+    - `primitive_steps`: primitive steps so far.
+
+    `state_key` identifies the full state except for the number of steps, including hidden parts.
+    `progress` is the fraction of completed work: chops, ingredients in the bowl and serving, with
+    equal weights per ingredient.
 
     ## Arguments
-    `recipe`: "tomato salad" or "lettuce-tomato salad". `kitchen`: "A" or "C" (a wall with a gap);
-    map B, which a wall cuts in two, takes two cooks: `Overcooked-Cooks-v0`. `radius`: how far the
-    cook sees; 0: everything. `clock`: whether the steps left are told. `rewards`: "twosome" or
-    "original". `gamma`: discount of a primitive step inside a macro action. `max_turns`: default
-    50.
+    - `recipe` (str, default "tomato salad"): "tomato salad" or "lettuce-tomato salad".
+    - `kitchen` (str, default "A"): "A" (open) or "C" (a wall with a gap). Map "B" is divided by a
+      wall and needs two cooks, as in `Overcooked-Cooks-v0`.
+    - `radius` (int, default 2): visibility radius. 0 means full visibility.
+    - `clock` (bool, default False): whether observations include the remaining steps.
+    - `rewards` (str, default "twosome"): "twosome" or "original".
+    - `gamma` (float, default 0.99): discount per primitive step within a macro action.
+    - `max_turns` (int or None, default 50): turn limit.
 
-    ## Example Transcript
-    ```
-    The kitchen has a cutting board. You see a tomato on the counter. Your hands are empty. The
-    order is: tomato salad.
-    > pick up the tomato
-    The kitchen has a cutting board. You see nothing on the counters. You hold a tomato. The order
-    is: tomato salad.
-    ```
-
-    ## Baselines
-    200 test episodes, mean return and success. `Overcooked-TomatoSalad-v0`: random -0.11, 28 %;
-    expert 1.11, 100 %. `Overcooked-TomatoLettuceSalad-v0`: random -0.41, 0 %; expert 1.32, 100 %.
-    From the reference's start the expert takes 28 and 45 primitive steps, the fewest possible.
-    Imitation alone (300 demonstrations) learns the tomato salad, 1.11, and most of the other, 1.18;
-    to compare learning methods take the other with fewer demonstrations, or
-    `Overcooked-Cooks-v0`.
-
-    ## Registered Configurations
-    `Overcooked-TomatoSalad-v0`; `Overcooked-TomatoLettuceSalad-v0`: eight actions, an onion too
-    many.
+    ## Notes
+    - Behaviour cloning alone solves the tomato salad and most episodes of the lettuce-tomato
+      salad. To compare learning methods, use the latter with fewer demonstrations, or
+      `Overcooked-Cooks-v0`.
+    - From the initial state of the reference, the expert takes the minimal number of primitive
+      steps.
 
     ## References
-    TWOSOME (arXiv 2401.14151), POAD (arXiv 2405.15821). Rewards, endings, transitions, durations
-    and the texts of actions are the reference's, on all 1,833 recorded macro steps; observations
-    are in other words, and equal exactly where the reference's are.
+    TWOSOME (arXiv 2401.14151) and POAD (arXiv 2405.15821). Rewards, episode ends, transitions,
+    durations and action texts equal those of the reference on all recorded macro steps.
+    Observations are worded differently, and two observations are equal if and only if they are
+    equal in the reference.
 
     ## Version History
     v0: first version.
@@ -146,8 +157,8 @@ class Salad(TextEnv):
     ):
         if kitchen == "B":
             raise ValueError(
-                'kitchen "B" is cut in two: a lone cook cannot serve there. Take "A" or "C", or '
-                "AgentGym/Overcooked-Cooks-v0, in which two cooks hand things over the wall."
+                'kitchen "B" is divided by a wall, so a single cook cannot serve there. Use "A" or '
+                '"C", or AgentGym/Overcooked-Cooks-v0 with two cooks.'
             )
         for name, value, known in (
             ("recipe", recipe, tuple(KITCHENS)),
@@ -175,14 +186,27 @@ class Salad(TextEnv):
         self.tasks = Tasks(
             train=tuple(name for i, name in enumerate(names) if i % 3 != 2), test=tuple(names[2::3])
         )
-        self.instructions = (
-            "You are a cook. Fill the order: fetch each ingredient it names, put it on a cutting "
-            "board, chop it, put it into the bowl, and serve the bowl with nothing else in it. "
-            f"A {CHOPS}-step chop makes one ingredient ready. With the bowl in your hands, an "
-            "ingredient that is chopped goes into it; with a chopped ingredient in your hands, "
-            "taking the bowl puts it in. You see only what is near. Actions walk by themselves and "
-            f"take several of your {HORIZON} steps; serving anything else is a mistake. Answer "
-            "with one of the actions offered, nothing else."
+        self.instructions = self._rules(layout)
+
+    def _rules(self, layout: Layout) -> str:
+        board, reward = board_name(layout, 0), self.rewards
+        bowl = "empty bowl" if len(layout.homes) > 2 else "bowl"
+        sight = f"- You see items up to {self.radius} squares away.\n" if self.radius else ""
+        return (
+            "You are a cook. Make the salad of the order and serve it.\n"
+            "- Put each ingredient of the order on a cutting board, chop it and put it into the "
+            "bowl.\n"
+            "- If you hold a chopped ingredient, taking the bowl puts the ingredient into it.\n"
+            "- Serve the bowl with exactly these ingredients. Anything else returns to its place, "
+            "unchopped.\n"
+            "- Actions walk to their target and take one or more steps. You have "
+            f"{HORIZON} steps.\n{sight}"
+            f"- Rewards: {reward.served:g} for the right dish, which ends the episode, "
+            f"{reward.chopped:g} for each chopped ingredient of the order, {reward.wrong:g} for "
+            f"serving anything else, {reward.step:g} per step.\n"
+            "Each turn, reply with one admissible action and nothing else, for example:\n"
+            f"- pick up the tomato\n- put the tomato on the {board}\n- chop the tomato\n"
+            f"- take the {bowl}\n- put the tomato in the bowl\n- serve the dish"
         )
 
     @property
@@ -197,7 +221,7 @@ class Salad(TextEnv):
         return self._look(0.0)
 
     def _actions(self) -> dict[str, str]:
-        """The macro action of each text."""
+        """Returns the macro actions by text."""
         layout, state = self.layout, self.state
         return {action_text(layout, state, m, self.radius): m for m in self.macros}
 
@@ -205,7 +229,9 @@ class Salad(TextEnv):
         actions = self._actions()
         macro = actions.get(action)
         if macro is None:
-            return self._invalid(f"Say one of: {', '.join(actions)}.")
+            return self._invalid(
+                f"Invalid action {action[:40]!r}. Admissible actions: {', '.join(actions)}."
+            )
         reward, self.state.took = run(
             self.layout, self.state, macro, self.recipe, self.rewards, self.radius, self.gamma
         )
@@ -238,7 +264,7 @@ class Salad(TextEnv):
         }
 
     def expert(self) -> str:
-        """Returns the next action of the shortest way from the start; recovers from detours."""
+        """Returns the next action of a shortest plan. Recovers from detours."""
         return action_text(self.layout, self.state, self._plan(), self.radius)
 
     def _plan(self) -> str:
@@ -251,7 +277,7 @@ class Salad(TextEnv):
         junk = any(name not in self.needed for name in state.bowl)
         if held == "bowl":
             if junk or raw:
-                return "deliver"  # what is delivered in error goes back where it came from
+                return "deliver"  # a wrongly served item returns home
             nearest = sorted(missing, key=lambda name: _steps(state.cook, state.where[name]))
             return f"get {nearest[0]}" if missing else "deliver"
         if junk:
@@ -265,7 +291,7 @@ class Salad(TextEnv):
         return self._fetch(on_board, raw, missing)
 
     def _fetch(self, on_board: dict[str, int], raw: list[str], missing: list[str]) -> str:
-        """What to do with empty hands."""
+        """Returns the macro action of a cook with empty hands."""
         state = self.state
         in_front = [
             lies(state, square)
@@ -279,14 +305,14 @@ class Salad(TextEnv):
             return f"board {on_board[waiting[0]]}"
         in_the_way = [name for name in on_board if name and name not in self.needed]
         if raw and "" not in on_board and in_the_way:
-            # Whatever is delivered in error goes back home; raw food is taken once it is chopped.
+            # A wrongly served item returns home. Raw food on a board can be taken once chopped.
             name = in_the_way[0]
             if name == "bowl" or chopped(state, name):
                 return f"get {name}"
             return "chop" if name in in_front else f"board {on_board[name]}"
         if raw:
             return f"get {raw[0]}"
-        # The last ingredient is carried to the bowl; for several, the bowl is carried to them.
+        # Carry a single missing ingredient to the bowl, or the bowl to several ingredients.
         return f"get {missing[0]}" if len(missing) == 1 else "get bowl"
 
 

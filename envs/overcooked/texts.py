@@ -1,4 +1,4 @@
-"""What a cook reads, and how macro actions are called in each state."""
+"""Texts of observations and macro actions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ NUMBERS = ("first", "second")
 
 
 def board_name(layout: Layout, number: int) -> str:
-    """Returns "cutting board", with its number where there are several."""
+    """Returns "cutting board", with its number if there are several."""
     return f"{NUMBERS[number]} cutting board" if len(layout.boards) > 1 else "cutting board"
 
 
 def action_text(layout: Layout, state: State, macro: str, radius: int) -> str:
-    """Returns the text of a macro action, which depends on what the cook holds and sees."""
+    """Returns the text of a macro action, which depends on the held item and visible items."""
     if macro == "chop":
         there = next((lies(state, b) for b in layout.boards if _front(state, b)), "")
         return f"chop the {there}" if there in state.chops else "chop nothing"
@@ -35,7 +35,7 @@ def action_text(layout: Layout, state: State, macro: str, radius: int) -> str:
 
 
 def describe(layout: Layout, state: State, radius: int, task: str) -> str:
-    """Returns what the cook sees and holds, in words."""
+    """Returns the observation text: visible items, held item and order."""
     boards = [board_name(layout, number) for number in range(len(layout.boards))]
     lines = [f"The kitchen has {_listed(['a ' + name for name in boards])}."]
     loose = [
@@ -43,7 +43,7 @@ def describe(layout: Layout, state: State, radius: int, task: str) -> str:
         for name, there in state.where.items()
         if name != state.holding
         and name not in state.bowl
-        and there not in layout.boards
+        and there not in (*layout.boards, layout.delivery)
         and visible(state, there, radius)
     ]
     lines.append(f"You see {_listed(loose)}." if loose else "You see nothing on the counters.")

@@ -49,12 +49,12 @@ DOMAIN = Domain(
 
 @lru_cache
 def world(blocks: int) -> World:
-    """Returns the world of so many blocks."""
+    """Returns the world with a number of blocks."""
     return World(DOMAIN, {"block": [f"b{i + 1}" for i in range(blocks)]})
 
 
 def towers(rng: np.random.Generator, blocks: int) -> list[Fact]:
-    """Draws towers: each block in a random order goes on the last one or starts a new tower."""
+    """Samples towers: in random order, each block goes on the last one or starts a new tower."""
     facts: list[Fact] = [("empty",)]
     last = ""
     for number in rng.permutation(blocks):
@@ -68,71 +68,59 @@ def towers(rng: np.random.Generator, blocks: int) -> list[Fact]:
 
 
 class Blocksworld(PlanningEnv):
-    """Build the towers that are asked for, moving one block at a time.
+    """Rearrange blocks into goal towers, moving one block at a time.
 
     ## Description
-    The classic planning domain: blocks stand on a table or on each other, and a hand moves one at
-    a time, only from and to the top of a tower. Undoing what is in the way, in the right order, is
-    all there is to it; acting greedily on one goal often destroys another.
+    The classic planning domain. Blocks stand on a table or on each other, and a hand moves one
+    block at a time from and to the top of a tower. Obstructing blocks have to be moved in the right
+    order. Acting greedily on one goal often destroys another.
 
     ## Action Space
-    Text: `pick up b1`, `put down b1`, `unstack b1 from b2`, `stack b1 on b2`.
+    Text, one of:
+
+    - `pick up b1`: take a clear block from the table with an empty hand.
+    - `unstack b1 from b2`: take a clear block off another block with an empty hand.
+    - `put down b1`: put the held block on the table.
+    - `stack b1 on b2`: put the held block on a clear block.
 
     ## Observation Space
-    Text: the goal, then everything that holds.
+    Text: the goal, then all facts that currently hold, one sentence per fact.
 
     ## Rewards
-    1 (term `task`) when the goal holds, else 0. An invalid action costs `invalid_penalty`.
+    1 (term `task`) when all goal facts hold, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Towers drawn by the task's name, and other towers as the goal; the hand is empty.
+    Towers and goal towers sampled from the task name. The hand is empty.
 
     ## Episode End
-    Termination: the goal holds. Truncation: after `max_turns` turns.
+    Termination: all goal facts hold. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the largest share of the goal's facts that held at one time, as
-    AgentBoard counts it.
+    The common keys. `progress` is the maximum so far of the fraction of goal facts that hold, as in
+    AgentBoard.
 
     ## Arguments
-    `blocks`: 2 to 12. `max_turns`: default 5 a block; a shortest plan takes less than 4.
-
-    ## Example Transcript
-    ```
-    Goal: b1 is on b2.
-    b2 is on b1.
-    b1 is on the table.
-    b2 is clear.
-    your hand is empty.
-    > unstack b2 from b1
-    Goal: b1 is on b2.
-    b1 is on the table.
-    b1 is clear.
-    you hold b2.
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random 0.05, 5 %, progress 0.29; expert (a shortest
-    plan, 9.2 turns) 1.00, 100 %.
-
-    ## Registered Configurations
-    `Blocksworld-v0`: 5 blocks.
+    - `blocks` (int, default 5): number of blocks, 2 to 12.
+    - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 5 per block. A
+      shortest plan takes fewer than 4 per block.
 
     ## References
-    Gupta and Nau, On the complexity of blocks-world planning, 1992; the four-operator form of the
-    planning competitions. AgentBoard (arXiv 2401.13178) plays it with language models.
+    Gupta and Nau, On the complexity of blocks-world planning, 1992, in the four-operator form of
+    the planning competitions. AgentBoard (arXiv 2401.13178) uses it to evaluate language models.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "Blocks stand on a table or on each other. You have one hand, which holds one block at a "
-        "time. A block is clear when nothing is on it and you do not hold it. With an empty hand "
-        "you can pick up a clear block from the table or unstack a clear block from another one. "
-        "What you hold you can put down on the table or stack on a clear block. Make all "
-        "sentences of the goal true. Each turn, say one action, such as: pick up b1, put down b1, "
-        "unstack b1 from b2, stack b1 on b2."
+        "Move blocks until every sentence of the goal is true. Your hand holds one block at a "
+        "time. A block is clear if no block is on it and you do not hold it.\n"
+        "Each turn, reply with one action:\n"
+        "- pick up b1: take the clear block b1 from the table. Your hand must be empty.\n"
+        "- unstack b1 from b2: take the clear block b1 off b2. Your hand must be empty.\n"
+        "- put down b1: put the block you hold on the table.\n"
+        "- stack b1 on b2: put the block you hold on the clear block b2.\n"
+        "The episode ends with a reward of 1 when every sentence of the goal is true."
     )
 
     def __init__(self, *, blocks: int = 5, max_turns: TurnLimit = "auto", **kwargs):
@@ -150,7 +138,7 @@ class Blocksworld(PlanningEnv):
 
     @staticmethod
     def estimate(facts: Facts, goal: Facts) -> int:
-        """Counts two actions for every block that has to move, and one for the one in the hand."""
+        """Counts two actions per block that has to move, and one for a held block."""
         under = {fact[1]: fact[2] for fact in facts if fact[0] == "on"}
         wanted = {fact[1]: fact[2] for fact in goal}
         wanted_on = {fact[2]: fact[1] for fact in goal}

@@ -17,12 +17,12 @@ LONGEST = 200
 
 @dataclass
 class State:
-    """Where things are and should be.
+    """The current facts and the goal.
 
     Attributes:
-        facts: what holds.
-        goal: what must hold.
-        best: the largest share of the goal that has held so far.
+        facts: facts that hold.
+        goal: facts that must hold.
+        best: maximum so far of the fraction of goal facts that hold.
     """
 
     facts: frozenset[Fact]
@@ -31,14 +31,15 @@ class State:
 
 
 class PlanningEnv(TextEnv):
-    """A planning domain: an author gives the world, draws tasks and bounds the distance.
+    """Base class of planning domains.
 
-    No start and goal of a test task are those of a training task.
+    A subclass passes the world and implements `_draw` (task generation) and `estimate` (a lower
+    bound of the distance to the goal). Training and test tasks share no pair of start and goal.
 
     Args:
         world: the domain and its objects.
-        max_turns: turns after which the episode is truncated.
-        **kwargs: those of `TextEnv`.
+        max_turns: turn limit.
+        **kwargs: arguments of `TextEnv`.
     """
 
     State = State
@@ -52,7 +53,7 @@ class PlanningEnv(TextEnv):
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
-        """Returns a start and a goal that can be reached from it."""
+        """Samples the initial facts and a goal that is reachable from them."""
 
     @staticmethod
     @abstractmethod
@@ -70,29 +71,29 @@ class PlanningEnv(TextEnv):
         return State(facts, goal)
 
     def _puzzle(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
-        """Draws until the goal does not hold at the start."""
+        """Samples tasks until the goal does not hold in the initial state."""
         while True:
             facts, goal = self._draw(rng)
             if not goal <= facts:
                 return facts, goal
 
     def _advance(self, action: str) -> TimeStep:
-        said = " ".join(action[:LONGEST].lower().split()).rstrip(".")
-        meant = self.world.named.get(said)
-        if meant is None:
+        text = " ".join(action[:LONGEST].lower().split()).rstrip(".")
+        candidates = self.world.named.get(text)
+        if candidates is None:
             example = self.world.possible(self.state.facts)[0].text
-            return self._invalid(f"There is no action {action[:40]!r}. Say for example: {example}")
-        for choice in meant:
+            return self._invalid(f"Unknown action {action[:40]!r}. A valid action is: {example}")
+        for choice in candidates:
             if choice.needs <= self.state.facts:
                 self.state.facts = choice(self.state.facts)
                 return self._look()
-        if any(choice.adds <= self.state.facts for choice in meant):
-            return self._invalid("That is so already.")
-        return self._invalid(f"Not possible now: it needs that {self._lacks(meant)}.")
+        if any(choice.adds <= self.state.facts for choice in candidates):
+            return self._invalid("This is already the case.")
+        return self._invalid(f"Not possible now. Required: {self._missing(candidates)}.")
 
-    def _lacks(self, meant: list[Action]) -> str:
-        """Says what the action that is closest to being possible lacks."""
-        missing = min((action.needs - self.state.facts for action in meant), key=len)
+    def _missing(self, candidates: list[Action]) -> str:
+        """Describes the unmet preconditions of the action that has the fewest of them."""
+        missing = min((action.needs - self.state.facts for action in candidates), key=len)
         return " and ".join(self.world.sentence(fact) for fact in sorted(missing))
 
     def _look(self) -> TimeStep:
@@ -112,10 +113,10 @@ class PlanningEnv(TextEnv):
         )
 
     def achieved(self) -> Facts | None:
-        """Returns the facts of the goal's kind, if as many hold and not all did at the start.
+        """Returns the current facts of the goal's predicate as an alternative goal, or None.
 
-        As many: so that nothing is in a hand or vehicle. A goal of several kinds of facts does not
-        tell which others could have been asked for.
+        Returns None if the goal has several predicates, if the number of facts differs from that of
+        the goal (an object is in a hand or vehicle), or if all of them held in the initial state.
         """
         facts, goal = self.state.facts, self.state.goal
         kinds = {fact[0] for fact in goal}
@@ -125,13 +126,13 @@ class PlanningEnv(TextEnv):
         return None if reached <= self._begin(self.task).facts else reached
 
     def pursue(self, goal: Facts) -> tuple[str, dict[str, Any]]:
-        """Makes these facts the goal of the episode that has just begun."""
+        """Replaces the goal of an episode that has just begun."""
         self.state = State(self.state.facts, goal)
         self._last = self._look()
         return self._last.observation, self._info(self._last)
 
     def expert(self) -> str | None:
-        """Returns the next action of a plan from here: a shortest one unless that takes long."""
+        """Returns the next action of a plan (a shortest one unless the search is too long)."""
         facts, goal = self.state.facts, self.state.goal
         if (facts, goal) not in self._ways:
             way = plan(self.world, facts, goal, self.estimate)

@@ -1,4 +1,4 @@
-"""Ferry: ship cars between ports, one at a time."""
+"""Ferry: ship cars between ports, one car at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DOMAIN = Domain(
 
 @lru_cache
 def world(cars: int, ports: int) -> World:
-    """Returns the world of so many cars and ports."""
+    """Returns the world with a number of cars and ports."""
     return World(DOMAIN, {"car": [f"car{i + 1}" for i in range(cars)], "port": PORTS[:ports]})
 
 
@@ -46,62 +46,54 @@ class Ferry(PlanningEnv):
     """Ship every car to its port with a ferry that holds one car.
 
     ## Description
-    A classic planning domain. The ferry sails from every port to every other one. Short plans take
-    the cars in an order in which the ferry hardly ever sails empty.
+    A classic planning domain. The ferry can sail between any two ports. Short plans order the cars
+    such that the ferry rarely sails empty.
 
     ## Action Space
-    Text: `sail to ashport`, `board car1`, `debark car1`.
+    Text, one of:
+
+    - `sail to ashport`: sail to another port.
+    - `board car1`: load a car in the current port onto the empty ferry.
+    - `debark car1`: unload the car in the current port.
 
     ## Observation Space
-    Text: the goal, then everything that holds.
+    Text: the goal, then all facts that currently hold, one sentence per fact.
 
     ## Rewards
-    1 (term `task`) when the goal holds, else 0. An invalid action costs `invalid_penalty`.
+    1 (term `task`) when all goal facts hold, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The ferry, the cars and their goals are in ports drawn by the task's name; the ferry is empty.
+    The ports of the ferry and the cars and the goal ports are sampled from the task name. The ferry
+    is empty.
 
     ## Episode End
-    Termination: the goal holds. Truncation: after `max_turns` turns.
+    Termination: all goal facts hold. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the largest share of the goal's facts that held at one time, as
-    AgentBoard counts it.
+    The common keys. `progress` is the maximum so far of the fraction of goal facts that hold, as in
+    AgentBoard.
 
     ## Arguments
-    `cars`: 1 to 8. `ports`: 2 to 6. `max_turns`: default 6 a car; a shortest plan takes at most 4.
-
-    ## Example Transcript
-    ```
-    Goal: car1 is in ashport.
-    car1 is in birchport.
-    the ferry is in birchport.
-    the ferry is empty.
-    > board car1
-    Goal: car1 is in ashport.
-    car1 is on the ferry.
-    the ferry is in birchport.
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random 0.00, 0 %, progress 0.33; expert (a shortest
-    plan, 13.1 turns) 1.00, 100 %.
-
-    ## Registered Configurations
-    `Ferry-v0`: 5 cars, 4 ports.
+    - `cars` (int, default 5): number of cars, 1 to 8.
+    - `ports` (int, default 4): number of ports, 2 to 6.
+    - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 6 per car. A shortest
+      plan takes at most 4 per car.
 
     ## References
-    A domain of the planning literature since the 1990s, here without a fixed goal port.
+    A domain of the planning literature since the 1990s, here with one goal port per car.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You command a ferry that holds one car. It can sail from every port to every other one. "
-        "When it is empty, a car in its port can board; the car on it can debark in its port. Make "
-        "all sentences of the goal true. Each turn, say one action, such as: sail to ashport, "
-        "board car1, debark car1."
+        "Ship cars with a ferry until every sentence of the goal is true. The ferry holds one car "
+        "and can sail between any two ports.\n"
+        "Each turn, reply with one action:\n"
+        "- sail to ashport: sail to another port.\n"
+        "- board car1: load a car in the ferry's port. The ferry must be empty.\n"
+        "- debark car1: unload the car on the ferry in the ferry's port.\n"
+        "The episode ends with a reward of 1 when every sentence of the goal is true."
     )
 
     def __init__(
@@ -130,12 +122,12 @@ class Ferry(PlanningEnv):
 
     @staticmethod
     def estimate(facts: Facts, goal: Facts) -> int:
-        """Counts boarding and debarking, and sailing: once a car and to where none comes from."""
+        """Counts boardings, debarkings, one sailing per car and sailings to fetch cars."""
         at = {fact[1]: fact[2] for fact in facts if fact[0] == "in"}
         (ferry,) = (fact[1] for fact in facts if fact[0] == "ferry")
         away = {car: port for _, car, port in goal if at.get(car) != port}
         handling = sum(2 if car in at else 1 for car in away)
         sails = sum(car in at or port != ferry for car, port in away.items())
-        # Ports that cars leave but none arrives in are sailed to empty, unless the ferry is there.
+        # An empty ferry has to sail to ports from which cars leave but where none arrives.
         sources = {at[car] for car in away if car in at}
         return handling + sails + len(sources - set(away.values()) - {ferry})

@@ -1,4 +1,4 @@
-"""Gripper: a robot with two hands brings balls to their rooms."""
+"""Gripper: a robot with two hands carries balls between rooms."""
 
 from __future__ import annotations
 
@@ -38,76 +38,66 @@ DOMAIN = Domain(
 
 @lru_cache
 def world(balls: int, rooms: int) -> World:
-    """Returns the world of so many balls and rooms."""
+    """Returns the world with a number of balls and rooms."""
     names = [f"ball{i + 1}" for i in range(balls)]
     return World(DOMAIN, {"ball": names, "room": ROOMS[:rooms], "hand": ("left", "right")})
 
 
 class Gripper(PlanningEnv):
-    """Bring every ball to its room with a robot that has two hands.
+    """Carry every ball to its goal room with a robot that has two hands.
 
     ## Description
-    A classic planning domain. Every room can be reached from every other, balls lie about, each
-    hand carries one. Single steps are easy; short plans carry two balls at a time and group what
-    goes the same way.
+    A classic planning domain. The robot can go from any room to any other room, and each hand
+    carries one ball. Single steps are easy. Short plans carry two balls at a time and group balls
+    with the same route.
 
     ## Action Space
-    Text: `go to the hall`, `pick up ball1 with the left hand`, `drop ball1`.
+    Text, one of:
+
+    - `go to the hall`: go to another room.
+    - `pick up ball1 with the left hand`: take a ball in the current room with a free hand.
+    - `drop ball1`: put a held ball down in the current room.
 
     ## Observation Space
-    Text: the goal, then everything that holds.
+    Text: the goal, then all facts that currently hold, one sentence per fact.
 
     ## Rewards
-    1 (term `task`) when the goal holds, else 0. An invalid action costs `invalid_penalty`.
+    1 (term `task`) when all goal facts hold, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    The robot, the balls and their goals are in rooms drawn by the task's name; hands are free.
+    The rooms of the robot and the balls and the goal rooms are sampled from the task name. Both
+    hands are free.
 
     ## Episode End
-    Termination: the goal holds. Truncation: after `max_turns` turns.
+    Termination: all goal facts hold. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the largest share of the goal's facts that held at one time, as
-    AgentBoard counts it.
+    The common keys. `progress` is the maximum so far of the fraction of goal facts that hold, as in
+    AgentBoard.
 
     ## Arguments
-    `balls`: 1 to 8. `rooms`: 2 to 6. `max_turns`: default 6 a ball; a shortest plan takes at most
-    4.
-
-    ## Example Transcript
-    ```
-    Goal: ball1 is in the hall.
-    ball1 is in the kitchen.
-    you are in the kitchen.
-    your left hand is free. your right hand is free.
-    > pick up ball1 with the left hand
-    Goal: ball1 is in the hall.
-    ball1 is in your left hand.
-    you are in the kitchen.
-    your right hand is free.
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random 0.00, 0 %, progress 0.34; expert (a shortest
-    plan, 11.6 turns) 1.00, 100 %.
-
-    ## Registered Configurations
-    `Gripper-v0`: 5 balls, 4 rooms.
+    - `balls` (int, default 5): number of balls, 1 to 8.
+    - `rooms` (int, default 4): number of rooms, 2 to 6.
+    - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 6 per ball. A
+      shortest plan takes at most 4 per ball.
 
     ## References
-    The domain is of the first International Planning Competition, 1998, with more rooms.
-    AgentBoard (arXiv 2401.13178) plays it with language models.
+    The domain of the first International Planning Competition, 1998, with more rooms. AgentBoard
+    (arXiv 2401.13178) uses it to evaluate language models.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You are a robot with a left and a right hand; each holds one ball. From every room you "
-        "can go to every other one. With a free hand you can pick up a ball that is in your room; "
-        "a ball you hold you can drop in your room. Make all sentences of the goal true. Each "
-        "turn, say one action, such as: go to the hall, pick up ball1 with the left hand, drop "
-        "ball1."
+        "You are a robot with a left and a right hand. Carry balls until every sentence of the "
+        "goal is true. Each hand holds one ball.\n"
+        "Each turn, reply with one action:\n"
+        "- go to the hall: go to another room.\n"
+        "- pick up ball1 with the left hand: take a ball in your room. The hand (left or right) "
+        "must be free.\n"
+        "- drop ball1: put a ball you hold down in your room.\n"
+        "The episode ends with a reward of 1 when every sentence of the goal is true."
     )
 
     def __init__(
@@ -136,7 +126,7 @@ class Gripper(PlanningEnv):
 
     @staticmethod
     def estimate(facts: Facts, goal: Facts) -> int:
-        """Counts picking up and dropping, and the rooms to go to or, if more, two balls a way."""
+        """Counts pick-ups, drops and the moves between rooms, with at most two balls per move."""
         at = {fact[1]: fact[2] for fact in facts if fact[0] == "in"}
         (robot,) = (fact[1] for fact in facts if fact[0] == "at")
         hands, carried, rooms = 0, 0, set()

@@ -1,4 +1,4 @@
-"""Logistics: parcels go by truck within cities and by plane between them."""
+"""Logistics: deliver parcels by truck within cities and by plane between them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ DOMAIN = Domain(
 
 @lru_cache
 def world(cities: int, places: int, parcels: int, planes: int) -> World:
-    """Returns the world of these sizes."""
+    """Returns the world with these numbers of objects. `places` is per city."""
     sites = {city: [f"{city}-{place}" for place in PLACES[:places]] for city in CITIES[:cities]}
     fixed: list[Fact] = [("airport", there[0]) for there in sites.values()]
     fixed += [("serves", f"{city}-truck", place) for city in sites for place in sites[city]]
@@ -81,58 +81,47 @@ def city(name: str) -> str:
 
 
 class Logistics(PlanningEnv):
-    """Deliver parcels with a truck in each city and planes between the airports.
+    """Deliver parcels with one truck per city and planes between the airports.
 
     ## Description
-    A classic planning domain. A parcel to another city takes three legs: by truck to the airport,
-    by plane, by truck again. Short plans collect before they drive and fly.
+    A classic planning domain. A parcel for another city takes up to three legs: by truck to the
+    airport, by plane, and by truck again. Short plans collect parcels before they drive and fly.
 
     ## Action Space
-    Text: `load parcel1 into arden-truck`, `unload parcel1`, `drive arden-truck to arden-depot`,
-    `fly plane1 to belmont-airport`.
+    Text, one of:
+
+    - `load parcel1 into arden-truck`: load a parcel into a truck or plane at the same place.
+    - `unload parcel1`: unload a parcel from its truck or plane.
+    - `drive arden-truck to arden-depot`: drive a truck within its city.
+    - `fly plane1 to belmont-airport`: fly a plane to another airport.
 
     ## Observation Space
-    Text: the goal, then everything that holds.
+    Text: the goal, then all facts that currently hold, one sentence per fact.
 
     ## Rewards
-    1 (term `task`) when the goal holds, else 0. An invalid action costs `invalid_penalty`.
+    1 (term `task`) when all goal facts hold, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Parcels, their goals, trucks (in their city) and planes are at places drawn by the task's name.
+    The places of the parcels, trucks (within their cities) and planes (at airports) and the goal
+    places are sampled from the task name.
 
     ## Episode End
-    Termination: the goal holds. Truncation: after `max_turns` turns.
+    Termination: all goal facts hold. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the largest share of the goal's facts that held at one time, as
-    AgentBoard counts it.
+    The common keys. `progress` is the maximum so far of the fraction of goal facts that hold, as in
+    AgentBoard.
 
     ## Arguments
-    `cities`: 1 to 3. `places` in each: 2 to 4. `parcels`: 1 to 5. `planes`: 1 or 2. `max_turns`:
-    default 15 a parcel; a shortest plan takes at most 12.
-
-    ## Example Transcript
-    ```
-    Goal: parcel1 is at arden-depot.
-    parcel1 is at arden-airport.
-    arden-truck is at arden-airport.
-    plane1 is at arden-airport.
-    > load parcel1 into arden-truck
-    Goal: parcel1 is at arden-depot.
-    arden-truck is at arden-airport.
-    plane1 is at arden-airport.
-    parcel1 is in arden-truck.
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random 0.00, 0 %, progress 0.26; expert (a shortest
-    plan, 14.6 turns) 1.00, 100 %.
-
-    ## Registered Configurations
-    `Logistics-v0`: 2 cities of 3 places, 3 parcels, 1 plane.
+    - `cities` (int, default 2): number of cities, 1 to 3.
+    - `places` (int, default 3): number of places per city, 2 to 4.
+    - `parcels` (int, default 3): number of parcels, 1 to 5.
+    - `planes` (int, default 1): number of planes, 1 or 2.
+    - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 15 per parcel. A
+      shortest plan takes at most 12 per parcel.
 
     ## References
-    Veloso, Learning by analogical reasoning in general problem solving, 1992; the typed form of
+    Veloso, Learning by analogical reasoning in general problem solving, 1992, in the typed form of
     the International Planning Competition, 2000.
 
     ## Version History
@@ -140,12 +129,14 @@ class Logistics(PlanningEnv):
     """
 
     instructions = (
-        "You deliver parcels. Each city has one truck, which drives between the places of its city "
-        "only; planes fly between the airports of the cities. A parcel can be loaded into a truck "
-        "or plane that is at the same place, and unloaded where that is. Vehicles hold any number "
-        "of parcels. Make all sentences of the goal true. Each turn, say one action, such as: load "
-        "parcel1 into arden-truck, unload parcel1, drive arden-truck to arden-airport, fly plane1 "
-        "to belmont-airport."
+        "Deliver parcels until every sentence of the goal is true. Trucks drive between the places "
+        "of their own city, planes fly between airports, and both hold any number of parcels.\n"
+        "Each turn, reply with one action:\n"
+        "- load parcel1 into arden-truck: load a parcel into a truck or plane at the same place.\n"
+        "- unload parcel1: unload a parcel at the place of its truck or plane.\n"
+        "- drive arden-truck to arden-airport: drive a truck to a place in its city.\n"
+        "- fly plane1 to belmont-airport: fly a plane to another airport.\n"
+        "The episode ends with a reward of 1 when every sentence of the goal is true."
     )
 
     def __init__(
@@ -169,8 +160,8 @@ class Logistics(PlanningEnv):
         turns = 15 * parcels if max_turns == "auto" else max_turns
         self.cities, self.places, self.parcels, self.planes = cities, places, parcels, planes
         self.instructions = (
-            f"{type(self).instructions} Cities: {', '.join(CITIES[:cities])}. Places in each city: "
-            f"{', '.join(PLACES[:places])}."
+            f"{type(self).instructions}\nCities: {', '.join(CITIES[:cities])}. "
+            f"Places in each city: {', '.join(PLACES[:places])}."
         )
         super().__init__(world=world(cities, places, parcels, planes), max_turns=turns, **kwargs)
 
@@ -191,7 +182,7 @@ class Logistics(PlanningEnv):
 
     @staticmethod
     def estimate(facts: Facts, goal: Facts) -> int:
-        """Counts loading and unloading, and places that each truck and the planes must go to."""
+        """Counts loadings, unloadings and the places that trucks and planes must go to."""
         where = {fact[1]: fact[2] for fact in facts}
         vehicles = {fact[1] for fact in facts if fact[0] in ("truck", "plane")}
         handling = 0

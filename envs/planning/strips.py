@@ -1,7 +1,7 @@
 """A small planner: typed STRIPS domains, their grounding, A*.
 
-A domain is written down as data: schemas of actions, and a sentence for every predicate. A fact is
-a tuple, ("on", "b1", "b2"), a state the set of the facts that hold.
+A domain is data: action schemas and one sentence per predicate. A fact is a tuple, such as
+("on", "b1", "b2"). A state is the set of facts that hold.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ class Schema:
     """An action with parameters.
 
     Attributes:
-        text: what an agent says: "stack {x} on {y}".
-        parameters: their types: "x:block y:block". Parameters are different objects.
-        when: what must hold: "holding x, clear y".
-        then: what changes: "on x y, clear x, empty, not holding x, not clear y".
+        text: action text, for example "stack {x} on {y}".
+        parameters: names and types, for example "x:block y:block". Two parameters never refer to
+            the same object.
+        when: preconditions, for example "holding x, clear y".
+        then: effects, for example "on x y, clear x, empty, not holding x, not clear y".
     """
 
     text: str
@@ -36,11 +37,11 @@ class Schema:
 
 @dataclass(frozen=True)
 class Domain:
-    """What can be the case and what can be done.
+    """Predicates and action schemas.
 
     Attributes:
-        sentences: for every predicate that is shown, in the order of showing, its sentence with
-            a pair of braces for each argument.
+        sentences: sentence per visible predicate, with one pair of braces per argument, in the
+            order of display.
         schemas: the actions.
     """
 
@@ -50,7 +51,7 @@ class Domain:
 
 @dataclass(frozen=True, eq=False)
 class Action:
-    """An action on certain objects."""
+    """A grounded action."""
 
     text: str
     needs: Facts
@@ -63,7 +64,7 @@ class Action:
 
 
 class World:
-    """A domain with its objects: what all its tasks share.
+    """A domain with its objects, shared by all tasks.
 
     Args:
         domain: the domain.
@@ -71,8 +72,8 @@ class World:
         fixed: facts that no action changes.
 
     Attributes:
-        actions: every action that can ever be possible.
-        named: actions by what is said; several where the state decides which one is meant.
+        actions: every action that is possible in some state.
+        named: actions by text. If several share a text, the state decides which one applies.
     """
 
     def __init__(
@@ -92,15 +93,15 @@ class World:
             self.named.setdefault(action.text, []).append(action)
 
     def possible(self, facts: Facts) -> list[Action]:
-        """Returns the actions whose needs are met."""
+        """Returns the actions with satisfied preconditions."""
         return [action for action in self.actions if action.needs <= facts]
 
     def sentence(self, fact: Fact) -> str:
-        """Returns what a fact means; "" for one that is not shown."""
+        """Returns the sentence of a fact, or "" if it is not visible."""
         return self.domain.sentences.get(fact[0], "").format(*fact[1:])
 
     def describe(self, facts: Iterable[Fact]) -> str:
-        """Returns the sentences of the facts, a line for each predicate, always in one order."""
+        """Returns the sentences of the facts in a fixed order, one line per predicate."""
         lines: dict[int, list[str]] = {}
         shown = [(self._order[fact[0]], fact) for fact in facts if fact[0] in self._order]
         for number, fact in sorted(shown):
@@ -111,7 +112,7 @@ class World:
 def _ground(
     schema: Schema, objects: Mapping[str, Sequence[str]], changing: set[str], fixed: Facts
 ) -> Iterable[Action]:
-    """Yields the schema's actions on all fitting objects."""
+    """Yields the groundings of a schema."""
     typed = [parameter.split(":") for parameter in schema.parameters.split()]
     for chosen in product(*(objects[kind] for _, kind in typed)):
         if len(set(chosen)) < len(chosen):
@@ -136,7 +137,7 @@ def _facts(text: str) -> list[Fact]:
 
 
 def _then(schema: Schema, sign: int) -> list[Fact]:
-    """Returns what a schema adds (1) or deletes (0)."""
+    """Returns the facts that a schema adds (1) or deletes (0)."""
     facts = _facts(schema.then)
     return [f for f in facts if f[0] != "not"] if sign else [f[1:] for f in facts if f[0] == "not"]
 
@@ -150,18 +151,19 @@ def search(
     weight: int = 1,
     limit: int | None = None,
 ) -> list[tuple[Facts, Action]] | None:
-    """Finds a way to the goal by A*.
+    """Finds a plan by A*.
 
     Args:
         world: the actions.
-        facts: where to start.
-        goal: what must hold.
-        estimate: a lower bound of the number of actions to the goal.
-        weight: of the estimate; 1: the way found is a shortest one, more: faster and longer.
-        limit: how many states to look at before giving up; None: all.
+        facts: initial state.
+        goal: facts that must hold.
+        estimate: lower bound of the number of actions to the goal.
+        weight: factor of the estimate. 1 finds a shortest plan, larger values find longer plans
+            faster.
+        limit: maximum number of expanded states. None means no limit.
 
     Returns:
-        States and the action to take in each; None if there is no way or none within the limit.
+        States and the action to take in each, or None if there is no plan within the limit.
     """
     order = count()
     left = estimate(facts, goal)
@@ -184,7 +186,7 @@ def search(
                 best[after] = depth + 1
                 came[after] = facts, action
                 left = estimate(after, goal)
-                # Among equals the state closest to the goal comes first.
+                # Ties go to the state closest to the goal.
                 total = depth + 1 + weight * left
                 heapq.heappush(queue, (total, left, depth + 1, next(order), after))
     return None
@@ -201,7 +203,7 @@ def _way(facts: Facts, came: Mapping[Facts, tuple[Facts, Action]]) -> list[tuple
 def plan(
     world: World, facts: Facts, goal: Facts, estimate: Estimate
 ) -> list[tuple[Facts, Action]] | None:
-    """Returns a way to the goal, as `search`: a shortest one unless the search becomes too long."""
+    """Returns a plan as `search` does, which is a shortest one unless the search is too long."""
     for weight, limit in ((1, 10_000), (2, 10_000), (5, None)):
         way = search(world, facts, goal, estimate, weight=weight, limit=limit)
         if way is not None:

@@ -1,4 +1,4 @@
-"""Tyreworld: change flat wheels, in the right order, and tidy up."""
+"""Tyreworld: replace flat wheels and put the tools away."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ TOOLS = ("the wrench", "the jack", "the pump")
 
 @lru_cache
 def world(hubs: int) -> World:
-    """Returns the world of a car of which so many wheels are flat."""
+    """Returns the world with a number of flat wheels."""
     flats, spares = ([f"{kind}{i + 1}" for i in range(hubs)] for kind in ("flat", "spare"))
     objects = {
         "boot": ["boot"],
@@ -119,77 +119,73 @@ def world(hubs: int) -> World:
 
 
 class Tyreworld(PlanningEnv):
-    """Replace flat wheels by inflated spare ones; at the end all tools are in the closed boot.
+    """Replace flat wheels with inflated spare wheels and put the tools into the boot.
 
     ## Description
     A classic planning domain with long chains of necessary steps: open the boot, take the tools
-    out, loosen the nut before the hub is jacked up, undo it, swap the wheels, do the nut up,
-    jack down before it can be tightened, inflate the spare wheel, put everything away, close the
-    boot. There is one jack, so the hubs come one after the other.
+    out, loosen the nut before the hub is jacked up, undo it, swap the wheels, do the nut up, jack
+    the hub down before the nut is tightened, inflate the spare wheel, put everything away and close
+    the boot. There is one jack, so the hubs are handled one after the other.
 
     ## Action Space
-    Text: `open the boot`, `close the boot`, `take the wrench out`, `put the wrench away`, `inflate
-    spare1`, `loosen nut1`, `tighten nut1`, `jack up hub1`, `jack down hub1`, `undo nut1`, `do up
-    nut1 on hub1`, `remove flat1`, `put spare1 on hub1`.
+    Text, one of:
+
+    - `open the boot`, `close the boot`
+    - `take the wrench out`, `put the wrench away`: with the boot open.
+    - `inflate spare1`: with the pump.
+    - `loosen nut1`, `tighten nut1`: with the wrench, hub on the ground.
+    - `jack up hub1`, `jack down hub1`: with the jack.
+    - `undo nut1`, `do up nut1 on hub1`: with the wrench, hub jacked up.
+    - `remove flat1`, `put spare1 on hub1`: hub jacked up, nut undone.
 
     ## Observation Space
-    Text: the goal, then everything that holds.
+    Text: the goal, then all facts that currently hold, one sentence per fact.
 
     ## Rewards
-    1 (term `task`) when the goal holds, else 0. An invalid action costs `invalid_penalty`.
+    1 (term `task`) when all goal facts hold, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Drawn by the task's name: which spare wheel belongs on which hub, whether the boot is open,
-    nuts are loose, spare wheels inflated, and what lies in the boot; 2,048 different starts with
-    two hubs, 128 with one.
+    Sampled from the task name: the spare wheel of each hub, whether the boot is open, which nuts
+    are loose, which spare wheels are inflated, and the contents of the boot. There are 2,048
+    initial states with two hubs and 128 with one.
 
     ## Episode End
-    Termination: the goal holds. Truncation: after `max_turns` turns.
+    Termination: all goal facts hold. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the largest share of the goal's facts that held at one time, as
-    AgentBoard counts it.
+    The common keys. `progress` is the maximum so far of the fraction of goal facts that hold, as in
+    AgentBoard.
 
     ## Arguments
-    `hubs`: 1 to 4. `max_turns`: default 15 + 15 a hub; a shortest plan takes at most 8 + 11 a hub.
-
-    ## Example Transcript
-    ```
-    Goal: the boot is closed. flat1 is in the boot. ...
-    the boot is closed.
-    flat1 is in the boot. the jack is in the boot. the pump is in the boot. ...
-    > open the boot
-    Goal: the boot is closed. flat1 is in the boot. ...
-    the boot is open.
-    flat1 is in the boot. the jack is in the boot. the pump is in the boot. ...
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random 0.00, 0 %, progress 0.58; expert (a shortest
-    plan, 25.0 turns) 1.00, 100 %.
-
-    ## Registered Configurations
-    `Tyreworld-v0`: 2 hubs.
+    - `hubs` (int, default 2): number of hubs with a flat wheel, 1 to 4.
+    - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 15 plus 15 per hub. A
+      shortest plan takes at most 8 plus 11 per hub.
 
     ## References
-    Russell's flat-tyre domain of the UCPOP collection, 1992. AgentBoard (arXiv 2401.13178) plays
-    it with language models.
+    Russell's flat-tyre domain of the UCPOP collection, 1992. AgentBoard (arXiv 2401.13178) uses it
+    to evaluate language models.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "A car has flat wheels that you replace. What is in the boot can be taken out while the "
-        "boot is open, and what you have can be put away there. With the wrench you loosen and "
-        "tighten the nut of a hub that is on the ground, and undo and do up the nut of a hub that "
-        "is jacked up (a nut must be loose to be undone, and is loose when it is done up). With "
-        "the jack you jack up a hub; you have the jack again when you jack the hub down. From a "
-        "jacked up hub without a nut you can remove the wheel, and put another wheel that you have "
-        "on it. With the pump you inflate a spare wheel. Make all sentences of the goal true. Each "
-        "turn, say one action, such as: open the boot, close the boot, take the wrench out, put "
-        "the wrench away, inflate spare1, loosen nut1, tighten nut1, jack up hub1, jack down hub1, "
-        "undo nut1, do up nut1 on hub1, remove flat1, put spare1 on hub1."
+        "Replace the flat wheels of a car until every sentence of the goal is true. You can use "
+        "the tools and wheels that you have, not those in the boot.\n"
+        "Each turn, reply with one action:\n"
+        "- open the boot, close the boot\n"
+        "- take the wrench out: take a tool or wheel out of the open boot.\n"
+        "- put the wrench away: put a tool or wheel that you have into the open boot.\n"
+        "- inflate spare1: inflate a spare wheel. You need the pump.\n"
+        "- loosen nut1, tighten nut1: the hub must be on the ground. You need the wrench.\n"
+        "- jack up hub1: you need the jack, which stays under the hub.\n"
+        "- jack down hub1: lower the hub and take the jack back.\n"
+        "- undo nut1: take a loose nut off a jacked up hub. You need the wrench.\n"
+        "- do up nut1 on hub1: put a nut on a jacked up hub, where it is loose. You need the "
+        "wrench.\n"
+        "- remove flat1: take a wheel off a jacked up hub without a nut.\n"
+        "- put spare1 on hub1: put a wheel on a jacked up hub without a wheel.\n"
+        "The episode ends with a reward of 1 when every sentence of the goal is true."
     )
 
     def __init__(self, *, hubs: int = 2, max_turns: TurnLimit = "auto", **kwargs):
@@ -219,7 +215,7 @@ class Tyreworld(PlanningEnv):
 
     @staticmethod
     def estimate(facts: Facts, goal: Facts) -> int:
-        """Counts what is left to do at each hub, and what that takes out of the boot."""
+        """Counts the remaining actions per hub and the handling of the boot, tools and wheels."""
         wrench, jack, pump = TOOLS
         needed = {fact[1] for fact in goal - facts if fact[0] == "fitted"}
         nuts = {fact[2]: fact[1] for fact in goal if fact[0] == "tight"}
@@ -242,7 +238,7 @@ class Tyreworld(PlanningEnv):
 
 
 def _left(facts: Facts, hub: str, nut: str, wheel: str) -> int:
-    """Returns how many actions at a hub are left, at least."""
+    """Returns a lower bound of the remaining actions at a hub."""
     down = ("down", hub) in facts
     tight, loose = ("tight", nut, hub) in facts, ("loose", nut, hub) in facts
     if ("fitted", wheel, hub) in facts:
@@ -251,7 +247,7 @@ def _left(facts: Facts, hub: str, nut: str, wheel: str) -> int:
         if loose:
             return 1 if down else 2
         return 4 if down else 3
-    # Put the wheel on, do the nut up, jack down, tighten; before that, take off what is there.
+    # Take off the old wheel, put the new one on, do the nut up, jack down, tighten.
     swap = 4 if ("bare", hub) in facts else 5
     undo = 2 if tight else 1 if loose else 0
     jack_up = 1 if down else 2 if tight else 0

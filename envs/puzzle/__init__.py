@@ -1,1 +1,1 @@
-"""Puzzles."""
+"""Single-player puzzles."""

@@ -1,4 +1,4 @@
-"""Countdown: make a target number from given ones, each used once."""
+"""Countdown: make a target number from given numbers, each used once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agentgym.tasks import Tasks, task_rng
 
 OPERATORS = "+-*/"
 LARGEST = 99
-"""Given numbers are from 1 to this."""
+"""The largest given number."""
 TARGETS = range(10, 1000)
 LONGEST = 100
-"""Characters of an answer; more is no answer to so small a question."""
+"""Maximum number of characters of an answer."""
 TOKEN = re.compile(r"[0-9]{1,9}|[-+*/()]")
 NUMBER = re.compile(r"[0-9]+")
 STEP = re.compile(r"\s*([0-9]{1,20})\s*([-+*/])\s*([0-9]{1,20})\s*")
@@ -27,7 +27,7 @@ Step = tuple[int, str, int]
 
 @dataclass
 class State:
-    """The numbers that are left, in rising order, how many there were, and the target."""
+    """The numbers left, in ascending order, their initial count, and the target."""
 
     numbers: tuple[int, ...]
     given: int
@@ -35,7 +35,7 @@ class State:
 
 
 def results(a: int, b: int) -> Iterator[tuple[str, int]]:
-    """Yields what can be made of a >= b: whole numbers that are not negative."""
+    """Yields the operators that give a non-negative integer for a >= b, with their results."""
     yield "+", a + b
     yield "-", a - b
     yield "*", a * b
@@ -44,7 +44,7 @@ def results(a: int, b: int) -> Iterator[tuple[str, int]]:
 
 
 def steps(numbers: tuple[int, ...]) -> Iterator[tuple[Step, tuple[int, ...]]]:
-    """Yields all ways to combine two numbers, and what is left then; numbers in rising order."""
+    """Yields all operations on two numbers with the numbers left, in ascending order."""
     for i, j in combinations(range(len(numbers)), 2):
         rest = (*numbers[:i], *numbers[i + 1 : j], *numbers[j + 1 :])
         for operator, result in results(numbers[j], numbers[i]):
@@ -53,9 +53,9 @@ def steps(numbers: tuple[int, ...]) -> Iterator[tuple[Step, tuple[int, ...]]]:
 
 @lru_cache(maxsize=100_000)
 def solve(numbers: tuple[int, ...], target: int) -> tuple[Step, ...] | None:
-    """Returns steps that make the target from all the numbers (in rising order), None if none do.
+    """Returns operations that make the target from all numbers (in ascending order), or None.
 
-    Only whole numbers that are not negative come in between.
+    All intermediate results are non-negative integers.
     """
     if len(numbers) == 1:
         return () if numbers[0] == target else None
@@ -81,9 +81,9 @@ def expression(solution: tuple[Step, ...]) -> str:
 
 
 def value(text: str) -> Fraction | None:
-    """Returns what an expression of whole numbers, + - * / and parentheses comes to.
+    """Returns the value of an expression of integers, + - * / and parentheses.
 
-    None if it is no such expression or divides by 0.
+    Returns None if the expression is malformed or divides by 0.
     """
     if len(text) > LONGEST:
         return None
@@ -97,7 +97,7 @@ def value(text: str) -> Fraction | None:
     return None if tokens else result
 
 
-# Each reads what it can from the end of the tokens, which are in reverse order.
+# Recursive descent. Tokens are in reverse order and consumed from the end.
 def _sum(tokens: list[str]) -> Fraction:
     result = _product(tokens)
     while tokens and tokens[-1] in "+-":
@@ -130,13 +130,13 @@ def _factor(tokens: list[str]) -> Fraction:
 
 
 def generate(task: str, count: int, operators: str) -> State:
-    """Returns the numbers and target of a task, which some way with these operators makes."""
+    """Returns the numbers and the target of a task. The operators suffice to make the target."""
     rng = task_rng(task, "countdown")
     while True:
         numbers = left = tuple(sorted(map(int, rng.integers(1, LARGEST + 1, size=count))))
         for _ in range(count - 1):
             ways = [(step, then) for step, then in steps(left) if step[1] in operators]
-            # First an operator, or there would be little but sums.
+            # Sample the operator first, otherwise most operations would be sums.
             operator = sorted({step[1] for step, _ in ways})
             chosen = operator[int(rng.integers(len(operator)))]
             thens = [then for step, then in ways if step[1] == chosen]
@@ -146,61 +146,52 @@ def generate(task: str, count: int, operators: str) -> State:
 
 
 class Countdown(TextEnv):
-    """Make a target number from given numbers with + - * /, each number used exactly once.
+    """Make a target number from given numbers with + - * /, using each number exactly once.
 
     ## Description
-    The numbers game in RAGEN's form: one answer, an expression with all the numbers. With `steps`
-    it is played in turns: two numbers are replaced by what they make until one is left.
+    The numbers game in the form of RAGEN: one answer, an expression of all numbers. With `steps`,
+    the game is played in turns: each turn replaces two numbers by the result of an operation.
 
     ## Action Space
-    Text: an expression such as `(3 + 7) * 5 - 2`; with `steps`, one operation on two of the numbers
-    such as `7 + 3`, whose result is whole and not negative.
+    Text: an expression, such as `(3 + 7) * 5 - 2`. With `steps`: one operation on two of the
+    numbers, such as `7 + 3`, whose result is a non-negative integer.
 
     ## Observation Space
-    Text: the numbers (that are left) and the target.
+    Text: the numbers (left) and the target.
 
     ## Rewards
-    Term `task`: 1 if the expression has each number once and comes to the target. Term `format`:
-    0.1 if it only has each number once (even if it is no expression, as in RAGEN). With `steps`
-    just 1 if the last number is the target.
+    - `task`: 1 if the expression uses each number once and equals the target.
+    - `format`: 0.1 if it only uses each number once (even if it is malformed, as in RAGEN).
+
+    With `steps`: `task` is 1 if the last number is the target.
 
     ## Starting State
-    Numbers from 1 to 99, drawn by the task's name, and what a random way to combine them with the
-    `operators` gives, from 10 to 999.
+    The task determines the numbers, from 1 to 99, and the target, from 10 to 999. The target is the
+    result of a random combination of the numbers with `operators`.
 
     ## Episode End
-    Termination: an answer was given; with `steps`, one number is left. Truncation: after
+    Termination: an answer is given, or, with `steps`, one number is left. Truncation: after
     `max_turns`.
 
     ## Information
-    The common keys. `admissible` with `steps`: all that can be done. `progress`: 1 minus the
-    relative distance from the target, if each number is used once; with `steps`, the share of the
-    steps done as long as the target can still be reached, else 0.
+    The common keys.
+
+    - `admissible`: with `steps`, all legal operations.
+    - `progress`: 1 minus the relative distance from the target, if each number is used once. With
+      `steps`, the share of operations done while the target is still reachable, else 0.
 
     ## Arguments
-    `numbers`: how many, 3 to 5. `operators`: with which the targets are made: "+-" (as in RAGEN) up
-    to "+-*/"; all four may be used always. `steps`: see above. `max_turns`: default 3 (what is
-    no answer may be mended twice), with `steps` twice the number of steps.
-
-    ## Example Transcript
-    ```
-    Numbers: 7, 35, 44, 90. Target: 18.
-    > 90 - 44 - 35 + 7
-    90 - 44 - 35 + 7 = 18. Right!
-    ```
-
-    ## Baselines
-    200 test tasks, success: random 0 % (one answer) and 4 % (`Countdown-Steps-v0`); expert 100 %
-    in all three, mean return 1.00.
-
-    ## Registered Configurations
-    `Countdown-v0`: one answer, 4 numbers, sums and differences. `Countdown-Hard-v0`: one answer, 5
-    numbers, all operators. `Countdown-Steps-v0`: in turns, 4 numbers, all operators.
+    - `numbers` (int, default 4): number of given numbers, from 3 to 5.
+    - `operators` (str, default "+-"): operators used to generate targets, "+-" (as in RAGEN) up to
+      "+-*/". Answers may use all four.
+    - `steps` (bool, default False): play in turns.
+    - `max_turns` (int, default 3, with `steps` twice the number of operations): turns before
+      truncation. Malformed answers can be repeated.
 
     ## References
-    RAGEN (arXiv 2504.20073): rewards, one answer, targets that + and - reach; its numbers and
-    targets are those of TinyZero's data set, ours are generated. It reads answers as Python, so
-    that `**` counts there. The expert searches all ways.
+    RAGEN (arXiv 2504.20073): rewards, one answer, targets made with + and -. RAGEN uses the numbers
+    and targets of TinyZero's data set, and these are generated. RAGEN evaluates answers as Python,
+    so `**` is valid there. The expert searches all combinations.
 
     ## Version History
     v0: first version.
@@ -226,17 +217,27 @@ class Countdown(TextEnv):
         super().__init__(max_turns=usual if max_turns == "auto" else max_turns, **kwargs)
         self.count, self.operators, self.steps = numbers, operators, steps
         self.tasks = Tasks.generated()
-        goal = "Make the target number from the given numbers. "
+        goal = "Make the target number from the given numbers.\n\nRules:\n"
         if steps:
             self.instructions = goal + (
-                "Each turn, choose two of them and + - * or /, such as: 7 + 3. The two are "
-                "replaced by the result, which must be whole and not negative. Go on until only "
-                "the target is left: all numbers must be used."
+                "- Each turn, combine two of the numbers with + - * or /. The result replaces "
+                "them.\n"
+                "- The result must be a whole number and not negative.\n"
+                "- You must use all numbers. At the end, only the target may be left.\n"
+                "\n"
+                "Action: only one operation, for example: 7 + 3\n"
+                "\n"
+                "Score: 1 if the last number is the target, else 0."
             )
         else:
             self.instructions = goal + (
-                "Use each of them exactly once, with + - * / and parentheses. You have one answer: "
-                "say the expression alone, such as: (3 + 7) * 5 - 2"
+                "- Use each number exactly once.\n"
+                "- You can use + - * / and parentheses.\n"
+                "- You have only one answer.\n"
+                "\n"
+                "Action: only the expression, for example: (3 + 7) * 5 - 2\n"
+                "\n"
+                "Score: 1 if correct, 0.1 if wrong but each number is used exactly once, else 0."
             )
 
     def _start(self, task: str) -> TimeStep:
@@ -256,14 +257,17 @@ class Countdown(TextEnv):
         found = [] if len(answer) > LONGEST else map(int, NUMBER.findall(answer))
         formatted = tuple(sorted(found)) == state.numbers
         if result is None and not formatted:
-            return self._invalid("Answer with one expression of numbers, + - * / and parentheses.")
+            return self._invalid(
+                "Answer with one expression of numbers, + - * / and parentheses, for example: "
+                "(3 + 7) * 5 - 2"
+            )
         right = formatted and result == state.target
         if right:
             said = f"{answer} = {state.target}. Right!"
         elif not formatted:
             said = f"Use each number exactly once: {', '.join(map(str, state.numbers))}."
         elif result is None:
-            said = "This cannot be worked out."
+            said = "This expression has no value."
         else:
             said = f"{answer} = {result}, not {state.target}."
         off = 1.0 if result is None else float(abs(result - state.target) / state.target)
@@ -278,7 +282,7 @@ class Countdown(TextEnv):
     def _combine(self, action: str) -> TimeStep:
         match = STEP.fullmatch(action[:LONGEST])
         if match is None:
-            return self._invalid("Combine two of the numbers, such as: 7 + 3")
+            return self._invalid("Combine two of the numbers, for example: 7 + 3")
         a, operator, b = int(match[1]), match[2], int(match[3])
         left = list(self.state.numbers)
         for number in (a, b):
@@ -310,7 +314,7 @@ class Countdown(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Returns an answer that is right, or the next step to it; None where there is none."""
+        """Returns a correct answer or the next operation, or None if there is none."""
         solution = solve(self.state.numbers, self.state.target)
         if not solution:
             return None

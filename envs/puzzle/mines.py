@@ -1,6 +1,6 @@
-"""Reasoning about mines: what numbers say about closed cells, for sure and in probability.
+"""Logical and probabilistic inference about mines.
 
-Cells are numbered row by row; sets of cells are integers with a bit for each.
+Cells are numbered row by row. Sets of cells are integers with one bit per cell.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from itertools import combinations
 from math import comb
 
 Constraint = tuple[int, int]
-"""Closed cells, and how many of them are mines."""
+"""A set of closed cells and the number of mines among them."""
 
 
 @cache
 def neighbours(rows: int, columns: int) -> tuple[int, ...]:
-    """Returns the cells around each cell."""
+    """Returns the neighbours of each cell."""
     around = []
     for row in range(rows):
         for column in range(columns):
@@ -37,7 +37,7 @@ def cells(which: int) -> Iterator[int]:
 
 
 def opened_with(cell: int, near: tuple[int, ...], mines: int, opened: int) -> int:
-    """Returns the open cells once a safe cell is opened; one without mines around opens these."""
+    """Returns the open cells after opening a safe cell. Cells without adjacent mines spread."""
     waiting = 1 << cell
     while waiting:
         lowest = waiting & -waiting
@@ -50,7 +50,7 @@ def opened_with(cell: int, near: tuple[int, ...], mines: int, opened: int) -> in
 
 
 def constraints(near: tuple[int, ...], mines: int, opened: int) -> list[Constraint]:
-    """Returns what the numbers of the open cells and the number of mines say."""
+    """Returns the constraints of the total number of mines and of the open cells."""
     closed = (1 << len(near)) - 1 & ~opened
     found = [(closed, mines.bit_count())]
     for cell in cells(opened):
@@ -61,10 +61,9 @@ def constraints(near: tuple[int, ...], mines: int, opened: int) -> list[Constrai
 
 
 def deduce(known: list[Constraint]) -> tuple[int, int]:
-    """Returns cells that are safe and cells that are mines for sure.
+    """Returns the cells proven to be safe and the cells proven to be mines.
 
-    Found by looking at one constraint at a time and, where these say nothing, at pairs of which
-    one lies within the other.
+    Uses single constraints first, then pairs of constraints of which one contains the other.
     """
     safe = mined = 0
     while True:
@@ -90,7 +89,7 @@ def deduce(known: list[Constraint]) -> tuple[int, int]:
 
 
 def solvable(first: int, near: tuple[int, ...], mines: int) -> bool:
-    """Returns whether `deduce` opens all safe cells, starting from one."""
+    """Returns whether `deduce` suffices to open all safe cells from the first one."""
     safe_cells = ((1 << len(near)) - 1) & ~mines
     opened = opened_with(first, near, mines, 0)
     while opened != safe_cells:
@@ -103,10 +102,10 @@ def solvable(first: int, near: tuple[int, ...], mines: int) -> bool:
 
 
 def risks(known: list[Constraint]) -> dict[int, float]:
-    """Returns how likely each closed cell is a mine if all arrangements are equally likely.
+    """Returns the mine probability of each closed cell, with a uniform prior over arrangements.
 
     Args:
-        known: the first constraint is the number of mines in all closed cells.
+        known: constraints. The first one is the total number of mines in closed cells.
     """
     (closed, mines), local = known[0], known[1:]
     parts = [_arrangements(part) for part in _components(local)]
@@ -132,7 +131,7 @@ def risks(known: list[Constraint]) -> dict[int, float]:
 
 
 def _components(known: list[Constraint]) -> list[list[Constraint]]:
-    """The constraints in parts that share no cell."""
+    """Returns the constraints grouped into components that share no cell."""
     parts: list[tuple[int, list[Constraint]]] = []
     for around, count in known:
         joined, together = around, [(around, count)]
@@ -147,11 +146,11 @@ def _components(known: list[Constraint]) -> list[list[Constraint]]:
 
 
 def _arrangements(known: list[Constraint]) -> tuple[dict[int, int], dict[int, dict[int, int]]]:
-    """How many ways there are to place mines so that all constraints hold, by number of mines.
+    """Counts the arrangements that satisfy all constraints, by number of mines.
 
     Returns:
-        The ways by number of mines, and for each group of cells that all constraints treat alike,
-        by number of mines, the sum over the ways of the mines in the group.
+        The number of arrangements by number of mines, and for each group of equivalent cells, the
+        sum of mines in the group over these arrangements, by number of mines.
     """
     groups = _groups(known)
     members = [[i for i, (around, _) in enumerate(known) if group & around] for group in groups]
@@ -190,7 +189,7 @@ def _arrangements(known: list[Constraint]) -> tuple[dict[int, int], dict[int, di
 
 
 def _groups(known: list[Constraint]) -> list[int]:
-    """The cells in sets that all constraints treat alike, cells of one constraint together."""
+    """Returns the cells grouped into sets that occur in the same constraints."""
     groups: list[int] = []
     for around, _ in known:
         rest = around

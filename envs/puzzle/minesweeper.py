@@ -1,4 +1,4 @@
-"""Minesweeper: open all cells that hold no mine."""
+"""Minesweeper: open all cells without a mine."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from agentgym.tasks import Tasks, task_rng
 OPEN = re.compile(r"\s*(?:open\s*)?\(?\s*([0-9]{1,2})\s*[,\s]\s*([0-9]{1,2})\s*\)?\s*", re.I)
 SIZES = range(4, 31)
 LARGEST = 480
-"""Cells of the largest field, the classic expert's: beyond it counting takes too long."""
+"""Cells of the largest field (the classic expert field). Larger ones are too slow to analyse."""
 SOLVABLE = (16, 0.2)
-"""The longest side, and the largest share of mines, for which solvable fields are found quickly."""
+"""Largest side and share of mines for which solvable fields are found quickly."""
 
 
 @dataclass
 class State:
-    """Mines (none before the first cell is opened) and open cells, a bit for each cell."""
+    """Mines (none before the first cell is opened) and open cells, as bit sets."""
 
     mines: int = 0
     opened: int = 0
 
 
 def lay_mines(task: str, first: int, shape: tuple[int, int], mines: int, must_solve: bool) -> int:
-    """Returns mines for a task, none at or around the cell that is opened first.
+    """Returns the mines of a task. The first opened cell and its neighbours have none.
 
     Args:
-        task: the task's name.
+        task: name of the task.
         first: the cell opened first.
         shape: rows and columns.
-        mines: how many.
-        must_solve: whether reasoning must suffice to open all safe cells.
+        mines: number of mines.
+        must_solve: whether deduction must suffice to open all safe cells.
     """
     near = neighbours(*shape)
     rng = task_rng(task, f"minesweeper {first}")
@@ -53,66 +53,44 @@ def lay_mines(task: str, first: int, shape: tuple[int, int], mines: int, must_so
 
 
 class Minesweeper(TextEnv):
-    """Open all cells without a mine, guided by the numbers of mines around the open ones.
+    """Open all cells without a mine, guided by the numbers of adjacent mines.
 
     ## Description
-    Minesweeper without flags: what is a mine has to be remembered or worked out anew. The first
-    cell opened, and those around it, hold no mines. With `solvable` no guess is needed: every field
-    can be opened by looking at one number, or at two of which one's cells lie within the other's
-    (the number of mines left counts as one), at a time.
+    Minesweeper without flags, so known mines must be remembered or derived again. The first opened
+    cell and its neighbours hold no mines. With `solvable`, no guess is needed. Every such field can
+    be opened by using one number at a time, or two numbers of which one's cells contain the
+    other's. The total number of mines counts as a number.
 
     ## Action Space
-    Text: `open 3 5`, row 3, column 5.
+    Text: `open 3 5`, for row 3, column 5.
 
     ## Observation Space
-    Text: the field. `#` is closed, a number says how many of the 8 cells around are mines, `.`
-    stands for 0.
+    Text: the field. `#` is a closed cell, a number is the count of mines in the 8 cells around, and
+    `.` stands for 0.
 
     ## Rewards
     1 (term `task`) when all safe cells are open, else 0.
 
     ## Starting State
-    All cells are closed. The mines are drawn by the task's name and the cell that is opened first.
+    All cells are closed. The task and the first opened cell determine the mines.
 
     ## Episode End
-    Termination: all safe cells are open, or a mine is. Truncation: after `max_turns`.
+    Termination: all safe cells are open, or a mine is opened. Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `progress`: the share of the safe cells that is open.
+    The common keys. `progress`: the share of safe cells that are open.
 
     ## Arguments
-    `rows`, `columns`: 4 to 30, at most 480 cells. `mines`: at most 9 less than cells. `solvable`:
-    see above; sides up to 16, at most a fifth of the cells mines. `max_turns`: default as many as
-    there are cells.
-
-    ## Example Transcript
-    ```
-       1 2 3 4
-    1  # # # #
-    2  # # # #
-    3  # # # #
-    4  # # # #
-    2 mines, 14 safe cells to open.
-    > open 1 1
-       1 2 3 4
-    1  . . 1 #
-    2  . . 1 #
-    3  1 1 2 #
-    4  # # # #
-    2 mines, 5 safe cells to open.
-    ```
-
-    ## Baselines
-    300 test tasks, success (which is the mean return): `Minesweeper-v0` random 0 %, expert 100 %;
-    `Minesweeper-Guess-v0` random 0 %, expert 96 %.
-
-    ## Registered Configurations
-    `Minesweeper-v0`: 6 rows and columns, 6 mines, solvable. `Minesweeper-Guess-v0`: 9 rows and
-    columns, 10 mines - the classic beginner's field -, not always solvable.
+    - `rows` (int, default 6): rows, from 4 to 30.
+    - `columns` (int, default 6): columns, from 4 to 30. At most 480 cells in total.
+    - `mines` (int, default 6): mines, at most the number of cells minus 9.
+    - `solvable` (bool, default True): only fields that need no guess, with sides of at most 16 and
+      mines in at most a fifth of the cells.
+    - `max_turns` (int, default the number of cells): turns before truncation.
 
     ## References
-    Microsoft's Minesweeper. Deciding what is safe is co-NP-complete (Scott, Stege and van Rooij,
-    2011). The expert opens what is safe, or else what is least likely a mine.
+    Microsoft's Minesweeper. Deciding whether a cell is safe is co-NP-complete (Scott, Stege and van
+    Rooij, 2011). The expert opens a safe cell, or else the cell with the lowest mine probability.
 
     ## Version History
     v0: first version.
@@ -139,8 +117,8 @@ class Minesweeper(TextEnv):
             raise ValueError(f"mines must be in [1, rows * columns - 9], got {mines}.")
         if solvable and (max(rows, columns) > SOLVABLE[0] or mines > SOLVABLE[1] * rows * columns):
             raise ValueError(
-                f"solvable fields have at most {SOLVABLE[0]} rows and columns, and a fifth of the "
-                f"cells are mines; got {rows} x {columns} with {mines}. Use solvable=False."
+                f"Solvable fields have at most {SOLVABLE[0]} rows and columns, and at most a fifth "
+                f"of mines, got {rows} x {columns} with {mines}. Use solvable=False."
             )
         super().__init__(max_turns=rows * columns if max_turns == "auto" else max_turns, **kwargs)
         self.shape, self.mines, self.solvable = (rows, columns), mines, solvable
@@ -148,12 +126,19 @@ class Minesweeper(TextEnv):
         self.safe = rows * columns - mines
         self._names = [f"open {r + 1} {c + 1}" for r in range(rows) for c in range(columns)]
         self.instructions = (
-            f"A field of {rows} rows and {columns} columns hides {mines} mines. Open all cells "
-            "that hold none; opening a mine loses. An open cell shows how many of the 8 cells "
-            "around it are mines; a dot stands for 0 and opens the cells around too. # is closed. "
-            "The first cell you open is safe, and so are those around it."
-            + " You never have to guess." * solvable
-            + " Each turn, say a row and a column, such as: open 3 2"
+            f"You are playing Minesweeper on a field of {rows} rows and {columns} columns with "
+            f"{mines} mines. Open all cells without a mine.\n"
+            "\n"
+            "Rules:\n"
+            "- # is a closed cell.\n"
+            "- A number is an open cell. It counts the mines in the 8 cells around it.\n"
+            "- A dot is an open cell without mines around it. The cells around it open, too.\n"
+            "- The first cell you open and the cells around it are safe.\n"
+            + "- You never have to guess.\n"
+            * solvable
+            + "- If you open a mine, you lose.\n"
+            "\n"
+            "Action: open ROW COLUMN, for example: open 3 2"
         )
 
     def _start(self, task: str) -> TimeStep:
@@ -166,7 +151,7 @@ class Minesweeper(TextEnv):
         row, column = (int(number) - 1 for number in found.groups()) if found else (-1, -1)
         if not (0 <= row < rows and 0 <= column < columns):
             return self._invalid(
-                f"Say a row from 1 to {rows} and a column from 1 to {columns}, such as: open 3 2"
+                f"Give a row from 1 to {rows} and a column from 1 to {columns}, such as: open 3 2"
             )
         cell, state = row * columns + column, self.state
         if state.opened >> cell & 1:
@@ -211,7 +196,7 @@ class Minesweeper(TextEnv):
         return "\n".join(lines)
 
     def expert(self) -> str | None:
-        """Returns a cell that is safe for sure, or else the one that is least likely a mine."""
+        """Returns a provably safe cell, or else the cell with the lowest mine probability."""
         state, near = self.state, neighbours(*self.shape)
         if not state.opened:
             rows, columns = self.shape

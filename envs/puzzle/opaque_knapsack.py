@@ -1,4 +1,4 @@
-"""OpaqueKnapsack: pack the most valuable things, of which little is known before one looks."""
+"""OpaqueKnapsack: a knapsack problem whose items must be inspected before packing."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
 
 ITEMS = {"easy": (25, 40), "hard": (80, 120)}
-"""How many items there are, from and to."""
+"""Minimum and maximum number of items."""
 CLASSES = "ABCDEFGHIJ"
 ALLOWED = 2
 WEIGHTS, VALUES = (1, 20), (1, 50)
 CAPACITY = (0.35, 0.6)
-"""Share of the weight of all items that may be packed, from and to."""
+"""Minimum and maximum capacity, as a share of the weight of all items of allowed classes."""
 LETTERS = "bcdfghjkmnpqrstvwxz23456789"
-"""Of names: without vowels, so that none is a word."""
+"""Characters of names, without vowels so that no name is a word."""
 ACTION = re.compile(r"\s*(inspect|take)\s+(\w+)\s*", re.ASCII | re.I)
 
 
 @dataclass(frozen=True)
 class Item:
-    """What an item weighs, what it is worth, and its class."""
+    """An item: weight, value and class."""
 
     weight: int
     value: int
@@ -42,9 +42,9 @@ class Problem:
     Attributes:
         items: the items by name.
         allowed: the classes that may be packed.
-        capacity: how much weight may be packed.
-        budget: how many items may be inspected.
-        best: the value of the best packing.
+        capacity: maximum total weight.
+        budget: maximum number of inspections.
+        best: value of the optimal packing.
     """
 
     items: dict[str, Item]
@@ -56,14 +56,14 @@ class Problem:
 
 @dataclass
 class State:
-    """The names of the items that were inspected, and of those that are packed, in order."""
+    """The names of the inspected and of the packed items, in order."""
 
     inspected: list[str] = field(default_factory=list)
     packed: list[str] = field(default_factory=list)
 
 
 def best_packing(items: Sequence[tuple[str, Item]], capacity: int) -> list[str]:
-    """Returns the names of items that are worth most together, within a capacity."""
+    """Returns the names of the items of an optimal packing within a capacity."""
     best = np.zeros((len(items) + 1, capacity + 1), dtype=np.int64)
     for i, (_, item) in enumerate(items):
         best[i + 1] = best[i]
@@ -80,7 +80,7 @@ def best_packing(items: Sequence[tuple[str, Item]], capacity: int) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def make_problem(task: str, difficulty: str) -> Problem:
-    """Returns a task's problem, one that needs several items and no outstanding one."""
+    """Returns the problem of a task. Its optimum needs several items and none dominates."""
     rng = task_rng(task, f"opaque knapsack {difficulty}")
     low, high = ITEMS[difficulty]
     while True:
@@ -103,7 +103,7 @@ def make_problem(task: str, difficulty: str) -> Problem:
         worth = [items[name].value for name in chosen]
         if len(chosen) < 3 or max(worth) > 0.4 * sum(worth):
             continue
-        # Enough to find half as many again as fill the knapsack, and the best by sheer luck.
+        # Enough to find 1.5 times the capacity on average, and more than the optimum needs.
         found = 1.5 * capacity / (sum(WEIGHTS) / 2) / (ALLOWED / len(CLASSES))
         budget = min(max(math.ceil(max(found, 1.1 * len(chosen))), 5), count)
         first, second = sorted(kinds)
@@ -111,74 +111,76 @@ def make_problem(task: str, difficulty: str) -> Problem:
 
 
 class OpaqueKnapsack(TextEnv):
-    """Inspect items, as many as you may, and pack the most valuable ones into a knapsack.
+    """A knapsack problem with hidden items: inspect some of them and pack the most valuable ones.
 
     ## Description
-    A knapsack problem whose items must be discovered: an item's weight, value and class show only
-    when it is inspected, and not all may be. Only two of ten classes may be packed.
+    The weight, value and class of an item are hidden until it is inspected, and the number of
+    inspections is limited. Only items of two of ten classes may be packed.
 
     ## Action Space
-    Text: `inspect x7fd`, `take x7fd` (an inspected item), `finish`.
+    Text:
+
+    - `inspect x7fd`: shows an item.
+    - `take x7fd`: packs an inspected item.
+    - `finish`: ends the episode.
 
     ## Observation Space
-    Text: the capacity, what is used of it, the inspections left, what the inspected items are, and
-    the names of the others.
+    Text: the capacity and its used part, the inspections left, the inspected items, and the names
+    of the others.
 
     ## Rewards
-    Term `task`: when an item is packed, its value divided by that of the best packing of all items,
-    so that the return is the score of the original.
+    Term `task`: when an item is packed, its value divided by the value of the optimal packing of
+    all items. The return is the score of the original.
 
     ## Starting State
-    Nothing is inspected or packed. Drawn by the task's name: items with weights from 1 to 20 and
-    values from 1 to 50; a capacity of 35 to 60 % of the weight of those that may be packed; as many
-    inspections as find, on average, one and a half times what fills it. The best packing has at
-    least 3 items, none worth more than 40 % of it.
+    Nothing is inspected or packed. The task determines:
+
+    - items with weights from 1 to 20 and values from 1 to 50,
+    - a capacity of 35 to 60 % of the weight of all allowed items,
+    - a number of inspections that finds, on average, one and a half times the capacity.
+
+    The optimal packing has at least 3 items, none with more than 40 % of its value.
 
     ## Episode End
     Termination: `finish`. Truncation: after `max_turns`.
 
     ## Information
-    The common keys. `success`: at the end the packing is a best one of all items, inspected or not.
-    `progress`: the value packed as a share of the best.
+    The common keys.
+
+    - `success`: at the end, the packing is optimal among all items, inspected or not.
+    - `progress`: the packed value as a share of the optimum.
 
     ## Arguments
-    `difficulty`: "easy" (25 to 40 items) or "hard" (80 to 120). `max_turns`: default twice the
-    largest number of items.
+    - `difficulty` ("easy" or "hard", default "easy"): 25 to 40 or 80 to 120 items.
+    - `max_turns` (int, default twice the largest number of items): turns before truncation.
 
-    ## Example Transcript
-    ```
-    Capacity: 34, used: 0. Inspections left: 20. Allowed classes: A, C.
-    Inspected: none
-    Not inspected: x7fd k2mm ...
-    > inspect k2mm
-    Capacity: 34, used: 0. Inspections left: 19. Allowed classes: A, C.
-    Inspected:
-    k2mm: weight 5, value 12, class A
-    Not inspected: x7fd ...
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: `OpaqueKnapsack-v0` random 0.29, 2 %; expert 0.88,
-    50 %. `OpaqueKnapsack-Hard-v0` random 0.28, 0 %; expert 0.79, 17 %.
-
-    ## Registered Configurations
-    `OpaqueKnapsack-v0`: easy. `OpaqueKnapsack-Hard-v0`: hard.
+    ## Notes
+    The expert inspects as many items as possible and packs the best of them. No policy has a higher
+    expected score.
 
     ## References
-    Opaque Knapsack (arXiv 2603.01209): items, capacity, inspections, conditions on the best packing
-    and score; there an item could be taken unseen, though the rules forbade it. The expert inspects
-    all it may, then packs the best of what it has seen: no policy has a higher expected score.
+    Opaque Knapsack (arXiv 2603.01209): items, capacity, inspections, conditions on the optimal
+    packing, and score. In its code, an item can be taken without inspection, although its rules
+    forbid it.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "Pack items of the greatest total value into a knapsack without exceeding its capacity. "
-        "What an item weighs and is worth, and its class, you learn by inspecting it, for which "
-        "you have a limited number of inspections; only items of the allowed classes may be "
-        "packed. Each turn, say one of: inspect NAME; take NAME, to pack an item you have "
-        "inspected, for good; finish, when you are done."
+        "Pack items into a knapsack. Maximise their total value without exceeding the capacity.\n"
+        "\n"
+        "Rules:\n"
+        "- The weight, value and class of an item are hidden until you inspect it.\n"
+        "- The number of inspections is limited.\n"
+        "- You can only take inspected items of the allowed classes. You cannot put them back.\n"
+        "\n"
+        "Actions:\n"
+        "- inspect NAME, for example: inspect x7fd\n"
+        "- take NAME, for example: take x7fd\n"
+        "- finish, when you are done\n"
+        "\n"
+        "Score: the value of your items divided by the best possible value."
     )
     State = State
 
@@ -203,7 +205,9 @@ class OpaqueKnapsack(TextEnv):
             return self._look(finished=True)
         found = ACTION.fullmatch(action[:100])
         if found is None:
-            return self._invalid("Say inspect NAME, take NAME or finish.")
+            return self._invalid(
+                "Answer with inspect NAME, take NAME or finish, for example: inspect x7fd"
+            )
         verb, name = found[1].lower(), found[2].lower()
         wrong = self._objection(verb, name)
         if wrong:
@@ -216,22 +220,26 @@ class OpaqueKnapsack(TextEnv):
         return self._look(problem.items[name].value / problem.best)
 
     def _objection(self, verb: str, name: str) -> str:
-        """Says why an item cannot be inspected or taken; empty if it can."""
+        """Returns the reason why an item cannot be inspected or taken, or an empty string."""
         state, problem = self.state, self._problem()
         item = problem.items.get(name)
         if item is None:
             return f"There is no item {name[:40]!r}."
         if verb == "inspect":
             if name in state.inspected:
-                return f"You have inspected {name} already."
+                return f"You have already inspected {name}."
             return "" if len(state.inspected) < problem.budget else "No inspections are left."
         if name not in state.inspected:
             return f"Inspect {name} before you take it."
         if name in state.packed:
-            return f"You have packed {name} already."
+            return f"You have already packed {name}."
         if item.kind not in problem.allowed:
-            return f"Items of class {item.kind} may not be packed."
-        return "" if item.weight <= self._room() else f"{name} is too heavy for what room is left."
+            return f"Items of class {item.kind} are not allowed."
+        return (
+            ""
+            if item.weight <= self._room()
+            else f"{name} is too heavy for the remaining capacity."
+        )
 
     def _room(self) -> int:
         problem = self._problem()
@@ -268,7 +276,7 @@ class OpaqueKnapsack(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Returns an inspection while there are any left, then the best packing, item by item."""
+        """Returns an inspection while any is left, then the items of the best known packing."""
         state, problem = self.state, self._problem()
         unseen = (name for name in problem.items if name not in state.inspected)
         name = next(unseen, None)

@@ -1,4 +1,4 @@
-"""TowerOfHanoi: move a tower, one disk at a time, never a larger one onto a smaller."""
+"""TowerOfHanoi: move all disks to rod C, never a larger disk onto a smaller one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ MOVE = re.compile(r"\s*(?:move\s+)?([abc])\s*(?:to|->|,)?\s*([abc])\s*", re.IGNO
 
 @dataclass
 class State:
-    """Where each disk is: `rods[i]` is the rod of disk i, the smallest first."""
+    """The rod of each disk, smallest first, and the length of the optimal solution."""
 
     rods: list[int]
     least: int
 
 
 def top(rods: list[int], rod: int) -> int | None:
-    """Returns the smallest disk on a rod, None if it is empty."""
+    """Returns the smallest disk on a rod, or None if it is empty."""
     return next((disk for disk, where in enumerate(rods) if where == rod), None)
 
 
 def moves(rods: list[int]) -> list[tuple[int, int]]:
-    """Returns the allowed moves, (from, to)."""
+    """Returns the legal moves as pairs (from, to)."""
     found = []
     for source in range(3):
         disk = top(rods, source)
@@ -38,17 +38,17 @@ def moves(rods: list[int]) -> list[tuple[int, int]]:
 
 
 def next_move(rods: list[int], goal: int) -> tuple[int, int] | None:
-    """Returns the first move of the shortest way to have all disks on a rod; None at the goal."""
+    """Returns the first optimal move towards a rod, or None at the goal."""
     move = None
     for disk in reversed(range(len(rods))):
         if rods[disk] != goal:
             move = rods[disk], goal
-            goal = 3 - rods[disk] - goal  # the smaller ones have to get out of the way
+            goal = 3 - rods[disk] - goal  # the smaller disks must move to the third rod
     return move
 
 
 def moves_left(rods: list[int], goal: int) -> int:
-    """Returns the length of the shortest way to have all disks on a rod."""
+    """Returns the minimum number of moves to bring all disks to a rod."""
     total = 0
     for disk in reversed(range(len(rods))):
         if rods[disk] != goal:
@@ -58,66 +58,58 @@ def moves_left(rods: list[int], goal: int) -> int:
 
 
 class TowerOfHanoi(TextEnv):
-    """Move all disks to rod C, one at a time, never a larger one onto a smaller.
+    """Move all disks to rod C, one at a time, never a larger disk onto a smaller one.
 
     ## Description
-    Three rods, A, B and C, and `disks` disks of different sizes. Tasks start from any legal
-    position, so there is more to learn than one sequence.
+    There are three rods, A, B and C, and `disks` disks of different sizes. Tasks start from any
+    legal position, so memorising one sequence is not enough.
 
     ## Action Space
-    Text: `A to C` and the like.
+    Text: a move, such as `A to C`.
 
     ## Observation Space
-    Text: the disks on each rod, from bottom to top; 1 is the smallest.
+    Text: the disks on each rod, from bottom to top. 1 is the smallest disk.
 
     ## Rewards
     1 (term `task`) when all disks are on rod C, else 0.
 
     ## Starting State
-    A task is a position, `rods/AACB` for the rods of disks 1, 2, 3, ...; every fourth is for
-    testing. `rods/AAAA`, the classic one, is for training.
+    The task is a position, `rods/AACB` for the rods of disks 1, 2, 3, ... Every fourth position is
+    a test task. The classic position, `rods/AAAA`, is a training task.
 
     ## Episode End
     Termination: all disks are on rod C. Truncation: after `max_turns`.
 
     ## Information
-    The common keys; `progress`: the share of the shortest way that is behind.
+    The common keys. `progress`: 1 minus the number of moves left divided by the number at the
+    start, for optimal play.
 
     ## Arguments
-    `disks`: 2 to 8. `max_turns`: default twice the longest way.
+    - `disks` (int, default 4): number of disks, from 2 to 8.
+    - `max_turns` (int, default twice the length of the longest optimal solution): turns before
+      truncation.
 
-    ## Example Transcript
-    ```
-    A: 2
-    B: empty
-    C: 1
-    > A to B
-    A: empty
-    B: 2
-    C: 1
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random 0.10, 10 %; expert (the shortest way) 1.00,
-    100 %. Six disks: random 0.01; expert 1.00, in 41 moves. Four are learnt by imitation alone (95
-    % of held-out positions from 300 demonstrations), six by two thirds: take these to compare
-    learning methods.
-
-    ## Registered Configurations
-    `TowerOfHanoi-v0`: 4 disks. `TowerOfHanoi-Six-v0`: 6 disks.
+    ## Notes
+    Behaviour cloning nearly solves four disks from a few hundred demonstrations. Use six disks to
+    compare learning methods.
 
     ## References
-    Lucas, Recreations mathematiques, 1883. The shortest way from any position: Hinz, 1989.
+    Lucas, Recreations mathematiques, 1883. Optimal solutions from any position: Hinz, 1989.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "Three rods, A, B and C, hold disks of different sizes. Move all disks to rod C, one at a "
-        "time: take the top disk of a rod and put it on another one, never onto a smaller disk. 1 "
-        "is the smallest disk; rods are listed from bottom to top. Each turn, say a move such as: "
-        "A to C"
+        "Solve the Tower of Hanoi. Three rods, A, B and C, hold disks of different sizes. Move all "
+        "disks to rod C.\n"
+        "\n"
+        "Rules:\n"
+        "- Each turn, you move the top disk of one rod to another rod.\n"
+        "- You cannot put a disk onto a smaller disk.\n"
+        "- The disks of a rod are listed from bottom to top. Disk 1 is the smallest.\n"
+        "\n"
+        "Action: ROD to ROD, for example: A to C"
     )
     State = State
 
@@ -140,13 +132,16 @@ class TowerOfHanoi(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         found = MOVE.fullmatch(action[:100])
         if found is None:
-            return self._invalid(f"Say a move such as: A to C. Not {action[:40]!r}.")
+            return self._invalid(
+                f"{action[:40]!r} is not a move. Answer with a move, for example: A to C"
+            )
         source, target = (RODS.index(letter.upper()) for letter in found.groups())
         rods = self.state.rods
         if (source, target) not in moves(rods):
             disk = top(rods, source)
-            what = f"rod {RODS[source]} is empty" if disk is None else "that disk is larger"
-            return self._invalid(f"Not possible: {'nothing moves' if source == target else what}.")
+            reason = f"rod {RODS[source]} is empty" if disk is None else "that disk is larger"
+            reason = "both rods are the same" if source == target else reason
+            return self._invalid(f"Not possible: {reason}.")
         disk = top(rods, source)
         assert disk is not None
         rods[disk] = target
@@ -170,13 +165,13 @@ class TowerOfHanoi(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Returns the next move of the shortest way."""
+        """Returns the next move of an optimal solution."""
         move = next_move(self.state.rods, 2)
         return None if move is None else f"{RODS[move[0]]} to {RODS[move[1]]}"
 
 
 def _name(number: int, disks: int) -> str:
-    """The position with this number: rods of the disks as digits of base 3, AAA... first."""
+    """Returns the position with an index: the rods of the disks as digits of base 3."""
     letters = []
     for _ in range(disks):
         number, digit = divmod(number, 3)

@@ -1,1 +1,1 @@
-"""Social dilemmas with talk: commons, public goods, trust and splitting."""
+"""Social dilemmas with messages: commons, public goods, trust and splitting."""

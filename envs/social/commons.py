@@ -1,4 +1,4 @@
-"""A commons: its rules as pure functions, and what scripted players make of them."""
+"""A commons: the rules as pure functions, and its scripted players."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import numpy as np
 
 CAPACITY = 100
 COLLAPSE = 5
-"""A stock of less than this after the harvest does not recover."""
+"""A smaller stock after the harvest does not recover."""
 EXPECTED_MONTHS = 12
-"""What the expert reckons with where the number of months is not told."""
+"""Planning horizon of the expert if the number of months is not announced."""
 MODELS = ("grim", "sustainable", "follower", "overuser", "greedy")
-"""What the expert thinks others may be; of those that explain them alike, the first."""
+"""Levels that the expert considers for co-players. The first wins ties."""
 GENTLE = tuple((first, 1.0) for first in (1.0, 0.75, 0.5, 0.25, 0.0))
-"""Plans of the expert: multiples of the sustainable share, for the next month and for later."""
+"""The expert's plans: multiples of the sustainable share, next month and afterwards."""
 ROUGH = tuple((first, later) for first in (1.25, 1.5, 2.0, 100.0) for later in (1.0, first))
-"""Plans against others who do not hold back themselves."""
+"""Additional plans against co-players that overuse the stock."""
 
 
 @dataclass
 class State:
-    """The stock, and what happened so far.
+    """State of an episode.
 
     Attributes:
-        stock: what is there now.
+        stock: the current stock.
         stocks: the stock before each harvest.
-        takes: what each player got in each harvest.
-        named: the smallest number each player had named before each harvest; -1: none.
-        talk: what each player said, speaking turn by speaking turn, since the last harvest.
-        talking: whether a harvest is over, but the stock has not recovered yet.
+        takes: the amount each player obtained in each harvest.
+        named: the smallest number in each player's messages before each harvest, or -1.
+        talk: messages of all players since the last harvest, one list per message turn.
+        talking: whether the players exchange messages, before the stock recovers.
     """
 
     stock: int
@@ -41,23 +41,24 @@ class State:
 
 
 def share(stock: int, players: int, player: int | None = None) -> int:
-    """Returns the most that each can take so that the stock is as large again next month.
+    """Returns the largest equal share that lets the stock recover by next month.
 
-    What cannot be divided is there for the first players, if it is asked who they are.
+    If `player` is given, the remainder of the division goes to the first players.
     """
     rest = 0 if player is None else int(player < stock // 2 % players)
     return stock // 2 // players + rest
 
 
 def grown(stock: int) -> int:
-    """Returns the stock a month after a harvest."""
+    """Returns the stock one month after a harvest."""
     return min(CAPACITY, 2 * stock)
 
 
 def allot(bids: list[int], stock: int, rng: np.random.Generator) -> list[int]:
-    """Returns what each gets: what it asked for or, if there is too little, by chance.
+    """Returns the amount each player obtains.
 
-    Then units are given one by one, each to somebody drawn from those who still want more.
+    If the requests exceed the stock, each unit goes to a player sampled uniformly from those whose
+    requests are not yet met.
     """
     if sum(bids) <= stock:
         return list(bids)
@@ -72,12 +73,12 @@ def allot(bids: list[int], stock: int, rng: np.random.Generator) -> list[int]:
 
 
 def overused(stocks: list[int], takes: list[list[int]]) -> bool:
-    """Whether more than half of the stock was taken in any month."""
+    """Returns whether more than half of the stock was taken in any month."""
     return any(sum(got) > stock // 2 for stock, got in zip(stocks, takes, strict=True))
 
 
 def agreed(named: list[list[int]], takes: list[list[int]], last: list[int]) -> int:
-    """Returns the smallest number named by those who have kept to what they named; -1: none."""
+    """Returns the smallest number proposed by players that have kept their word, or -1."""
     rounds = [*zip(named, takes, strict=True)]
     trusted = [
         number
@@ -88,14 +89,14 @@ def agreed(named: list[list[int]], takes: list[list[int]], last: list[int]) -> i
 
 
 def wish(level: str, stock: int, players: int, broken: bool, agreement: int) -> int:
-    """Returns what a scripted player asks for.
+    """Returns the amount that a scripted player requests.
 
     Args:
-        level: the kind of player.
-        stock: what is there.
-        players: how many live on it.
+        level: the scripted player's level.
+        stock: the current stock.
+        players: number of players.
         broken: whether the stock was overused in any month.
-        agreement: what those who keep their word proposed; -1: nothing.
+        agreement: smallest number proposed by players that have kept their word, or -1.
     """
     fair = share(stock, players)
     if level == "greedy":
@@ -108,7 +109,7 @@ def wish(level: str, stock: int, players: int, broken: bool, agreement: int) -> 
 
 
 def kind_of(state: State, player: int) -> str | float:
-    """Returns the scripted player that asks as this one did, or else its mean part of the stock."""
+    """Returns the level that explains a player's harvests, or its mean share of the stock."""
     players = len(state.takes[0])
     errors = dict.fromkeys(MODELS, 0.0)
     for t, stock in enumerate(state.stocks):
@@ -135,16 +136,16 @@ def forecast(
     broken: bool,
     agreement: int,
 ) -> float:
-    """Returns what one more player gets who follows a plan.
+    """Returns the predicted harvest of a player that follows a plan.
 
     Args:
-        stock: what is there now.
-        kinds: the others, as `kind_of` tells them.
-        plan: the multiples of the sustainable share that the player takes in the first month and
-            later, and proposes to the others.
-        left: months left, or to be expected.
+        stock: the current stock.
+        kinds: the co-players (see `kind_of`).
+        plan: multiples of the sustainable share that the player takes, and proposes to the
+            co-players, in the first month and afterwards.
+        left: number of remaining months, or its estimate.
         broken: whether the stock has been overused.
-        agreement: what is agreed for the next harvest; -1: nothing; -2: what the player proposes.
+        agreement: agreed amount for the next harvest, -1 without one, -2 for the player's proposal.
     """
     players, total = len(kinds) + 1, 0.0
     for month in range(left):
@@ -165,15 +166,15 @@ def forecast(
 
 
 def best_take(state: State, me: int, players: int, stock: int, agreement: int, left: int) -> int:
-    """Returns the amount that pays best in the long run, judged by what the others are.
+    """Returns the amount with the highest predicted long-term harvest against the co-players.
 
     Args:
-        state: what happened so far.
+        state: the state of the episode.
         me: the player.
-        players: how many there are.
-        stock: what there will be at the harvest.
+        players: number of players.
+        stock: the stock at the harvest.
         agreement: as in `forecast`.
-        left: months left, or to be expected, that harvest included.
+        left: number of remaining months, or its estimate, including this harvest.
     """
     if left == 1:
         return share(stock, players, me) if agreement == -2 else stock

@@ -1,4 +1,4 @@
-"""CommonsHarvest: a shared stock that recovers, if all who live on it hold back."""
+"""CommonsHarvest: a commons dilemma with messages, after GovSim."""
 
 from __future__ import annotations
 
@@ -34,78 +34,78 @@ AMOUNTS = tuple(str(number) for number in range(CAPACITY + 1))
 
 
 class CommonsHarvest(TextGame):
-    """Live together on a stock that doubles every month, unless it is used up.
+    """Commons dilemma: players harvest a shared stock that doubles every month until it collapses.
 
     ## Description
-    The commons of GovSim: five players, a stock of up to 100. Every month all say in private what
-    they take. Then all see who got what and talk, and what is left doubles, up to 100; less than 5
-    never recover. Taking more pays at once for one, holding back pays in the long run for all.
+    The commons of GovSim: five players share a stock of up to 100 units. Every month all players
+    decide in private how much to take. Then all harvests are revealed, the players exchange
+    messages, and the remaining stock doubles, up to 100. A stock of less than 5 does not recover.
+    Taking more pays at once for the player, holding back pays in the long run for all.
 
     ## Action Space
-    Text: at the harvest a whole number from 0 to the stock; after it any text (put on one line and
-    cut after 280 characters). With `messages=0` and `action_mode="discrete"`: the number.
+    Text: at the harvest a whole number from 0 to the stock. In the message phase any text, which is
+    put on one line and cut after 280 characters. With `messages=0` and `action_mode="discrete"`:
+    the number.
 
     ## Observation Space
-    Text: the month, the stock, what everybody took in the months so far, and what was said since
-    the last harvest.
+    Text: the month, the stock, all previous harvests, and the messages since the last harvest.
 
     ## Rewards
-    Term `task`, after each harvest: what one got, divided by the number of months and by what each
-    can take of a full stock for ever (10 of 100 for five players): a return of 1 is a full
-    sustainable life, 1.083 what all can get who share everything in the last month.
+    Term `task`, after each harvest: the amount obtained, divided by the number of months and by the
+    share that each player can take of a full stock indefinitely (10 of 100 for five players). A
+    return of 1 is sustainable use over all months, and 1.083 is the return of all players if they
+    also share the whole stock in the last month.
 
     ## Starting State
-    The task is the stock: `stock/100`, the reference's start, and even numbers down to 60 are for
-    training, odd ones from 99 to 61 for testing.
+    The task is the initial stock: `stock/100`, the value of the reference, and even numbers down to
+    60 are training tasks, odd numbers from 99 to 61 are test tasks.
 
     ## Episode End
-    Termination: `months` harvests are over, or the stock collapses to less than 5. Truncation:
-    after `max_turns` turns. After `max_invalid` invalid amounts in a row one takes nothing.
+    - Termination: `months` harvests are over, or the stock collapses to less than 5.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid amounts in a row the player takes nothing.
 
     ## Information
-    The common keys; `success`: the stock lasted all months; `progress`: the part of the months that
-    it lasted.
+    The common keys. `success`: the stock lasts all months. `progress`: the share of the months that
+    the stock has lasted.
 
     ## Arguments
-    `num_players`: 2 to 10; default 5. `months`: default 12. `messages`: how many times all may
-    speak after a harvest; default 1. `story`: "fishery", "pasture" or "river". `announce_months`:
-    whether the number of months is told; default false. `hint`: whether the sustainable share is
-    told; default false. `max_turns`: default None. As a single seat: `seat` and `opponents`:
-    "greedy" (wants everything), "overuser" (one and a half times the sustainable share),
-    "sustainable" (that share), "grim" (that share, until the stock was overused), "follower" (the
-    default: the smallest number named by those who have kept their word, else as "overuser"),
-    "best_response" (guesses which of these the others are, and plans against that) or "random".
+    - `num_players` (int, default 5): number of players, from 2 to 10.
+    - `months` (int, default 12): number of harvests.
+    - `messages` (int, default 1): number of messages each player sends after a harvest.
+    - `story` (str, default "fishery"): "fishery", "pasture" or "river".
+    - `announce_months` (bool, default False): whether the players know the number of months.
+    - `hint` (bool, default False): whether the observation shows the sustainable share.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid amounts in a row that lead to taking
+      nothing.
 
-    ## Example Transcript
-    ```
-    Month 1, after the harvest: 26 tons of fish are left. Say something to the others.
-    Month 1, of 100: you 10, player_1 16, player_2 16, player_3 16, player_4 16.
-    > Next month, let each of us catch at most 2.
-    Month 2. There are 52 tons of fish. How many do you catch? Say a whole number from 0 to 52.
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 100 test episodes:
+    - `seat` (str or None, default None): the agent's name, such as "player_0", or None to sample
+      one at each reset.
+    - `opponents` (str or dict, default "follower"): the co-players' policy.
+        - "greedy": requests the whole stock.
+        - "overuser": requests one and a half times the sustainable share.
+        - "sustainable": requests the sustainable share.
+        - "grim": requests the sustainable share until the stock is overused, then an equal part of
+          the stock.
+        - "follower": requests the smallest number proposed by players that have kept their word.
+          Without such a proposal it plays as "overuser".
+        - "best_response": infers which of these policies the co-players follow and plans against
+          them.
+        - "random": uniformly random requests.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 0.13 (0.00) | 0.06 (0.00) |
-    | greedy | 0.12 (0.00) | 0.05 (0.00) |
-    | overuser | 0.25 (0.00) | 0.18 (0.00) |
-    | sustainable | 0.48 (0.00) | 0.93 (1.00) |
-    | grim | 0.36 (0.00) | 0.93 (1.00) |
-    | follower | 0.25 (0.00) | 0.86 (1.00) |
-
-    The expert, "best_response", trusts others in the first month: against those who do not hold
-    back, where the stock collapses at once, that costs it more than it can win.
-
-    ## Registered Configurations
-    `CommonsHarvest-v0`.
+    ## Notes
+    The expert, "best_response", trusts the co-players in the first month. If they do not hold back,
+    the stock collapses at once, which costs the expert more than it can gain afterwards.
 
     ## References
     Piatti et al., Cooperate or Collapse: Emergence of Sustainable Cooperation in a Society of LLM
-    Agents (GovSim, arXiv 2404.16698): numbers, phases, collapse, allocation by chance. There an
-    agent chooses who speaks next and reflects in private; here all speak at the same time.
+    Agents (GovSim, arXiv 2404.16698): numbers, phases, collapse, random allocation. There an agent
+    chooses the next speaker and reflects in private. Here all players send messages at the same
+    time.
 
     ## Version History
     v0: first version.
@@ -145,21 +145,24 @@ class CommonsHarvest(TextGame):
         self.unit, place, self.verb = STORIES[story]
         self.actions = () if messages else AMOUNTS
         self.instructions = (
-            f"{num_players} players share {place} with up to {CAPACITY} {self.unit}. Every month "
-            f"all of them say at the same time, in private, how many {self.unit} they {self.verb}. "
-            "If together they want more than there is, it is handed out unit by unit by chance. "
-            f"What is left then doubles, up to {CAPACITY}; but if less than {COLLAPSE} are left, "
-            "nothing recovers and the game is over for all. "
+            f"You are one of {num_players} players who share {place} with up to {CAPACITY} "
+            f"{self.unit}. Get as many {self.unit} as you can over all months.\n"
+            "Rules:\n"
+            "- Every month all players decide at the same time, in private, how many "
+            f"{self.unit} to {self.verb}.\n"
+            "- If they request more than there is, the stock is allocated unit by unit at random.\n"
+            f"- Then all players see all amounts{' and exchange messages' * bool(messages)}.\n"
+            f"- The remaining stock doubles, up to {CAPACITY}. If less than {COLLAPSE} remain, it "
+            "does not recover and the game ends for all.\n"
             + (
-                f"It lasts {months} months at most. "
+                f"- The game lasts at most {months} months.\n"
                 if announce_months
-                else "It lasts for a number of months that nobody knows. "
+                else "- The number of months is unknown.\n"
             )
-            + f"Get as many {self.unit} as you can over the whole time. After a harvest all see "
-            "who got what" + ", and can say something to all others: write it as it is, "
-            f"{MAX_MESSAGE} characters at most"
+            + "Actions:\n"
+            + f"- When asked for a message: any text, {MAX_MESSAGE} characters at most.\n"
             * bool(messages)
-            + f". When asked how many {self.unit} you {self.verb}, say only a whole number."
+            + f"- When asked how many {self.unit} you {self.verb}: a whole number, for example: 5"
         )
 
     def _start(self, task: str) -> None:
@@ -178,20 +181,20 @@ class CommonsHarvest(TextGame):
         lasted = month == self.months
         limit = f" of {self.months}" * self.announce_months
         if over:
-            lines = [f"The game is over: the stock {'lasted' if lasted else 'is used up'}."]
+            lines = [f"The game is over: the stock {'lasted' if lasted else 'collapsed'}."]
         elif state.talking:
             lines = [
                 f"Month {month}{limit}, after the harvest: {state.stock} {self.unit} are left. "
-                "Say something to the others."
+                "Send a message to the other players."
             ]
         else:
             lines = [
                 f"Month {month + 1}{limit}. There are {state.stock} {self.unit}. How many do "
-                f"you {self.verb}? Say a whole number from 0 to {state.stock}."
+                f"you {self.verb}? Answer with a whole number from 0 to {state.stock}."
             ]
             if self.hint:
                 fair = share(state.stock, len(self.possible_agents))
-                lines.append(f"If each takes {fair}, the stock is as large again next month.")
+                lines.append(f"If each player takes {fair}, the stock fully recovers.")
         lines += self._past(agent)
         return TimeStep(
             text="\n".join(lines),
@@ -201,13 +204,13 @@ class CommonsHarvest(TextGame):
         )
 
     def _past(self, agent: str) -> list[str]:
-        """Returns the months so far and what was said in the last one."""
+        """Returns the lines of all previous harvests and of the messages since the last one."""
         state = self.state
         names = ["you" if name == agent else name for name in self.possible_agents]
         lines = []
         for month, (stock, takes) in enumerate(zip(state.stocks, state.takes, strict=True), 1):
             got = ", ".join(f"{name} {take}" for name, take in zip(names, takes, strict=True))
-            lines.append(f"Month {month}, of {stock}: {got}.")
+            lines.append(f"Month {month}, stock {stock}: {got}.")
         return lines + heard(state.talk, names)
 
     def _read(self, agent: str, said: str) -> str:
@@ -239,7 +242,7 @@ class CommonsHarvest(TextGame):
         return self._pay(take / worth for take in takes)
 
     def _named(self) -> list[int]:
-        """Returns the smallest number each player has named since the last harvest; -1: none."""
+        """Returns the smallest number in each player's messages since the last harvest, or -1."""
         spoken = [
             proposal([said[i] for said in self.state.talk])
             for i in range(len(self.possible_agents))
@@ -261,7 +264,7 @@ class CommonsHarvest(TextGame):
         return str(wish(level, state.stock, players, broken, agreement))
 
     def _speech(self, level: str, me: int) -> str:
-        """Returns what a scripted player says after a harvest."""
+        """Returns the message of a scripted player after a harvest."""
         stock = grown(self.state.stock)
         if level == "best_response":
             number = self._best(me, stock, -2)
@@ -272,7 +275,7 @@ class CommonsHarvest(TextGame):
         return f"Next month, let each of us {self.verb} at most {number}."
 
     def _best(self, me: int, stock: int, agreement: int) -> int:
-        """Returns what the expert takes, or names before a harvest: it keeps its word."""
+        """Returns the expert's harvest, at most the number it named, or the number it names."""
         state, players = self.state, len(self.possible_agents)
         left = self.months - len(state.takes) if self.announce_months else EXPECTED_MONTHS
         best = best_take(state, me, players, stock, agreement, left)

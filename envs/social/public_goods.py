@@ -1,4 +1,4 @@
-"""PublicGoods: who gives to a pot that pays all, and who only takes from it."""
+"""PublicGoods: the public goods game with messages."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 MODELS = ("persuadable", "conditional", "altruist", "free_rider")
-"""What the expert thinks others may be; of those that explain them alike, the first."""
+"""Levels that the expert considers for co-players. The first wins ties."""
 STEPS = 5
-"""The expert considers giving 0, 1, ... fifths of the endowment."""
+"""The expert considers contributions of 0, 1, ... fifths of the endowment."""
 
 
 @dataclass
 class State:
-    """The rounds to play, and what happened so far.
+    """State of an episode.
 
     Attributes:
-        rounds: how many are played.
-        gifts: what each player gave in each round.
-        asked: the smallest number that anybody named before each round; -1: none.
-        talk: what each player said, speaking turn by speaking turn, before this round.
-        payoffs: what each has earned so far.
+        rounds: number of rounds to play.
+        gifts: contribution of each player in each round.
+        asked: the smallest number in the messages before each round, or -1.
+        talk: messages of all players before this round, one list per message turn.
+        payoffs: earnings of each player so far.
     """
 
     rounds: int
@@ -39,19 +39,19 @@ class State:
 
 
 def earned(gifts: list[int], endowment: int, factor: float) -> list[float]:
-    """Returns what each has after a round: what it kept and its part of the multiplied pot."""
+    """Returns the earnings of a round: kept tokens plus the share of the multiplied pot."""
     part = factor * sum(gifts) / len(gifts)
     return [endowment - gift + part for gift in gifts]
 
 
 def wish(level: str, endowment: int, others: list[float], asked: list[int]) -> int:
-    """Returns what a scripted player gives.
+    """Returns the contribution of a scripted player.
 
     Args:
-        level: the kind of player.
-        endowment: what it could give.
-        others: mean gift of the others in every round so far.
-        asked: the smallest number named before every round so far and before this one; -1: none.
+        level: the scripted player's level.
+        endowment: tokens per round.
+        others: mean contribution of the co-players in every round so far.
+        asked: the smallest number named before every round, this one included, or -1.
     """
     if level == "altruist":
         return endowment
@@ -65,12 +65,12 @@ def wish(level: str, endowment: int, others: list[float], asked: list[int]) -> i
 
 
 def mean_of_others(gifts: list[list[int]], player: int) -> list[float]:
-    """Returns the mean gift of the others in every round."""
+    """Returns the mean contribution of the co-players in every round."""
     return [(sum(given) - given[player]) / (len(given) - 1) for given in gifts]
 
 
 def kind_of(state: State, player: int, endowment: int) -> str:
-    """Returns the scripted player that gives most nearly as this one did."""
+    """Returns the level whose contributions are closest to those of a player."""
     others = mean_of_others(state.gifts, player)
     errors = dict.fromkeys(MODELS, 0)
     for t, given in enumerate(state.gifts):
@@ -83,20 +83,20 @@ def kind_of(state: State, player: int, endowment: int) -> str:
 def forecast(
     state: State, me: int, kinds: list[str], plan: tuple[int, int], endowment: int, factor: float
 ) -> float:
-    """Returns what a player earns who gives something for some rounds and then nothing.
+    """Returns the predicted earnings of a player that contributes for some rounds, then nothing.
 
     Args:
-        state: what happened so far.
-        me: the player, who asks all others to give everything.
-        kinds: what all are, as `kind_of` tells them.
-        plan: what is given, and in how many of the rounds left.
-        endowment: what each could give.
-        factor: of the pot.
+        state: the state of the episode.
+        me: the player, which asks all co-players to contribute everything.
+        kinds: level of every player (see `kind_of`).
+        plan: the contribution, and the number of rounds in which it is made.
+        endowment: tokens per round.
+        factor: multiplier of the pot.
     """
     asked, total, rivals = list(state.asked), 0.0, len(kinds) - 1
     others = [mean_of_others(state.gifts, i) for i in range(len(kinds))]
     for turn in range(state.rounds - len(state.gifts)):
-        # What is to be given now was asked for already.
+        # The messages for this round have been sent already.
         asked.append(_asked(state) if turn == 0 else endowment)
         given = [
             plan[0] * (turn < plan[1]) if i == me else wish(kind, endowment, others[i], asked)
@@ -115,73 +115,72 @@ def _asked(state: State) -> int:
 
 
 class PublicGoods(TextGame):
-    """Give to a pot that pays all, or only take from it.
+    """Public goods game: players contribute to a common pot that is multiplied and shared equally.
 
     ## Description
-    The public goods game: in every round four players have 20 tokens each and put some of them into
-    a pot, which is multiplied by 1.6 and shared alike. A token given returns 0.4 to its giver, so
-    that giving nothing pays most, and 1.6 to all together, so that giving everything pays all most.
+    In every round four players have 20 tokens each and contribute some of them to a pot, which is
+    multiplied by 1.6 and divided equally. A contributed token returns 0.4 to its giver and 1.6 to
+    all players together. Contributing nothing is the dominant choice of a single player, but
+    contributing everything maximises the total payoff.
 
     ## Action Space
-    Text: before each round any text (put on one line and cut after 280 characters), then a whole
-    number from 0 to the endowment. With `messages=0` and `action_mode="discrete"`: the number.
+    Text: before each round any message, which is put on one line and cut after 280 characters, then
+    a whole number from 0 to the endowment. With `messages=0` and `action_mode="discrete"`: the
+    number.
 
     ## Observation Space
-    Text: the round, what all gave and what one earned in the rounds so far, and what was said
-    before this one.
+    Text: the round, all previous contributions, the agent's earnings per round, and the messages
+    before this round.
 
     ## Rewards
-    Term `task`, after each round: what one earned, divided by the endowment and the rounds: 1 if
-    nobody ever gives, 1.6 (`factor`) if all give everything.
+    Term `task`, after each round: the earnings, divided by the endowment and the number of rounds.
+    The return is 1 if nobody ever contributes and `factor` (1.6) if all contribute everything.
 
     ## Starting State
-    Nothing has been played. The task is the number of rounds, which all know: `rounds/10`, the
-    reference's, and even numbers to 20 are for training, odd ones from 9 to 19 for testing.
+    No rounds have been played. The task is the number of rounds, which is known to all:
+    `rounds/10`, the value of the reference, and even numbers up to 20 are training tasks, odd
+    numbers from 9 to 19 are test tasks.
 
     ## Episode End
-    Termination: all rounds are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid amounts in a row one gives nothing.
+    - Termination: all rounds are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid amounts in a row the player contributes nothing.
 
     ## Information
-    The common keys; `success`: all is played and one earned at least the middle between what nobody
-    and what everybody giving yields; `progress`: one's earnings so far as a part of what everybody
-    giving everything yields in all rounds.
+    The common keys. `success`: all rounds are played and the agent earned at least the mean of the
+    earnings without contributions and those with full contributions. `progress`: the earnings so
+    far, divided by the total earnings under full contributions, at most 1.
 
     ## Arguments
-    `num_players`: 2 to 10; default 4. `endowment`: default 20. `factor`: more than 1, less than the
-    number of players; default 1.6. `messages`: how many times all may speak before each round;
-    default 1. `max_turns`: default None. As a single seat: `seat` and `opponents`: "free_rider"
-    (gives nothing), "conditional" (as much as the others gave last time, half at first),
-    "persuadable" (the default: the smallest number that anybody named, until the others gave less
-    than 80 % of such a number; else 80 % of what the others gave), "altruist" (everything),
-    "best_response" (guesses which of these the others are, and plans against that) or "random".
+    - `num_players` (int, default 4): number of players, from 2 to 10.
+    - `endowment` (int, default 20): tokens per player and round, from 1 to 1,000.
+    - `factor` (float, default 1.6): multiplier of the pot, more than 1 and less than the number of
+      players.
+    - `messages` (int, default 1): number of messages each player sends before a round.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid amounts in a row that lead to contributing
+      nothing.
 
-    ## Example Transcript
-    ```
-    Round 2 of 10. Say something to the others.
-    Round 1: you 20, player_1 20, player_2 20, player_3 15; you earned 30.
-    > Let us all give 20.
-    Round 2 of 10. How many tokens do you give? Say a whole number from 0 to 20.
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 100 test episodes:
+    - `seat` (str or None, default None): the agent's name, such as "player_0", or None to sample
+      one at each reset.
+    - `opponents` (str or dict, default "persuadable"): the co-players' policy.
+        - "free_rider": contributes nothing.
+        - "conditional": contributes the co-players' mean contribution of the last round, half of
+          the endowment in the first round.
+        - "persuadable": contributes the smallest number named in a message. Once the co-players
+          contribute less than 80 % of such a number, or without one, it contributes 80 % of their
+          mean contribution of the last round.
+        - "altruist": contributes everything.
+        - "best_response": infers which of these policies the co-players follow and plans against
+          them.
+        - "random": uniformly random contributions.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 1.30 (0.50) | 1.32 (0.50) |
-    | free_rider | 0.70 (0.00) | 0.98 (0.00) |
-    | conditional | 1.30 (0.50) | 1.48 (1.00) |
-    | persuadable | 1.02 (0.00) | 1.98 (1.00) |
-    | altruist | 1.90 (1.00) | 1.98 (1.00) |
-
-    The expert is "best_response".
-
-    Imitation alone (300 demonstrations) nearly plays as the expert does (1.96 of 1.98): to compare
-    learning methods take `CommonsHarvest-v0` (0.48 of 0.86).
-
-    ## Registered Configurations
-    `PublicGoods-v0`.
+    ## Notes
+    The expert is "best_response". Behaviour cloning alone nearly matches it. To compare learning
+    methods, use `CommonsHarvest-v0`.
 
     ## References
     Fehr and Gaechter, Cooperation and Punishment in Public Goods Experiments, American Economic
@@ -220,21 +219,25 @@ class PublicGoods(TextGame):
         if not 1 < factor < num_players:
             raise ConfigError(
                 f"factor must be more than 1 and less than the {num_players} players, got "
-                f"{factor}: otherwise giving pays nobody, or everybody."
+                f"{factor}: otherwise there is no dilemma."
             )
         self.endowment, self.factor, self.messages = endowment, float(factor), messages
         self.amounts = tuple(str(number) for number in range(endowment + 1))
         self.actions = () if messages else self.amounts
         self.instructions = (
-            f"{num_players} players play a number of rounds. In every round each gets {endowment} "
-            "tokens and says, at the same time as the others, how many of them to put into a "
-            f"common pot. What is in the pot is multiplied by {factor:g} and shared alike by all, "
-            "whoever gave; what you do not give is yours. Get as many tokens as you can over all "
-            "rounds. After a round all see who gave what. "
-            + "Before they give, all can say something to all others: write it as it is, "
-            f"{MAX_MESSAGE} characters at most. "
+            f"You are one of {num_players} players who share a pot in several rounds. Get as many "
+            "tokens as you can over all rounds.\n"
+            "Rules:\n"
+            f"- In every round each player gets {endowment} tokens and decides, at the same time "
+            "as the others, how many of them to put into the pot. You keep the rest.\n"
+            f"- The pot is multiplied by {factor:g} and divided equally among all players, "
+            "regardless of their contributions.\n"
+            "- After each round all players see all contributions.\n"
+            + "- Before each round all players exchange messages.\n" * bool(messages)
+            + "Actions:\n"
+            + f"- When asked for a message: any text, {MAX_MESSAGE} characters at most.\n"
             * bool(messages)
-            + "When asked how much you give, say only a whole number."
+            + f"- When asked how many tokens you give: a whole number from 0 to {endowment}"
         )
 
     def _start(self, task: str) -> None:
@@ -250,9 +253,10 @@ class PublicGoods(TextGame):
         state, over = self.state, len(self.state.gifts) == self.state.rounds
         me = self.possible_agents.index(agent)
         asks = (
-            "Say something to the others."
+            "Send a message to the other players."
             if self._talking()
-            else f"How many tokens do you give? Say a whole number from 0 to {self.endowment}."
+            else "How many tokens do you give? Answer with a whole number from 0 to "
+            f"{self.endowment}."
         )
         lines = [f"Round {len(state.gifts) + 1} of {state.rounds}. {asks}"]
         if over:
@@ -301,8 +305,8 @@ class PublicGoods(TextGame):
         state, me = self.state, self.possible_agents.index(agent)
         if self._talking():
             return {
-                "conditional": "I give what you give.",
-                "persuadable": "I will do my part if all do.",
+                "conditional": "I will give as much as you give.",
+                "persuadable": "I will contribute if all of us do.",
             }.get(level, f"Let us all give {self.endowment}.")
         if level == "best_response":
             return str(self._best(me))
@@ -310,7 +314,7 @@ class PublicGoods(TextGame):
         return str(wish(level, self.endowment, others, asked))
 
     def _best(self, me: int) -> int:
-        """Returns the gift that pays best in the long run, judged by what the others are."""
+        """Returns the contribution with the highest predicted earnings against the co-players."""
         state, players = self.state, range(len(self.possible_agents))
         kinds = [kind_of(state, i, self.endowment) if i != me else "" for i in players]
         left = state.rounds - len(state.gifts)

@@ -1,4 +1,4 @@
-"""Trust and splitting: the rules as pure functions, and what scripted players make of them."""
+"""Trust, ultimatum and dictator games: the rules as pure functions, and scripted players."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ ENDOWMENT = 10
 FACTOR = 3
 GAMES = ("trust", "ultimatum", "dictator")
 FAIR = {"trust": ENDOWMENT * FACTOR // 2, "ultimatum": ENDOWMENT // 2, "dictator": ENDOWMENT // 2}
-"""What each earns in a round of which all that can be gained is split alike."""
+"""Earnings of each player in a round if the maximum total is split equally."""
 LEAST = 3
-"""What scripted players accept of ten, if they were not promised more."""
+"""Smallest offer of ten that fair scripted players accept without a promise."""
 MODELS = ("persuadable", "reciprocal", "fair", "selfish")
-"""What the expert thinks the other may be; of those that explain it alike, the first."""
+"""Levels that the expert considers for the co-player. The first wins ties."""
 KINDNESS = {
     "trust": ((0.0, 0.5, 1.0), (0.0, 1 / 3, 2 / 3, 1.0)),
     "ultimatum": ((0.2, 0.4, 0.6, 0.8, 1.0), (1.0,)),
     "dictator": ((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), (1.0,)),
 }
-"""How kind the expert considers being: when it leads, and when it answers."""
+"""Degrees of kindness the expert considers as leader and as responder."""
 
 
 @dataclass
@@ -26,10 +26,10 @@ class Round:
     """One round.
 
     Attributes:
-        leader: which player moves first.
-        named: the smallest number each player named before it; -1: none.
-        sent: what the leader sent, offered or gave; -1: it has not moved yet.
-        answer: what was returned, or whether the offer was accepted; -1: not yet, or never.
+        leader: player who moves first.
+        named: the smallest number in each player's messages before the round, or -1.
+        sent: amount the leader sent, offered or gave. -1 before that.
+        answer: amount returned, or whether the offer was accepted. -1 before or without it.
     """
 
     leader: int
@@ -40,7 +40,7 @@ class Round:
 
 @dataclass
 class State:
-    """The game, the rounds to play, those begun, what was said in this one, and the earnings."""
+    """The game, number of rounds, rounds begun, messages of the current one, and earnings."""
 
     game: str
     rounds: int
@@ -50,12 +50,12 @@ class State:
 
 
 def over(game: str, one: Round) -> bool:
-    """Whether a round is over."""
+    """Returns whether a round is over."""
     return one.sent >= 0 and (game == "dictator" or one.answer >= 0)
 
 
 def earnings(game: str, one: Round) -> list[int]:
-    """Returns what both players earn in a round that is over."""
+    """Returns the earnings of both players in a finished round."""
     if game == "trust":
         pair = ENDOWMENT - one.sent + one.answer, FACTOR * one.sent - one.answer
     elif game == "ultimatum":
@@ -66,19 +66,19 @@ def earnings(game: str, one: Round) -> list[int]:
 
 
 def lead(game: str, kindness: float) -> int:
-    """Returns what a leader sends who is as kind as this: 0, not at all, to 1, perfectly fair."""
+    """Returns the amount a leader of some kindness sends, from 0 (selfish) to 1 (fair)."""
     if game == "trust":
         return round(ENDOWMENT * kindness)
     return max(int(game == "ultimatum"), round(FAIR[game] * kindness))
 
 
 def reply(game: str, kindness: float, one: Round) -> int:
-    """Returns what an answering player does who is as kind as this; every offer is accepted."""
+    """Returns the response of a player of some kindness. It accepts every positive offer."""
     return round(FACTOR * one.sent / 2 * kindness) if game == "trust" else int(one.sent > 0)
 
 
 def shown(game: str, one: Round, player: int) -> float | None:
-    """Returns how kind a player was in a round, from 0 to 1; None if it had no choice."""
+    """Returns the kindness of a player in a round, from 0 to 1, or None if it had no choice."""
     if player == one.leader:
         return min(1.0, one.sent / (ENDOWMENT if game == "trust" else FAIR[game]))
     if game == "trust" and one.sent > 0 and one.answer >= 0:
@@ -87,7 +87,7 @@ def shown(game: str, one: Round, player: int) -> float | None:
 
 
 def kept_word(played: list[Round], player: int) -> bool:
-    """Whether a trusted player always returned what it named, if it had as much."""
+    """Returns whether a trusted player always returned the number it named, if possible."""
     return all(
         one.answer >= min(one.named[player], FACTOR * one.sent)
         for one in played
@@ -96,7 +96,7 @@ def kept_word(played: list[Round], player: int) -> bool:
 
 
 def move(level: str, game: str, played: list[Round], me: int) -> int:
-    """Returns what a scripted player does in the last of these rounds, which has begun."""
+    """Returns the decision of a scripted player in the last of these rounds."""
     one, past = played[-1], played[:-1]
     leads = one.leader == me
     named = one.named[1 - me]
@@ -118,7 +118,7 @@ def move(level: str, game: str, played: list[Round], me: int) -> int:
 
 
 def kind_of(game: str, played: list[Round], player: int) -> str:
-    """Returns the scripted player that acts most nearly as this one did."""
+    """Returns the level whose decisions are closest to those of a player."""
     errors = dict.fromkeys(MODELS, 0.0)
     for t, one in enumerate(played):
         did = one.sent if one.leader == player else one.answer
@@ -132,18 +132,19 @@ def kind_of(game: str, played: list[Round], player: int) -> str:
 
 
 def promise(game: str, kindness: float) -> int:
-    """Returns the number an expert of this kindness names when the other leads."""
+    """Returns the number an expert of some kindness names when the co-player leads."""
     return max(ENDOWMENT, round(FAIR[game] * kindness)) if game == "trust" else FAIR[game]
 
 
 def forecast(state: State, me: int, model: str, plan: tuple[float, float, int]) -> float:
-    """Returns what a player earns in the rounds left, the one under way included.
+    """Returns the predicted earnings of a player in the remaining rounds and the current one.
 
     Args:
-        state: what happened so far.
+        state: the state of the episode.
         me: the player.
-        model: what the other is.
-        plan: its kindness when it leads and when it answers, and for how many rounds; then none.
+        model: level of the co-player.
+        plan: the player's kindness as leader and as responder, and the number of rounds for which
+            it is kind. Afterwards its kindness is 0.
     """
     game, total = state.game, 0
     played = [one for one in state.played if over(game, one)]
@@ -151,7 +152,7 @@ def forecast(state: State, me: int, model: str, plan: tuple[float, float, int]) 
     for number in range(len(played), state.rounds):
         kind = plan if number - len(state.played) + len(begun) < plan[2] else (0.0, 0.0)
         one = Round(number % 2, [-1, -1])
-        if begun:  # what was said and sent in the round under way stands
+        if begun:  # keeps the messages and the amount of the current round
             one.named, one.sent = begun[0].named, begun.pop().sent
         elif one.leader != me:
             one.named[me] = promise(game, plan[1])
@@ -167,7 +168,7 @@ def forecast(state: State, me: int, model: str, plan: tuple[float, float, int]) 
 
 
 def best_plan(state: State, me: int) -> tuple[float, float]:
-    """Returns the kindness, leading and answering, that pays best against what the other is."""
+    """Returns the best kindness as leader and as responder against the co-player's level."""
     model = kind_of(state.game, state.played, 1 - me)
     left = state.rounds - sum(over(state.game, one) for one in state.played)
     leading, answering = KINDNESS[state.game]

@@ -1,4 +1,4 @@
-"""TrustAndSplit: who trusts whom with what, and how a sum is split between two."""
+"""TrustAndSplit: repeated trust, ultimatum and dictator games."""
 
 from __future__ import annotations
 
@@ -28,86 +28,84 @@ from agentgym.tasks import Tasks
 
 
 class TrustAndSplit(TextGame):
-    """Trust another with your money, or split a sum: who is kind to whom, round after round?
+    """Repeated trust, ultimatum and dictator games between two players, with messages.
 
     ## Description
-    Two players lead in turn. Trust: the leader sends some of ten tokens, three times as much
-    arrives, and the other returns what it likes of it. Ultimatum: the leader offers some of ten,
-    and both get nothing if the other rejects. Dictator: the leader gives some of ten. Who plays
-    once and counts tokens only returns nothing and takes any offer; but there are rounds to come,
-    and words.
+    The players alternate as the leader of a round.
+
+    - Trust: the leader sends some of ten tokens, the amount is tripled, and the other player
+      returns any part of it.
+    - Ultimatum: the leader offers some of ten tokens. If the other player rejects, both get
+      nothing.
+    - Dictator: the leader gives some of ten tokens.
+
+    In a single round, a payoff-maximising responder returns nothing and accepts any positive offer.
+    Repetition and messages allow for trust and fairness.
 
     ## Action Space
-    Text: before each round, from both, any text (put on one line and cut after 280 characters);
-    then, from who has to move, a whole number, or `accept` or `reject`.
+    Text: before each round, from both players, any message, which is put on one line and cut after
+    280 characters. Then, from the player to move, a whole number, or `accept` or `reject`.
 
     ## Observation Space
-    Text: the game, the round, what is asked, what was done in all rounds so far, and what was said
-    before this one.
+    Text: the game, the round, the current decision, the actions of all previous rounds, and the
+    messages before this round.
 
     ## Rewards
-    Term `task`, after each round: the tokens earned, divided by the number of rounds and by what
-    each would earn if all that can be gained were split alike (15 in the trust game, else 5): 1 is
-    a game of trust and fairness, more is won at the other's expense.
+    Term `task`, after each round: the tokens earned, divided by the number of rounds and by the
+    fair share, which is the earnings of each player if the maximum total is split equally (15 in
+    the trust game, else 5). A return of 1 corresponds to full trust and fairness. More is possible
+    only at the co-player's expense.
 
     ## Starting State
-    Nothing has been played; player_0 leads first. The task is the game and the number of rounds,
-    which both know: `trust/6`; 2, 6, 10 rounds are for training, 4, 8, 12 for testing.
+    No rounds have been played, and `player_0` leads first. The task is the game and the number of
+    rounds, which are known to both, for example `trust/6`. 2, 6 and 10 rounds are training tasks,
+    4, 8 and 12 are test tasks.
 
     ## Episode End
-    Termination: all rounds are played. Truncation: after `max_turns` turns. After `max_invalid`
-    invalid actions in a row one sends or returns nothing, or accepts.
+    - Termination: all rounds are played.
+    - Truncation: after `max_turns` turns.
+
+    After `max_invalid` invalid actions in a row the player sends or returns nothing, or accepts.
 
     ## Information
-    The common keys; `success`: all is played and one earned at least the fair share; `progress`:
-    one's earnings so far as a part of that share, at most 1.
+    The common keys. `success`: all rounds are played and the agent earned at least the fair share.
+    `progress`: the earnings so far, divided by the fair share of all rounds, at most 1.
 
     ## Arguments
-    `variant`: "trust", "ultimatum", "dictator" or "mixed", the default: tasks of all three.
-    `messages`: how many times both may speak before each round; default 1. `max_turns`: default
-    None. As a single seat: `seat` and `opponents`: "selfish" (sends and returns nothing, offers 1,
-    accepts everything but 0), "fair" (sends everything, returns half, offers 5, accepts 3 or more),
-    "reciprocal" (as kind as the other was last time), "persuadable" (the default: sends everything
-    to who says that it will return 10 or more and has kept its word, offers and gives what it is
-    asked for up to 5, accepts what it was promised), "best_response" (guesses which of these the
-    other is, and plans against that) or "random".
+    - `variant` (str, default "mixed"): "trust", "ultimatum", "dictator", or "mixed" for tasks of
+      all three.
+    - `messages` (int, default 1): number of messages each player sends before a round.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a default
+      action.
 
-    ## Example Transcript
-    ```
-    Trust game, round 2 of 6. You lead: how many of your 10 tokens do you send?
-    Round 1: player_0 sent 10, 30 arrived, you returned 15.
-    player_0 said: I will return 15.
-    > 10
-    ```
+    As a single seat:
 
-    ## Baselines
-    Mean return (share of successes) of a single seat, 100 test episodes:
+    - `seat` (str or None, default None): "player_0", "player_1", or None to sample one at each
+      reset.
+    - `opponents` (str or dict, default "persuadable"): the co-player's policy.
+        - "selfish": sends and returns nothing, offers 1, accepts any offer except 0.
+        - "fair": sends everything, returns half, offers 5, accepts offers of at least 3.
+        - "reciprocal": is as kind as the co-player was in its last decision.
+        - "persuadable": sends everything to a player who promises to return at least 10 and has
+          kept its promises. Offers and gives the requested number, up to 5. Accepts the number it
+          was promised.
+        - "best_response": infers which of these policies the co-player follows and plans against
+          it.
+        - "random": uniformly random decisions.
+        - "unknown": one of the levels except "random", sampled at each reset.
 
-    | opponents | random | expert |
-    |---|---|---|
-    | random | 0.71 (0.20) | 1.09 (0.51) |
-    | selfish | 0.36 (0.00) | 0.75 (0.49) |
-    | fair | 0.81 (0.27) | 1.32 (1.00) |
-    | reciprocal | 0.65 (0.09) | 1.12 (1.00) |
-    | persuadable | 0.41 (0.00) | 1.32 (1.00) |
-    | unknown | 0.58 (0.08) | 1.12 (0.91) |
-
-    The expert is "best_response".
-
-    Imitation alone (300 demonstrations) nearly plays as the expert does, against the default (1.22
-    of 1.32) and an unknown opponent (1.09 of 1.12): to compare learning methods take
-    `DealOrNoDeal-v0`.
-
-    ## Registered Configurations
-    `TrustAndSplit-v0`. `TrustAndSplit-Unknown-v0`: the opponent is drawn anew in every episode; one
-    has to find out who it is.
+    ## Notes
+    The expert is "best_response". Behaviour cloning alone nearly matches it against the default and
+    the unknown co-player. To compare learning methods, use `DealOrNoDeal-v0`.
 
     ## References
     Berg, Dickhaut and McCabe, Trust, Reciprocity, and Social History, Games and Economic Behavior
-    10 (1995): ten units, tripled (there both have ten). Gueth, Schmittberger and Schwarze, An
-    Experimental Analysis of Ultimatum Bargaining, Journal of Economic Behavior & Organization 3
+    10 (1995): ten units, tripled (there both players have ten). Gueth, Schmittberger and Schwarze,
+    An Experimental Analysis of Ultimatum Bargaining, Journal of Economic Behavior & Organization 3
     (1982). Forsythe et al., Fairness in Simple Bargaining Experiments, Games and Economic Behavior
-    6 (1994): the dictator game. Those were played once; here rounds are repeated in turn.
+    6 (1994): the dictator game. The original games have a single round. Here they are repeated with
+    alternating roles.
 
     ## Version History
     v0: first version.
@@ -134,17 +132,21 @@ class TrustAndSplit(TextGame):
             test=tuple(f"{name}/{rounds}" for name in games for rounds in (4, 8, 12)),
         )
         self.instructions = (
-            "You and another player play a number of rounds of one of these games and lead in "
-            f"turn. The leader of a round gets {ENDOWMENT} tokens. Trust: the leader sends some of "
-            f"them; what is sent is multiplied by {FACTOR} and is the other's, who returns as much "
-            "of it as it likes. Ultimatum: the leader offers some of them; if the other accepts, "
-            "it gets these and the leader the rest, otherwise both get nothing. Dictator: the "
-            "leader gives some of them, and that is all. Earn as much as you can over all rounds. "
-            + "Before a round both can say something to each other: write it as it is, "
-            f"{MAX_MESSAGE} characters at most. "
+            "You and another player play several rounds of one of the games below. Earn as many "
+            "tokens as you can over all rounds.\n"
+            "Rules:\n"
+            f"- You alternate as the leader, who gets {ENDOWMENT} tokens per round.\n"
+            "- Trust game: the leader sends some of the tokens and keeps the rest. The other "
+            f"player receives {FACTOR} times that amount and returns any part of it.\n"
+            "- Ultimatum game: the leader offers some of the tokens. If the other player accepts, "
+            "it gets them and the leader keeps the rest. Otherwise both get nothing.\n"
+            "- Dictator game: the leader gives away some of the tokens and keeps the rest.\n"
+            + "- Before each round both players exchange messages.\n" * bool(messages)
+            + "Actions:\n"
+            + f"- When asked for a message: any text, {MAX_MESSAGE} characters at most.\n"
             * bool(messages)
-            + "When asked how many, say only a whole number; when asked about an offer, say accept "
-            "or reject."
+            + "- When asked for an amount: a whole number, for example: 4\n"
+            "- When asked about an offer: accept or reject"
         )
 
     def _start(self, task: str) -> None:
@@ -156,14 +158,14 @@ class TrustAndSplit(TextGame):
         return len(self.state.talk) < self.messages
 
     def _begin_round(self) -> None:
-        """Begins the next round if there is nothing to be said before it."""
+        """Begins the next round if no messages are left to be sent before it."""
         if not self._talking():
             spoken = [proposal([said[i] for said in self.state.talk]) for i in (0, 1)]
             named = [-1 if number is None else number for number in spoken]
             self.state.played.append(Round(len(self.state.played) % 2, named))
 
     def _under_way(self) -> Round | None:
-        """Returns the round under way; None while there is talk and at the end."""
+        """Returns the current round, or None during messages and at the end."""
         played = self.state.played
         return played[-1] if played and not over(self.state.game, played[-1]) else None
 
@@ -175,7 +177,7 @@ class TrustAndSplit(TextGame):
         return (self.possible_agents[one.leader if leads else 1 - one.leader],)
 
     def _choices(self, agent: str) -> tuple[str, ...]:
-        """Returns what the agent can say now; nothing: anything, or it does not move."""
+        """Returns the admissible actions. Empty for messages and if the agent does not act."""
         one = self._under_way()
         if one is None or agent not in self._acting():
             return ()
@@ -201,7 +203,7 @@ class TrustAndSplit(TextGame):
         )
 
     def _question(self, agent: str) -> str:
-        """Returns where the game stands, and what is asked of the agent."""
+        """Returns the status of the game and the decision that the agent faces."""
         state, one = self.state, self._under_way()
         number = len(state.played) + (one is None)
         head = f"{state.game.capitalize()} game, round {number} of {state.rounds}."
@@ -210,9 +212,9 @@ class TrustAndSplit(TextGame):
         leader = self.possible_agents[one.leader if one else len(state.played) % 2]
         leads = "You lead" if leader == agent else f"{leader} leads"
         if one is None:
-            return f"{head} {leads}. Say something to the other."
+            return f"{head} {leads}. Send a message to the other player."
         if agent not in self._acting():
-            return f"{head} {leads}. Wait for the other."
+            return f"{head} {leads}. Wait for the other player."
         if one.sent < 0:
             verb = {"trust": "send", "ultimatum": "offer", "dictator": "give"}[state.game]
             return f"{head} You lead: how many of your {ENDOWMENT} tokens do you {verb}?"
@@ -270,7 +272,7 @@ class TrustAndSplit(TextGame):
         return str(number)
 
     def _speech(self, level: str, me: int) -> str:
-        """Returns what a scripted player says before a round."""
+        """Returns the message of a scripted player before a round."""
         state, game = self.state, self.state.game
         leads = len(state.played) % 2 == me
         if leads or level == "selfish":
@@ -282,11 +284,11 @@ class TrustAndSplit(TextGame):
 
 
 def tell(game: str, one: Round, names: list[str]) -> str:
-    """Returns a round in words."""
+    """Describes a round."""
     leader, other = names[one.leader], names[1 - one.leader]
     if game == "trust":
-        returned = f", {other} returned {one.answer}" * (one.answer >= 0)
-        return f"{leader} sent {one.sent}, {FACTOR * one.sent} arrived{returned}"
+        returned = f" and returned {one.answer}" * (one.answer >= 0)
+        return f"{leader} sent {one.sent}, {other} received {FACTOR * one.sent}{returned}"
     if game == "dictator":
         return f"{leader} gave {one.sent} of {ENDOWMENT}"
     answer = {-1: "", 0: f", {other} rejected", 1: f", {other} accepted"}[one.answer]

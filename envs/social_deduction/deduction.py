@@ -1,4 +1,4 @@
-"""What a player of Werewolf can conclude from talk, votes and deaths: odds over all deals."""
+"""Inference in Werewolf: odds over all deals, given talk, votes and deaths."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PLAYERS = tuple(f"player_{i}" for i in range(7))
 WOLF, SEER, DOCTOR, VILLAGER = "werewolf", "seer", "doctor", "villager"
 ROLES = (WOLF, SEER, DOCTOR, VILLAGER)
 HAND = (0, 0, 1, 2, 3, 3, 3)
-"""The roles that are dealt, as indices of `ROLES`."""
+"""The dealt roles, as indices of `ROLES`."""
 
 Event = tuple[str, int, int]
-"""Something everybody saw: what, by whom, about whom (-1: nobody).
+"""A public event: kind, actor, and the player it is about (-1 for nobody).
 
-"claim": says to be the seer; "finds" and "clears": says that, as the seer, it saw that the other is
-or is not a werewolf; "suspect" and "trust": says so without a claim; "vote"; "dead": the role of
-the second number has come out.
+Kinds: "claim" (the actor claims to be the seer), "finds" and "clears" (as the seer, it reports that
+a player is or is not a werewolf), "suspect" and "trust" (opinions without a claim), "vote", and
+"dead" (the actor's role, given as the third entry, is revealed).
 """
 
 QUIET = "I have nothing to say."
@@ -30,16 +30,16 @@ VERDICT = re.compile(
 )
 OPINION = re.compile(r"\bi (suspect|accuse|trust|believe) player_([0-6])\b")
 
-# How likely a deal makes what was said or done, by the role of who did it. Only ratios count. They
+# Likelihood of a statement or action given the role of the actor. Only ratios matter. The values
 # are rough guesses of our own: villagers hardly ever lie about roles, wolves often do.
 CLAIMS = {WOLF: 0.25, SEER: 1.0, DOCTOR: 0.03, VILLAGER: 0.03}
 VERDICTS = {
-    # (it is right, it is wrong) for "finds" and "clears"
+    # (true report, false report) for "finds" and "clears"
     "finds": {WOLF: (0.05, 0.4), SEER: (1.0, 0.001), DOCTOR: (0.05, 0.05), VILLAGER: (0.05, 0.05)},
     "clears": {WOLF: (0.2, 0.4), SEER: (1.0, 0.001), DOCTOR: (0.05, 0.05), VILLAGER: (0.05, 0.05)},
 }
 OPINIONS = {
-    # how likely it is of a wolf to do it to a wolf, of a wolf to another, of others to a wolf, ...
+    # wolf about wolf, wolf about other, other about wolf, other about other
     "suspect": (0.4, 1.0, 1.1, 1.0),
     "trust": (1.1, 1.0, 0.9, 1.0),
     "vote": (0.5, 1.0, 1.25, 1.0),
@@ -48,18 +48,18 @@ OPINIONS = {
 
 @cache
 def deals() -> np.ndarray:
-    """Returns all ways to deal the roles, shape (420, 7), entries index `ROLES`."""
+    """Returns all deals of the roles as indices of `ROLES`, shape (420, 7)."""
     return np.array(sorted(set(permutations(HAND))), dtype=np.int8)
 
 
 @cache
 def _indicators() -> np.ndarray:
-    """Returns 1.0 where a player has a role in a deal, shape (420, 7, 4)."""
+    """Returns the deals as one-hot arrays, shape (420, 7, 4)."""
     return (deals()[:, :, None] == np.arange(len(ROLES))).astype(float)
 
 
 def statements(text: str) -> list[tuple[str, int]]:
-    """Returns what a message says that matters: pairs of a kind of event and whom it is about."""
+    """Returns the statements in a message: pairs of event kind and player."""
     text = text.casefold()
     found = [("claim", -1)] if CLAIM.search(text) else []
     for said in VERDICT.finditer(text):
@@ -73,7 +73,7 @@ def statements(text: str) -> list[tuple[str, int]]:
 
 
 def sentence(kind: str, about: int = -1) -> str:
-    """Returns the sentence for a kind of event; `statements` understands it."""
+    """Returns the sentence for an event kind, in the form parsed by `statements`."""
     name = PLAYERS[about]
     return {
         "claim": "I am the seer.",
@@ -86,7 +86,7 @@ def sentence(kind: str, about: int = -1) -> str:
 
 @cache
 def likelihood(event: Event) -> np.ndarray:
-    """Returns how likely each deal makes an event, shape (420,)."""
+    """Returns the likelihood of an event under each deal, shape (420,)."""
     kind, who, about = event
     actor = deals()[:, who]
     if kind == "dead":
@@ -105,9 +105,9 @@ def likelihood(event: Event) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def public_odds(events: tuple[Event, ...]) -> np.ndarray:
-    """Returns the odds of all deals for somebody who only watches, shape (420,).
+    """Returns the odds of all deals given public events, shape (420,).
 
-    Saying the same twice makes it no truer: every event counts once.
+    Repeated events count once.
     """
     odds = np.ones(len(deals()))
     for event in dict.fromkeys(events):
@@ -121,7 +121,7 @@ def chances(odds: np.ndarray, known: dict[int, str], innocent: tuple[int, ...] =
     Args:
         odds: odds of all deals, shape (420,).
         known: roles known for certain.
-        innocent: players known not to be werewolves.
+        innocent: players known to be no werewolves.
     """
     table = _indicators()
     for who, role in known.items():
@@ -129,6 +129,6 @@ def chances(odds: np.ndarray, known: dict[int, str], innocent: tuple[int, ...] =
     for who in innocent:
         odds = odds * (1 - table[:, who, 0])
     total = odds.sum()
-    assert total > 0, "what is known holds of the true deal"
+    assert total > 0, "the known roles must be consistent with the true deal"
     found = (odds @ table.reshape(len(table), -1)).reshape(table.shape[1:]) / total
-    return found.round(9)  # so that ties are the same on every machine
+    return found.round(9)  # reproducible ties across machines

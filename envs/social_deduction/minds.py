@@ -1,4 +1,4 @@
-"""Scripted players of Werewolf: what they choose, given only what their seat knows."""
+"""Scripted players of Werewolf. They use only the knowledge of their seat."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from agentgym.envs.social_deduction.deduction import (
 Statement = tuple[str, int]
 NOTHING: Statement = ("", -1)
 JOINING = 0.2
-"""How much more likely a wolf somebody would have to be to be voted for against all accusations."""
+"""Bonus on the wolf probability of a player that receives all accusations, in votes."""
 
 
 @dataclass(frozen=True)
 class View:
-    """All that one player knows.
+    """The knowledge of one player.
 
     Attributes:
-        me: its number.
-        role: what it is.
-        options: players whom it can choose now, or could in a vote.
-        events: what everybody saw.
-        wolves: the wolves that it knows for certain.
-        innocent: who certainly is none.
+        me: index of the player.
+        role: role of the player.
+        options: players that it can choose now, or could choose in a vote.
+        events: public events.
+        wolves: known wolves.
+        innocent: players known to be no wolves.
     """
 
     me: int
@@ -46,35 +46,35 @@ class View:
 
 
 def pick(values: Mapping[int, float], rng: np.random.Generator) -> int:
-    """Returns a key of the greatest value, at random among equals."""
+    """Returns a key with the highest value. Ties are broken at random."""
     most = max(values.values())
     best = [key for key, value in values.items() if value == most]
     return best[int(rng.integers(len(best)))]
 
 
 def beliefs(view: View) -> np.ndarray:
-    """Returns what the player thinks of each: the probability of each role, shape (7, 4)."""
+    """Returns the player's belief: the probability of each role per player, shape (7, 4)."""
     known = dict.fromkeys(view.wolves, WOLF) | {view.me: view.role}
     return chances(public_odds(view.events), known, tuple(view.innocent))
 
 
 def prey(view: View) -> tuple[int, ...]:
-    """Returns whom the player may want out of the game."""
+    """Returns the players that the player may want to eliminate."""
     fellows = view.wolves if view.role == WOLF else ()
     return tuple(i for i in view.options if i not in fellows)
 
 
 def accused(view: View) -> dict[int, int]:
-    """Returns how often those whom the player may want out were accused, if ever."""
+    """Returns the number of accusations against each accused candidate in `prey`."""
     count = Counter(about for kind, _, about in view.events if kind in ("finds", "suspect"))
     return {i: count[i] for i in prey(view) if count[i]}
 
 
 class Reasoning:
-    """Holds odds over all deals; wolves also mind what the others must think."""
+    """Maintains odds over all deals. Wolves also model the beliefs of the village."""
 
     def night(self, view: View, rng: np.random.Generator) -> int:
-        """Returns whom to kill, find out about or protect."""
+        """Returns the player to kill, inspect or protect."""
         think = beliefs(view)
         worth = think[:, ROLES.index(SEER)] + 0.3 * think[:, ROLES.index(DOCTOR)]
         options: Iterable[int] = prey(view)
@@ -84,7 +84,7 @@ class Reasoning:
         return pick({i: float(worth[i]) for i in options}, rng)
 
     def talk(self, view: View, rng: np.random.Generator) -> Statement:
-        """Returns what to say."""
+        """Returns the statement to make."""
         said = {(kind, about) for kind, who, about in view.events if who == view.me}
         plan = self._lie(view) if view.role == WOLF else self._tell(view)
         return next((s for s in plan if s not in said), NOTHING)
@@ -112,7 +112,7 @@ class Reasoning:
         yield "suspect", max(prey(view), key=lambda i: seen[i])
 
     def vote(self, view: View, rng: np.random.Generator) -> int:
-        """Returns whom to vote for: votes that are scattered send nobody away."""
+        """Returns the player to vote for, favouring accused players to avoid split votes."""
         odds = public_odds(view.events)
         think = chances(odds, {}) if view.role == WOLF else beliefs(view)
         count = accused(view)
@@ -122,14 +122,14 @@ class Reasoning:
 
 
 class Follower:
-    """Joins whoever is accused most; of the roles only the seer uses what it knows."""
+    """Follows the most frequent accusation. Only the seer uses its private knowledge."""
 
     def night(self, view: View, rng: np.random.Generator) -> int:
-        """Returns whom to kill, find out about or protect."""
+        """Returns the player to kill, inspect or protect."""
         return pick(dict.fromkeys(prey(view), 0.0), rng)
 
     def talk(self, view: View, rng: np.random.Generator) -> Statement:
-        """Returns what to say."""
+        """Returns the statement to make."""
         found = [i for i in sorted(view.wolves) if i in view.options]
         if view.role == SEER and found:
             return "finds", found[0]
@@ -137,7 +137,7 @@ class Follower:
         return ("suspect", pick(count, rng)) if count else NOTHING
 
     def vote(self, view: View, rng: np.random.Generator) -> int:
-        """Returns whom to vote for."""
+        """Returns the player to vote for."""
         return pick(accused(view) or dict.fromkeys(prey(view), 0), rng)
 
 

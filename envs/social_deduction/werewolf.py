@@ -1,4 +1,4 @@
-"""Werewolf: wolves hide among villagers, who talk and vote; seven players with hidden roles."""
+"""Werewolf: seven players with hidden roles talk and vote to find the wolves among them."""
 
 from __future__ import annotations
 
@@ -38,83 +38,75 @@ KINDS = ("claim", "finds", "clears", "suspect", "trust")
 
 
 class Werewolf(TextGame):
-    """Werewolf (Mafia) for seven: two wolves against a seer, a doctor and three villagers.
+    """Werewolf (Mafia) for seven players: two wolves against a seer, a doctor and three villagers.
 
     ## Description
-    Every night the wolves kill one player, the seer finds out about one whether it is a wolf, and
-    the doctor protects one. By day all talk, then vote one of them out. Roles are hidden; whoever
-    is out shows its own. The village wins when no wolf is left, the wolves when they are at least
-    half of the living.
+    Roles are hidden. The game alternates between nights and days:
+
+    - Night: the wolves kill one player, the seer learns whether one player is a wolf, and the
+      doctor protects one player.
+    - Day: all players talk, then vote to eliminate one of them.
+
+    The role of a dead or eliminated player is revealed. The village wins when no wolf is left. The
+    wolves win when they are at least half of the living players.
 
     ## Action Space
-    Text. At night and in votes: the name of a player, `player_3`; in votes also `nobody`. In talk:
-    anything (put on one line, cut after 280 characters); with `speech="menu"` a sentence of a list.
+    Text:
+
+    - At night and in votes: the name of a player, such as `player_3`. In votes also `nobody`.
+    - In talk: any message, put on one line and cut after 280 characters. With `speech="menu"`: a
+      sentence of a list.
+
     With `action_mode="discrete"` (menu only): the index of the action.
 
     ## Observation Space
-    Text: who one is and what is to do; what one alone knows (the seer's findings, the other wolf
-    and its proposal, whom the doctor protected last); what all know: deaths, talk and votes.
+    Text: the role and the current request, private knowledge (the findings of the seer, the other
+    wolf and its proposal, the last protection of the doctor), and the public history of deaths,
+    talk and votes.
 
     ## Rewards
-    Term `task`, at the end: 1 for each player of the team that wins, dead or alive, -1 for the
-    others. An invalid action costs `invalid_penalty`.
+    - `task`: at the end, 1 for each player of the winning team, dead or alive, and -1 for the
+      others.
+    - `invalid`: minus `invalid_penalty` for an invalid action.
 
     ## Starting State
-    The first night. The task is the deal, `deal/0` to `deal/419`; every fifth is for testing. It
-    says who is who: `info["task"]` is not for players.
+    The first night. The task is the deal of the roles, `deal/0` to `deal/419`. Every fifth deal is
+    a test task. `info["task"]` reveals the roles and must be hidden from players.
 
     ## Episode End
-    Termination: a team has won. The dead stay to the end without acting. Truncation: after
-    `max_turns` turns. After `max_invalid` invalid actions in a row the action is drawn at random.
+    Termination: a team has won. Dead players stay to the end without acting. Truncation: after
+    `max_turns` turns. After `max_invalid` invalid actions in a row, a random action is taken.
 
     ## Information
-    The common keys; `success`: one's team has won; `progress`: the share of wolves that are out,
-    or, for a wolf, of those who must go until the wolves are half.
+    The common keys.
+
+    - `success`: whether the agent's team has won.
+    - `progress`: the share of wolves that are dead. For a wolf, the share of players that have died
+      of those that must die for the wolves to be half of the living.
 
     ## Arguments
-    `talk_rounds`: how often everybody speaks before a vote, default 2. `speech`: "free" (default)
-    or "menu". `max_turns`: default 100. As a single seat: `seat` and `opponents` (all the others,
-    on both sides): "random", "follower" (the default: accuses and votes as others accuse, the seer
-    tells what it finds) or "reasoning" (holds odds over all deals and updates them by claims,
-    opinions, votes and deaths; says whom it suspects and rather votes as others do; its wolves
-    lie, its doctor protects who seems to be the seer).
+    - `talk_rounds` (int, default 2): rounds of talk before each vote.
+    - `speech` ("free" or "menu", default "free"): any message, or sentences of a list.
+    - `max_turns` (int or None, default 100): turns before truncation.
+    - `seat` (single seat only): the seat of the agent.
+    - `opponents` (single seat only, default "follower"): all other players, of both teams.
+      - "random": random actions.
+      - "follower": accuses and votes for players accused by others. The seer reports its findings.
+      - "reasoning": maintains odds over all deals, updated by claims, opinions, votes and deaths.
+        It names its suspect and tends to vote with the others. Its wolves lie, and its doctor
+        protects the likely seer.
 
-    ## Example Transcript
-    ```
-    You are player_4, the seer. Night 1: name a player to find out about.
-    Alive: player_0, player_1, player_2, player_3, player_4, player_5, player_6.
-    > player_1
-    You are player_4, the seer. Day 1: say something to all (round 1 of 2).
-    Alive: player_0, player_1, player_3, player_4, player_5, player_6.
-    You found out: player_1 is a werewolf.
-
-    Killed in night 1: player_2, who was a villager.
-    > I am the seer. player_1 is a werewolf.
-    ```
-
-    ## Baselines
-    A single seat, 400 test episodes, mean return (success). With "follower": random -0.24 (38 %),
-    with the menu -0.16 (42 %); expert ("reasoning") 0.26 (63 %). Against (and with) "reasoning":
-    random -0.33 (34 %), with the menu -0.34 (33 %); expert 0.14 (57 %). One of seven decides
-    little and is dead before it can act in one game of twelve; whole teams differ far more. How
-    often the village wins, 300 games:
-
-    | village | random wolves | follower wolves | reasoning wolves |
-    |---|---|---|---|
-    | random | 6 % | 3 % | 2 % |
-    | follower | 26 % | 21 % | 0 % |
-    | reasoning | 96 % | 100 % | 71 % |
-
-    In a step of a seat six others speak or vote: 4,500 (with the menu) to 5,700 steps/s.
-
-    ## Registered Configurations
-    `Werewolf-v0`: free speech. `Werewolf-Menu-v0`: sentences from a list.
+    ## Notes
+    One seat of seven has little influence on the outcome, and its player may die before it can
+    act. Differences between whole teams are much larger.
 
     ## References
-    The party game Mafia (D. Davidoff, 1986), as Werewolf by A. Plotkin (1997). The hand of seven
-    is that of Xu et al., Language Agents with Reinforcement Learning for Strategic Play in the
-    Werewolf Game (arXiv 2310.18940). Departures: all speak at the same time, in rounds; of the
-    wolves, the one with the higher number has the last word, knowing what the other wants.
+    - The party game Mafia (D. Davidoff, 1986), as Werewolf by A. Plotkin (1997).
+    - Xu et al., Language Agents with Reinforcement Learning for Strategic Play in the Werewolf Game
+      (arXiv 2310.18940): the roles of the seven players.
+
+    Differences: all players talk at the same time, in rounds. The wolf with the higher number
+    chooses the victim and knows the proposal of the other wolf.
 
     ## Version History
     v0: first version.
@@ -128,7 +120,7 @@ class Werewolf(TextGame):
     state: State
     levels = ("random", "follower", "reasoning")
     expert_level = "reasoning"
-    default_opponents = "follower"  # among reasoning players one more decides little
+    default_opponents = "follower"  # one seat decides little among reasoning players
 
     def __init__(
         self,
@@ -148,27 +140,43 @@ class Werewolf(TextGame):
         if speech == "menu":
             said = [sentence(kind, i) for kind in KINDS[1:] for i in range(len(PLAYERS))]
             self.actions = (*PLAYERS, NOBODY, QUIET, sentence("claim"), *said)
+        talk = (
+            "one of the listed sentences."
+            if speech == "menu"
+            else f"any text of at most {MAX_MESSAGE} characters. Scripted players understand: I am "
+            "the seer. player_3 is a werewolf. player_3 is not a werewolf. I suspect player_3. I "
+            "trust player_3."
+        )
         self.instructions = (
-            "Seven players, player_0 to player_6, play Werewolf: two are werewolves, who know each "
-            "other, one is the seer, one the doctor, three are villagers. Roles are secret. The "
-            "wolves win when they are at least half of the living; all others win together when "
-            "no wolf is left. At night, the wolves kill a player (first one of them proposes, then "
-            "the one with the higher number decides), the seer finds out whether a player is a "
-            "werewolf, and the doctor protects a player, itself perhaps, from being killed that "
-            "night, but never the same one in two nights running. In the morning all hear who was "
-            "killed. "
-            f"By day all speak {talk_rounds} time{'s' * (talk_rounds != 1)}, everybody at the same "
-            "time, then all vote at the same time, openly: who has more votes than anybody else is "
-            "out; with a tie, or if nobody has the most votes, all stay. The role of whoever dies "
-            "or is voted out is shown. At night and in a vote say only the name of a player, such "
-            "as player_3; in a vote you may also say nobody. "
-            + (
-                "When asked to speak, choose one of the sentences given."
-                if speech == "menu"
-                else f"When asked to speak, write what all shall hear, {MAX_MESSAGE} characters at "
-                "most. Scripted players understand: I am the seer. player_3 is a werewolf. "
-                "player_3 is not a werewolf. I suspect player_3. I trust player_3."
-            )
+            "Werewolf is a game of hidden roles for seven players, player_0 to player_6. Two "
+            "werewolves play against the village: a seer, a doctor and three villagers. The "
+            "village wins when no werewolf is left. The werewolves win when they are at least half "
+            "of the living players.\n"
+            "\n"
+            "Roles:\n"
+            "- Werewolf: knows the other werewolf. At night, the werewolves kill one player. The "
+            "one with the lower number proposes a victim, the one with the higher number decides.\n"
+            "- Seer: at night, learns whether one player is a werewolf.\n"
+            "- Doctor: at night, protects one player from being killed. This can be the doctor, "
+            "but not the same player in two nights in a row.\n"
+            "- Villager: does nothing at night.\n"
+            "\n"
+            "Each day:\n"
+            "- Everyone learns which player was killed in the night.\n"
+            f"- There {'is' if talk_rounds == 1 else 'are'} {talk_rounds or 'no'} "
+            f"round{'s' * (talk_rounds != 1)} of talk. In each round, all living players send a "
+            "message at the same time.\n"
+            "- Then all vote openly, at the same time. The player with the most votes is "
+            "eliminated. With a tie, or if the most votes are for nobody, all stay.\n"
+            "- The role of a killed or eliminated player is revealed.\n"
+            "\n"
+            "Actions:\n"
+            "- At night: only the name of a living player, for example player_3.\n"
+            "- Vote: only the name of another living player, or nobody.\n"
+            f"- Message: {talk}\n"
+            "\n"
+            "Score: at the end, 1 for all players of the winning team, dead or alive, and -1 for "
+            "the others."
         )
 
     def _start(self, task: str) -> None:
@@ -176,7 +184,7 @@ class Werewolf(TextGame):
         self.state = State([ROLES[role] for role in deal])
 
     def _decider(self) -> int:
-        """Returns the wolf that has the last word."""
+        """Returns the wolf that chooses the victim."""
         return living(self.state, WOLF)[-1]
 
     def _acting(self) -> tuple[str, ...]:
@@ -191,7 +199,7 @@ class Werewolf(TextGame):
         return tuple(PLAYERS[i] for i in acting)
 
     def _options(self, me: int) -> tuple[str, ...]:
-        """Returns the admissible actions of a player that acts."""
+        """Returns the admissible actions of an acting player."""
         state = self.state
         others = [i for i in living(state) if i != me]
         if state.phase == "vote":
@@ -231,17 +239,17 @@ class Werewolf(TextGame):
             return "You are out of the game."
         if state.phase == "talk":
             times = f"(round {state.spoken + 1} of {self.talk_rounds})"
-            return f"Day {state.day}: say something to all {times}."
+            return f"Day {state.day}: send a message to all players {times}."
         if state.phase == "vote":
-            return f"Day {state.day}: vote for a player who is to go, or for nobody."
+            return f"Day {state.day}: vote for a player to eliminate, or for nobody."
         if not acts:
             return f"Night {state.day}: wait."
-        deed = {WOLF: "kill", SEER: "find out about", DOCTOR: "protect"}[state.roles[me]]
-        proposed = " (the other wolf decides)" if state.phase == "den" else ""
+        deed = {WOLF: "kill", SEER: "inspect", DOCTOR: "protect"}[state.roles[me]]
+        proposed = " (the other werewolf decides)" if state.phase == "den" else ""
         return f"Night {state.day}: name a player to {deed}{proposed}."
 
     def _secrets(self, me: int) -> list[str]:
-        """Returns what only this player knows."""
+        """Returns the private knowledge of a player, as lines."""
         state, role = self.state, self.state.roles[me]
         if role == SEER:
             found = [
@@ -295,11 +303,11 @@ class Werewolf(TextGame):
         )
 
     def _speak(self, said: dict[int, str]) -> None:
-        """Lets all hear what everybody said in a round."""
+        """Publishes the messages of a round of talk."""
         state = self.state
         claimed = {i for kind, i, _ in state.events if kind == "claim"}
         for who, text in said.items():
-            state.log.append(f"Day {state.day}, {PLAYERS[who]}: {text or '(says nothing)'}")
+            state.log.append(f"Day {state.day}, {PLAYERS[who]}: {text or '(no message)'}")
             for kind, about in statements(text):
                 if kind == "claim":
                     claimed.add(who)
@@ -310,7 +318,7 @@ class Werewolf(TextGame):
         state.phase = "vote" if state.spoken == self.talk_rounds else "talk"
 
     def _view(self, me: int) -> View:
-        """Returns what a player knows, for those who reason."""
+        """Returns the knowledge of a player, for scripted players."""
         state, role = self.state, self.state.roles[me]
         wolves = {i for i, wolf in state.seen.items() if wolf} if role == SEER else set()
         if role == WOLF:

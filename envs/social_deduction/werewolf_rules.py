@@ -1,4 +1,4 @@
-"""Rules of Werewolf as functions of its state: nights, votes, who has won."""
+"""Rules of Werewolf as functions of its state: nights, votes and the winner."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ NOBODY = "nobody"
 
 @dataclass
 class State:
-    """Who is what and alive, where the game stands, and what happened.
+    """The roles, the living players, the phase and the history of the game.
 
     Attributes:
-        roles: by player.
-        alive: by player.
-        phase: "den" (the wolves but the last propose a victim), "night", "talk" or "vote".
+        roles: role of each player.
+        alive: whether each player is alive.
+        phase: "den" (all wolves but the last propose a victim), "night", "talk" or "vote".
         day: number of the night or day, from 1.
-        spoken: rounds of talk that are over today.
-        proposal: whom the other wolf wants to kill; -1: nobody asked.
-        guarded: whom the doctor protected last; -1: nobody yet.
-        seen: what the seer has found out: whether a player is a wolf.
-        log: what everybody knows, as lines.
-        events: the same for those who reason.
+        spoken: rounds of talk completed today.
+        proposal: victim proposed by the other wolf, or -1.
+        guarded: player protected last by the doctor, or -1.
+        seen: findings of the seer: whether a player is a wolf.
+        log: public events as text, one line per event.
+        events: public events for scripted players.
     """
 
     roles: list[str]
@@ -40,14 +40,14 @@ class State:
 
 
 def living(state: State, role: str | None = None) -> list[int]:
-    """Returns the players alive, or those of a role."""
+    """Returns the living players, optionally only those with a role."""
     if role is None:
         return [i for i, alive in enumerate(state.alive) if alive]
     return [i for i, r in enumerate(state.roles) if r == role and state.alive[i]]
 
 
 def winner(state: State) -> str | None:
-    """Returns "wolves" or "village" once one of them has won."""
+    """Returns the winning team, "wolves" or "village", or None."""
     wolves = len(living(state, WOLF))
     if wolves == 0:
         return "village"
@@ -55,14 +55,14 @@ def winner(state: State) -> str | None:
 
 
 def bury(state: State, who: int, how: str) -> None:
-    """Takes a player out of the game and shows its role."""
+    """Removes a player from the game and reveals its role."""
     state.alive[who] = False
     state.events.append(("dead", who, ROLES.index(state.roles[who])))
     state.log.append(f"{how}: {PLAYERS[who]}, who was {named(state.roles[who])}.")
 
 
 def end_night(state: State, choices: dict[str, int]) -> None:
-    """Plays what the wolf with the last word, the seer and the doctor chose, by role."""
+    """Applies the choices of the deciding wolf, the seer and the doctor, by role."""
     if SEER in choices:
         state.seen[choices[SEER]] = state.roles[choices[SEER]] == WOLF
     saved = choices.get(DOCTOR, -1)
@@ -75,7 +75,7 @@ def end_night(state: State, choices: dict[str, int]) -> None:
 
 
 def end_vote(state: State, votes: dict[int, int]) -> None:
-    """Counts the votes: who has the most, alone, is out; -1 stands for nobody."""
+    """Counts the votes and eliminates the player with the most votes, unless tied. -1 is nobody."""
     cast = "; ".join(f"{PLAYERS[i]} for {label(j)}" for i, j in votes.items())
     state.log.append(f"Votes of day {state.day}: {cast}.")
     state.events += [("vote", i, j) for i, j in votes.items()]
@@ -96,10 +96,10 @@ def named(role: str) -> str:
 
 
 def label(who: int) -> str:
-    """Returns the name of a player, -1 being nobody."""
+    """Returns the name of a player, or "nobody" for -1."""
     return PLAYERS[who] if who >= 0 else NOBODY
 
 
 def number(name: str) -> int:
-    """Returns the player of a name, -1 for nobody."""
+    """Returns the index of a player's name, or -1 for "nobody"."""
     return PLAYERS.index(name) if name != NOBODY else -1

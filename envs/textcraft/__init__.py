@@ -1,1 +1,1 @@
-"""TextCraft: make things from things, by recipes of which some do not matter."""
+"""TextCraft: crafting with recipes."""

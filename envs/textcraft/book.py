@@ -1,4 +1,4 @@
-"""Recipes and books of recipes: what is made of what, how deep, and how to make it."""
+"""Recipes and recipe books: ingredients, crafting depth and plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentgym.errors import DataError
 
 
 class Ingredient(NamedTuple):
-    """So many of an item or, with `kind`, of any one item of a kind."""
+    """An amount of an item or, with `kind`, of any item of a kind."""
 
     amount: int
     name: str
@@ -22,7 +22,7 @@ class Ingredient(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How to make so many of an item; `kind` is the kind that the recipe makes the item one of."""
+    """A recipe for an amount of an item. `kind` is the kind that the item belongs to."""
 
     amount: int
     output: str
@@ -36,26 +36,26 @@ class Recipe(NamedTuple):
 
 
 def command(recipe: Recipe, names: Iterable[str]) -> str:
-    """Returns the command that follows a recipe with these ingredients."""
+    """Returns the command that follows a recipe with the given items."""
     parts = ", ".join(f"{i.amount} {name}" for i, name in zip(recipe.inputs, names, strict=True))
     return f"craft {recipe.amount} {recipe.output} using {parts}"
 
 
 class RecipeBook:
-    """Recipes by what they make.
+    """Recipes by output.
 
-    Follows how TextCraft loads recipes: one is left out if its only ingredient is a block, or if
-    one of its ingredients is known to be made, by recipes before it, of what it makes; a kind of
-    which nothing can be made is an item.
+    Loads recipes as TextCraft does. A recipe is skipped if its only ingredient is a block, or if
+    earlier recipes make one of its ingredients from its output. A kind without craftable items
+    counts as an item.
 
     Attributes:
-        recipes: the recipes of each item that can be made.
-        makers: the recipes that make an item of a kind, by kind.
-        kind_of: the kind of an item, if it is one of a kind.
-        members: the items of a kind that can be made, by kind.
-        raw: the items that have no recipe: they can be got.
-        depth: how many crafts deep, at least, an item or a kind is; 0: raw. What no order of
-            crafts can make is missing.
+        recipes: recipes of each craftable item.
+        makers: recipes that make an item of a kind, by kind.
+        kind_of: kind of an item, if any.
+        members: craftable items of each kind.
+        raw: items without a recipe, which are available through `get`.
+        depth: minimal crafting depth of an item or kind, 0 for raw items. Items that cannot be
+            crafted from raw items are missing.
     """
 
     def __init__(self, recipes: Iterable[Recipe]):
@@ -95,7 +95,7 @@ class RecipeBook:
             below |= {name} | made_of.get(name, set())
 
     def _depths(self) -> dict[str, int]:
-        # By rising depth, as books of others may have cycles over kinds.
+        # Iterates to a fixed point because external books can have cycles over kinds.
         depth = dict.fromkeys(sorted(self.raw), 0)
         changed = True
         while changed:
@@ -117,13 +117,13 @@ class RecipeBook:
 
     @cached_property
     def goals(self) -> tuple[str, ...]:
-        """The items that can be made, by depth."""
+        """The craftable items, by depth."""
         return tuple(
             sorted((i for i in self.recipes if i in self.depth), key=self.depth.__getitem__)
         )
 
     def tree(self, name: str) -> list[Recipe]:
-        """Returns all recipes that may serve to make an item, each once."""
+        """Returns all recipes in the recipe tree of an item, without duplicates."""
         found: dict[Recipe, None] = {}
         waiting, seen = [name], {name}
         while waiting:
@@ -136,34 +136,30 @@ class RecipeBook:
         return list(found)
 
     def accepts(self, ingredient: Ingredient, item: str) -> bool:
-        """Returns whether an item serves as an ingredient."""
+        """Whether an item matches an ingredient."""
         return (self.kind_of.get(item) if ingredient.kind else item) == ingredient.name
 
     def items_for(self, ingredient: Ingredient) -> tuple[str, ...]:
-        """Returns the items that serve as an ingredient."""
+        """Returns the items that match an ingredient."""
         return self.members[ingredient.name] if ingredient.kind else (ingredient.name,)
 
     def shallowest(self, name: str) -> Recipe:
-        """Returns the first recipe of least depth for an item or kind that can be made."""
+        """Returns the first recipe of minimal depth for a craftable item or kind."""
         recipes = self.recipes.get(name) or self.makers[name]
         return next(r for r in recipes if _depth_of(r, self.depth) == self.depth[name])
 
     def easiest(self, ingredient: Ingredient) -> str:
-        """Returns the item that serves as an ingredient by the shallowest way."""
+        """Returns the matching item of minimal depth for an ingredient."""
         return self.shallowest(ingredient.name).output if ingredient.kind else ingredient.name
 
     def plan(self, goal: str, inventory: dict[str, int]) -> dict[str, int]:
-        """Returns how often each recipe has to be followed, and how much is to be got.
+        """Returns the number of crafts per item and the amount per raw item for a goal.
 
-        Every item is made by its shallowest recipe.
-
-        Returns:
-            For each item to be made, the number of crafts, and for each raw item the amount, in
-            an order in which it can be done.
+        Every item is made by its shallowest recipe. The order of the result is executable.
         """
         wanted, plan = {goal: 1}, {}
         while wanted:
-            # The deepest first: all that needs it has been counted.
+            # The deepest item first, because everything that needs it has been counted.
             item = max(wanted, key=self.depth.__getitem__)
             missing = wanted.pop(item) - inventory.get(item, 0)
             if missing <= 0:
@@ -180,7 +176,7 @@ class RecipeBook:
 
 
 def _settled(recipe: Recipe, kinds: Container[str]) -> Recipe:
-    """The recipe with ingredients of a kind of which nothing can be made turned into items."""
+    """Turns ingredients of a kind without craftable items into items."""
     inputs = (i._replace(kind=i.kind and i.name in kinds) for i in recipe.inputs)
     return recipe._replace(inputs=tuple(inputs))
 
@@ -193,12 +189,12 @@ def _depth_of(recipe: Recipe, depth: dict[str, int]) -> int | None:
 
 @cache
 def load_book(folder: str | None) -> RecipeBook:
-    """Returns the book of a folder of JSON files, or AgentGym's own for None; made once."""
+    """Returns the book of a folder of JSON files, or the bundled book for None. Cached."""
     return RecipeBook(own_recipes() if folder is None else read_recipes(Path(folder)))
 
 
 def own_recipes() -> Iterator[Recipe]:
-    """Yields the recipes of AgentGym's own book."""
+    """Yields the recipes of the bundled book."""
     kinds = {kind for _, kind in lines()}
     for line, kind in lines():
         output, _, inputs = line.partition(": ")
@@ -211,19 +207,19 @@ def own_recipes() -> Iterator[Recipe]:
 def read_recipes(folder: Path) -> Iterator[Recipe]:
     """Yields the shaped and shapeless recipes of a folder in Minecraft's format, by file name.
 
-    Of alternative ingredients the first is taken; other types of recipes are passed over.
+    The first of several alternative ingredients is used. Other types of recipes are skipped.
 
     Raises:
-        DataError: if there are no JSON files, or one of them is not a recipe.
+        DataError: if there are no JSON files, or if one of them is not a valid recipe.
     """
     files = sorted(folder.glob("*.json"))
     if not files:
-        raise DataError(f"The folder {str(folder)!r} has no recipes: expected files *.json.")
+        raise DataError(f"The folder {str(folder)!r} has no recipes. Expected files *.json.")
     for file in files:
         try:
             recipe = _read_recipe(json.loads(file.read_text("utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise DataError(f"{str(file)!r} is no recipe of Minecraft: {error!r}.") from error
+            raise DataError(f"{str(file)!r} is not a Minecraft recipe: {error!r}.") from error
         if recipe is not None:
             yield recipe
 

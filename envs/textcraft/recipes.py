@@ -1,8 +1,8 @@
-"""The recipe book that comes with AgentGym: materials times forms, and things made by hand.
+"""The bundled recipe book: families of materials and forms, and single recipes.
 
-A line is `how many what: ingredients`. In a family, `#` stands for each of its materials in turn;
-what follows it names a kind: `# plank` makes "oak plank", "pine plank", ... of the kind "plank". An
-ingredient without `#` that is the name of a kind is satisfied by any one item of it.
+A line is `amount output: ingredients`. In a family, `#` stands for each of its materials, and the
+words after `#` name a kind: `# plank` makes "oak plank", "pine plank", ... of the kind "plank". An
+ingredient without `#` that is the name of a kind matches any item of that kind.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ SINGLE = """
 
 
 def lines() -> Iterator[tuple[str, str | None]]:
-    """Yields the lines of the book, materials filled in, each with the kind of what it makes."""
+    """Yields the lines of the book with materials filled in, and the kind of each output."""
     for materials, text in FAMILIES:
         for line in text.split("\n"):
             if line.strip():

@@ -1,4 +1,4 @@
-"""TextCraft: get raw items and craft, step by step, the one that is asked for."""
+"""TextCraft: get raw items and craft a goal item."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ GET = re.compile(r"get ([0-9]+) (.*)")
 COUNTED = re.compile(r"([0-9]+) (.*)")
 DISTRACTORS = 10
 LONGEST = 1000
-"""Characters of an action that are read."""
+"""Number of characters of an action that are parsed."""
 MOST = 999_999
-"""The largest number that is understood: nothing needs more."""
+"""The largest number in an action."""
 TEST_EVERY = 5
 
 
 @dataclass
 class State:
-    """What the agent holds, and how much of each item it has got or crafted in all."""
+    """The inventory, and the total amount of each item obtained or crafted so far."""
 
     inventory: dict[str, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
 
 
 class CannotDo(Exception):
-    """Why an action does nothing."""
+    """Raised if an action is not possible, with the reason."""
 
 
 class Page:
-    """What a task shows: its goal and recipes, of which up to ten are of no use for the goal.
+    """The goal and the listed recipes of a task, including up to ten distractors.
 
     Attributes:
         goal: the item to make.
         text: the first observation.
-        gets: commands that get what the recipes take, raw: in the amounts that they name, and that
-            it takes to make, from nothing, what one of them makes.
-        crafts: commands that follow the recipes, by the first item that they take: how much of it
-            and of the others is needed, and the command.
-        needs: how much of each item the shallowest way to the goal takes.
+        gets: commands that get raw ingredients of the listed recipes, in the amounts of a recipe
+            and in the amounts that one of their outputs takes in total.
+        crafts: commands that follow the recipes, by their first item: its amount, the other items
+            with amounts, and the command.
+        needs: amount of each item on the shallowest path to the goal.
     """
 
     def __init__(self, book: RecipeBook, goal: str, task: str):
@@ -67,7 +67,7 @@ class Page:
         listed = dict.fromkeys(recipe.text for recipe in recipes)
         self.text = "Crafting commands:\n" + "\n".join(listed) + f"\n\nGoal: craft {goal}."
         named = [(i.name, i.amount) for recipe in recipes for i in recipe.inputs]
-        # For all of them alike, so that the list does not tell the goal's amounts apart.
+        # Covers all outputs equally, so that the list does not reveal the amounts of the goal.
         outputs = [recipe.output for recipe in recipes if recipe.output in book.depth]
         taken = [need for output in outputs for need in book.plan(output, {}).items()]
         gets = (f"get {count} {name}" for name, count in named + taken if name in book.raw)
@@ -86,13 +86,13 @@ class Page:
         }
 
     def progress(self, made: dict[str, int]) -> float:
-        """Returns the mean share of what the shallowest way takes that has been got or made."""
+        """Returns the mean fraction of the needed amounts that has been obtained or crafted."""
         needs = self.needs
         shares = (min(1.0, count / needs[item]) for item, count in made.items() if item in needs)
         return sum(shares) / len(needs)
 
     def possible(self, inventory: dict[str, int]) -> list[str]:
-        """Returns the commands that follow a listed recipe with what is held."""
+        """Returns the commands that follow a listed recipe with the items in the inventory."""
         return [
             command
             for item, held in inventory.items()
@@ -105,7 +105,7 @@ def parse_ingredients(text: str) -> list[tuple[int, str]]:
     """Returns the counts and items of a list such as "2 oak plank, 1 iron nail".
 
     Raises:
-        CannotDo: if it is no such list.
+        CannotDo: if the text is not such a list.
     """
     found = []
     for part in text.split(","):
@@ -117,19 +117,19 @@ def parse_ingredients(text: str) -> list[tuple[int, str]]:
 
 
 def count_of(digits: str) -> int:
-    """Returns the number, which may be large but not endless."""
+    """Parses a number of at most `MOST`."""
     if len(digits) > 100 or int(digits) > MOST:
         raise CannotDo(f"Numbers go up to {MOST}")
     return int(digits)
 
 
 def item_name(text: str) -> str:
-    """Returns the name of an item as books have it: `oak_plank` is "oak plank"."""
+    """Returns the name of an item in the book: `oak_plank` becomes "oak plank"."""
     return text.replace("_", " ")
 
 
 def follows(book: RecipeBook, recipe: Recipe, given: list[tuple[int, str]]) -> bool:
-    """Returns whether the given items are the ingredients of a recipe, no more and no less."""
+    """Whether the given items are exactly the ingredients of a recipe."""
     left = list(given)
     for ingredient in recipe.inputs:
         found = next((i for i in left if book.accepts(ingredient, i[1])), None)
@@ -140,10 +140,10 @@ def follows(book: RecipeBook, recipe: Recipe, given: list[tuple[int, str]]) -> b
 
 
 def get(book: RecipeBook, inventory: dict[str, int], amount: str, text: str) -> tuple[int, str]:
-    """Adds to what is held; returns how many of what.
+    """Adds raw items to the inventory and returns their amount and name.
 
     Raises:
-        CannotDo: if there is no such item, or it has to be made.
+        CannotDo: if there is no such item, or if it has to be crafted.
     """
     count, name = count_of(amount), item_name(text)
     if name not in book.raw:
@@ -153,10 +153,10 @@ def get(book: RecipeBook, inventory: dict[str, int], amount: str, text: str) -> 
 
 
 def craft(book: RecipeBook, inventory: dict[str, int], output: str, inputs: str) -> tuple[int, str]:
-    """Crafts from what is held; returns how many of what.
+    """Crafts from the inventory and returns the amount and name of the output.
 
     Raises:
-        CannotDo: if the items are not held, or no recipe makes the output of them.
+        CannotDo: if the inventory lacks the items, or if no recipe makes the output from them.
     """
     counted = COUNTED.match(output)
     name = item_name(counted[2] if counted else output)
@@ -180,89 +180,78 @@ def craft(book: RecipeBook, inventory: dict[str, int], output: str, inputs: str)
 
 
 class TextCraft(TextEnv):
-    """Get raw items and craft others from them until the goal is made.
+    """Get raw items and craft other items from them until the goal item is made.
 
     ## Description
-    The goal is an item, and the first observation lists the recipes that may serve, mixed with some
-    that do not. What has no recipe can be got in any amount; all else must be crafted, level by
-    level: a wind mill needs a sail, a sail cloth and rope, these thread, that fibre. The book that
-    comes with AgentGym makes 700 items of 60 raw ones, up to 5 crafts deep.
+    The goal is an item. The first observation lists the recipes of its recipe tree, mixed with
+    distractors. Items without a recipe are available in any amount. All other items have to be
+    crafted, level by level: a wind mill needs a sail, a sail needs cloth and rope, these need
+    thread, and thread needs fibre. The bundled book makes 700 items from 60 raw ones, up to 5
+    crafts deep.
 
     ## Action Space
-    Text: `get 3 oak log`; `craft 3 oak plank using 1 oak log`: one use of a recipe, with all its
-    ingredients in its amounts (the amount that is made may be left out); `inventory`.
+    Text, one of:
+
+    - `get 3 oak log`: get an amount of a raw item.
+    - `craft 3 oak plank using 1 oak log`: follow a recipe once with exactly its ingredients and
+      amounts. The output amount is optional.
+    - `inventory`: list the held items.
 
     ## Observation Space
-    Text: first the recipes and the goal, then what the last action did ("Got 3 oak log"). With
-    `recall` every observation repeats recipes and goal and shows the inventory.
+    Text: first the recipes and the goal, then the result of the last action ("Got 3 oak log").
+    With `recall`, every observation contains the recipes, the goal and the inventory.
 
     ## Rewards
     1 (term `task`) when the goal is made, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Nothing is held. The task is the goal; the further recipes and their order are drawn by its
-    name: up to 10 of those that share an ingredient with a useful one. Of the goals of each depth
-    every fifth is for testing.
+    The inventory is empty. The task is the goal. Up to 10 distractors, which share an ingredient
+    with a recipe of the tree, and the order of the list are sampled from the task name. One in five
+    goals of each depth is a test task.
 
     ## Episode End
-    Termination: the goal is made. Truncation: after `max_turns`.
+    Termination: the goal is made. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys. `admissible`: `inventory`, what the listed recipes can make of what is held,
-    and the raw items they take, in the amounts that they name and that it takes to make, from
-    nothing, what one of them makes - other amounts, items and recipes of the book are allowed too,
-    but the expert needs none. `progress`: of the items that the shallowest way takes, the mean
-    share of their amounts that has been got or made.
+    The common keys. `admissible` lists `inventory`, the listed recipes that the inventory allows,
+    and `get` commands for their raw ingredients, in the amounts of a recipe and in the amounts that
+    one of their outputs takes in total. Other amounts, items and recipes of the book are valid too,
+    but not needed. `progress` is the mean fraction of the amounts on the shallowest path to the
+    goal that has been obtained or crafted.
 
     ## Arguments
-    `depth`: only goals that are this many crafts deep (1 to 5 in AgentGym's book); None: all.
-    `recall`: see above. `recipes`: a folder of recipes as JSON in Minecraft's format (1.16: shaped
-    and shapeless; the folder `data/minecraft/recipes` of the game) to play with instead.
-    `max_turns`: default 30, which suffices for every goal of AgentGym's book.
-
-    ## Example Transcript
-    ```
-    Crafting commands:
-    craft 3 oak plank using 1 oak log
-    craft 2 oak bowl using 1 oak plank
-    craft 1 oak beam using 2 oak log
-
-    Goal: craft oak bowl.
-    > get 1 oak log
-    Got 1 oak log
-    > craft 3 oak plank using 1 oak log
-    Crafted 3 oak plank
-    > craft 2 oak bowl using 1 oak plank
-    Crafted 2 oak bowl
-    ```
-
-    ## Baselines
-    142 test tasks, mean return and success: `TextCraft-v0` random 0.18, 18 % (most of it goals one
-    craft deep); expert 1.00, 100 %, 7 turns. `TextCraft-Deep-v0` random 0.01, 1 %; expert 1.00,
-    100 %, 10 turns.
-
-    ## Registered Configurations
-    `TextCraft-v0`: all goals. `TextCraft-Deep-v0`: goals of depth 4.
+    - `depth` (int or None, default None): only goals of this crafting depth (1 to 5 in the bundled
+      book). None means all goals.
+    - `recall` (bool, default False): whether every observation contains recipes, goal and
+      inventory.
+    - `recipes` (str or None, default None): folder of JSON recipes in the format of Minecraft 1.16
+      (shaped and shapeless), such as the folder `data/minecraft/recipes` of the game. None means
+      the bundled book.
+    - `max_turns` (int or None, default 30): turn limit. 30 suffices for every goal of the bundled
+      book.
 
     ## References
-    TextCraft comes from ADaPT (arXiv 2311.05772); actions, endings, loading of recipes, distractors
-    and order of goals follow AgentGym (arXiv 2406.04151), without its three accidents: there, lists
-    depend on the order of files and sets, listing a goal's recipes adds them to those of the goal,
-    and an item named twice in one craft need be held only once. The recipes are our own.
+    TextCraft of ADaPT (arXiv 2311.05772). Actions, episode ends, loading of recipes, distractors
+    and the order of goals follow the AgentGym framework of Xi et al. (arXiv 2406.04151), with three
+    fixes. In that framework, lists depend on the order of files and sets, listing the recipes of a
+    goal modifies the recipes of the goal, and an item that is named twice in one craft has to be
+    held only once. The recipes of the bundled book are original.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "Make the goal. You are given crafting commands, of which not all are useful. You can:\n"
-        "get 3 oak log - get as many as you like of an item that no command makes;\n"
-        "craft 3 oak plank using 1 oak log - craft with a command, exactly as it is written; once "
-        "each turn. You must hold what it uses, and get as many as it says;\n"
-        "inventory - see what you hold.\n"
-        "Where a command uses a kind of item, such as 1 plank, put one item of that kind in its "
-        "place, such as 1 oak plank. What can be made must be made: you cannot get it. Each turn, "
-        "say one command and nothing else."
+        "Craft the goal item. You are given crafting commands, and not all of them are useful.\n"
+        "Each turn, reply with one action and nothing else:\n"
+        "- get 3 oak log: get any amount of an item that has no crafting command. You cannot get "
+        "other items this way.\n"
+        "- craft 3 oak plank using 1 oak log: follow a crafting command once, with exactly its "
+        "ingredients and amounts. You must hold the ingredients.\n"
+        "- inventory: list the items that you hold.\n"
+        "If a crafting command uses a kind of item, such as 1 plank, replace it with a specific "
+        "item of that kind, such as 1 oak plank.\n"
+        "The episode ends with a reward of 1 when you have made the goal item."
     )
     State = State
     cased = True  # as in the original
@@ -283,7 +272,7 @@ class TextCraft(TextEnv):
 
     @property
     def book(self) -> RecipeBook:
-        """The recipes; shared, so that copies of the environment do not carry them."""
+        """The recipe book, which copies of the environment share."""
         return load_book(self.folder)
 
     def _start(self, task: str) -> TimeStep:
@@ -331,20 +320,20 @@ class TextCraft(TextEnv):
 
     def _failed(self, message: str) -> TimeStep:
         step = self._invalid(message)
-        # Said alone, as in the original, not before the last result.
+        # As in the original, the message replaces the last result.
         return step if self.recall else dataclasses.replace(step, text=message, feedback="")
 
     def expert(self) -> str | None:
-        """Returns what comes next on the shallowest way to the goal from what is held."""
+        """Returns the next command of the shallowest plan from the current inventory."""
         page = load_page(self.folder, self.task)
         return next(steps(self.book, page.goal, self.state.inventory), None)
 
 
 def steps(book: RecipeBook, goal: str, inventory: dict[str, int]) -> Iterator[str]:
-    """Yields the commands of the shallowest way to a goal; a recipe used twice comes twice.
+    """Yields the commands of the shallowest plan for a goal.
 
-    What is missing of a raw item is got in the amount that the goal takes from nothing, which is
-    enough, and is among `Page.gets`.
+    Missing raw items are obtained in the amount that the goal takes in total, which is among
+    `Page.gets`.
     """
     whole = book.plan(goal, {})
     for item, count in book.plan(goal, inventory).items():
@@ -356,7 +345,7 @@ def steps(book: RecipeBook, goal: str, inventory: dict[str, int]) -> Iterator[st
 
 
 def goal_tasks(book: RecipeBook, depth: int | None) -> Tasks:
-    """Returns the goals of a depth, or all; of each depth every fifth is for testing."""
+    """Returns the goals of a depth, or all. One in five goals of each depth is a test task."""
     by_depth: dict[int, list[str]] = {}
     for goal in book.goals:
         by_depth.setdefault(book.depth[goal], []).append(f"craft/{goal}")
@@ -376,6 +365,6 @@ def load_page(folder: str | None, task: str) -> Page:
 
 
 def shown(inventory: dict[str, int]) -> str:
-    """Returns what is held as text."""
+    """Returns the inventory as text."""
     held = " ".join(f"[{item}] ({count})" for item, count in inventory.items())
     return held or "You are not carrying anything."

@@ -1,1 +1,1 @@
-"""Planning trips in a made-up country under constraints."""
+"""Travel planning under constraints in a fictional country."""

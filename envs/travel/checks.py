@@ -1,4 +1,4 @@
-"""The constraints of TravelPlanner: a trip that is asked for, a plan, what the plan violates."""
+"""Requests, plans and constraints of TravelPlanner."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SEATS = {"self-driving": 5, "taxi": 4}
 
 @dataclass(frozen=True)
 class Request:
-    """The trip that is asked for.
+    """A requested trip.
 
     Attributes:
-        origin: the city to start from and return to.
-        target: a city, for trips of three days, else a state.
-        cities: how many cities to visit.
-        first: the first day, an index of `DATES`.
-        days: how many days the trip takes.
-        people: how many people travel.
-        budget: in dollars, for all of them.
-        rule: what the hotels must allow; "" for nothing in particular.
+        origin: city of departure and return.
+        target: a city for trips of three days, else a state.
+        cities: number of cities to visit.
+        first: index of the first day in `DATES`.
+        days: number of days.
+        people: number of people.
+        budget: total budget in dollars.
+        rule: house rule that hotels must allow, or "".
         room: "shared room", "not shared room", "private room", "entire home" or "".
-        cuisines: each must be had at least once.
+        cuisines: cuisines of which each is required at least once.
         transport: "no flight", "no self-driving" or "".
     """
 
@@ -62,7 +62,7 @@ class Request:
 
 @dataclass
 class Day:
-    """The plan of a day, as it was written; an attribute for each of `SLOTS`, "" for none."""
+    """The plan of a day, with one entry for each of `SLOTS`. "" means no entry."""
 
     transport: str = ""
     breakfast: str = ""
@@ -72,14 +72,14 @@ class Day:
     hotel: str = ""
 
     def entries(self) -> dict[str, str]:
-        """Returns what is filled in."""
+        """Returns the non-empty entries."""
         every = dataclasses.asdict(self)
         return {slot: every[slot] for slot in SLOTS if every[slot]}
 
 
 @dataclass(frozen=True)
 class Ride:
-    """How a day's journey is made: by "flight" (with a number), "self-driving" or "taxi"."""
+    """The journey of a day by "flight" (with a number), "self-driving" or "taxi"."""
 
     by: str
     number: str
@@ -89,16 +89,16 @@ class Ride:
 
 @dataclass
 class Trip:
-    """A plan, read: for each day the ride, the cities, and the places where the world has them.
+    """A parsed plan. Places are None if they do not exist.
 
     Attributes:
-        request: what is asked for.
+        request: the request.
         plan: the plan.
-        rides: the ride of each day.
-        cities: the cities of each day, casefolded: where it starts and ends if there is a ride.
+        rides: ride of each day.
+        cities: cities of each day, casefolded: one, or origin and target of the ride.
         meals: (day, name and city, restaurant).
         sights: (day, name and city, attraction).
-        hotels: the name and city and the hotel of each day.
+        hotels: (name and city, hotel) of each day.
     """
 
     request: Request
@@ -131,7 +131,7 @@ class Trip:
         return self.world.places.get((kind, *read_place(text)))
 
     def ride_price(self, day: int) -> int | None:
-        """Returns what a day's ride costs all people together; None if there is no such ride."""
+        """Returns the price of a day's ride for all people, or None if there is no such ride."""
         ride, people = self.rides[day], self.request.people
         known = self.world.by_name
         if ride is None or not {ride.origin.casefold(), ride.target.casefold()} <= known.keys():
@@ -146,7 +146,7 @@ class Trip:
         return None if price is None else price * people
 
     def cost(self) -> int:
-        """Returns what the trip costs in dollars; what the world does not have costs nothing."""
+        """Returns the cost of the trip in dollars. Places that do not exist cost nothing."""
         people = self.request.people
         rides = sum(self.ride_price(day) or 0 for day in range(len(self.plan)))
         meals = sum(found.price * people for _, _, found in self.meals if found)
@@ -159,7 +159,7 @@ class Trip:
 
 
 def read_ride(text: str) -> Ride | None:
-    """Reads "flight F0102030 from A to B", "self-driving from A to B" or "taxi from A to B"."""
+    """Parses "flight F0102030 from A to B", "self-driving from A to B" or "taxi from A to B"."""
     found = RIDE.fullmatch(text)
     if found is None:
         return None
@@ -168,7 +168,7 @@ def read_ride(text: str) -> Ride | None:
 
 
 def read_place(text: str) -> tuple[str, str]:
-    """Reads "name, city"; casefolded."""
+    """Parses "name, city" into casefolded parts."""
     name, _, city = text.casefold().rpartition(",")
     return " ".join(name.split()), " ".join(city.split())
 
@@ -193,7 +193,7 @@ def _complete(trip: Trip) -> str:
     for i, day in enumerate(trip.plan):
         travels = trip.rides[i] is not None
         if not travels and not (day.attractions and all(getattr(day, meal) for meal in MEALS)):
-            return f"day {i + 1} needs three meals and an attraction, as nobody travels"
+            return f"day {i + 1} needs three meals and an attraction, as it has no journey"
         if i < request.nights() and not day.hotel:
             return f"day {i + 1} needs a hotel"
     if 2 * sum(len(day.entries()) for day in trip.plan) < len(SLOTS) * request.days:
@@ -252,7 +252,7 @@ def _transport_fits(trip: Trip) -> str:
     if trip.rides[0] is None:
         return "day 1 needs transport"
     clash = "self-driving" in kinds and len(kinds) > 1
-    return "a car of one's own cannot be left behind for a flight or taxi" if clash else ""
+    return "self-driving cannot be combined with flights or taxis" if clash else ""
 
 
 def _least_nights(trip: Trip) -> str:
@@ -260,7 +260,7 @@ def _least_nights(trip: Trip) -> str:
         stays = list(nights)
         hotel = stays[0] and stays[0][1]
         if name and hotel and len(stays) < hotel.least_nights:
-            return f"{hotel.name} asks for at least {hotel.least_nights} nights"
+            return f"{hotel.name} requires at least {hotel.least_nights} nights"
     return ""
 
 
@@ -270,12 +270,12 @@ def _budget(trip: Trip) -> str:
 
 
 def allows(request: Request, hotel: Hotel) -> bool:
-    """Whether a hotel's house rules allow what is asked for."""
+    """Whether the house rules of a hotel satisfy a request."""
     return not request.rule or request.rule not in hotel.forbids
 
 
 def right_room(request: Request, hotel: Hotel) -> bool:
-    """Whether a hotel's rooms are of the kind that is asked for."""
+    """Whether the room type of a hotel satisfies a request."""
     if request.room == "not shared room":
         return hotel.room != "shared room"
     return request.room in ("", hotel.room)
@@ -304,7 +304,7 @@ def _cuisine(trip: Trip) -> str:
 def _transport_wish(trip: Trip) -> str:
     banned = trip.request.transport.removeprefix("no ")
     used = banned in {ride.by for ride in trip.rides if ride}
-    return f"{banned} is not wanted" if used else ""
+    return f"the request excludes {banned}" if used else ""
 
 
 Check = Callable[[Trip], str]
@@ -342,11 +342,12 @@ def hard_constraints(request: Request) -> list[str]:
 def check(world: World, request: Request, plan: list[Day]) -> dict[str, str]:
     """Checks a plan against all constraints (TravelPlanner, arXiv 2402.01622, table 1).
 
-    As in the benchmark's code a plan that is not within the sandbox or not complete meets no hard
-    constraint. A plan with nothing at all for some day meets none: it is not delivered.
+    As in the code of the benchmark, a plan that is not within the sandbox or not complete meets no
+    hard constraint. A plan without any entry for some day counts as not delivered and meets no
+    constraint.
 
     Returns:
-        What is wrong, "" where a constraint is met, by the constraint's name.
+        Violation by constraint name, "" if the constraint is met.
     """
     hard = hard_constraints(request)
     empty = [i + 1 for i, day in enumerate(plan) if not day.entries()]

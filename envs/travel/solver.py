@@ -1,4 +1,4 @@
-"""Trips that can be asked for, and plans that satisfy them cheaply."""
+"""Generation of requests, and a solver that finds cheap plans."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from agentgym.envs.travel.world import CUISINES, DATES, RULES, STATES, Hotel, Re
 LEVELS = ("easy", "medium", "hard")
 LENGTHS = (3, 5, 7)
 SLACK = {"easy": (1.3, 1.6), "medium": (1.2, 1.4), "hard": (1.1, 1.3)}
-"""The budget is what the solver's plan costs times a number in this range."""
+"""Range of the ratio between the budget and the cost of the solver's plan."""
 NIGHTS = 2
-"""In each city: trips of 3, 5 and 7 days visit 1, 2 and 3 cities."""
+"""Nights per city. Trips of 3, 5 and 7 days visit 1, 2 and 3 cities."""
 MEALS_AT = ((0, "dinner"), (1, "breakfast"), (1, "lunch"), (1, "dinner"), (2, "breakfast"))
-"""Meals in a city, counting days from the arrival."""
+"""Meals in a city, as (days since arrival, meal)."""
 
 
 def draw_request(rng: np.random.Generator, world: World, days: int, level: str) -> Request:
-    """Draws a trip, as the benchmark does, for which the solver finds a plan."""
+    """Samples a request as in the benchmark, for which the solver finds a plan."""
     while True:
         request = _wishes(rng, _journey(rng, world, days, level), level)
         plan = solve(world, request)
@@ -85,12 +85,12 @@ def _wishes(rng: np.random.Generator, request: Request, level: str) -> Request:
 
 
 def solve(world: World, request: Request) -> list[Day] | None:
-    """Finds a plan that meets all constraints, the budget aside, at a low price.
+    """Finds a cheap plan that meets all constraints except for the budget.
 
-    Journeys and hotels are the cheapest together; meals are the cheapest that have the cuisines.
+    Journeys and hotels minimise their joint cost. Meals are the cheapest ones with the cuisines.
 
     Returns:
-        The plan of each day; None where there is none.
+        The plan of each day, or None if there is none.
     """
     if request.days == 3:
         cities = [request.target]
@@ -130,7 +130,7 @@ def _hotel(world: World, request: Request, city: str) -> Hotel | None:
 def _rides(
     world: World, request: Request, order: tuple[str, ...]
 ) -> tuple[int, tuple[str, ...]] | None:
-    """Returns price and texts of the rides along a route; None if some leg is impossible."""
+    """Returns the price and the texts of the rides on a route, or None if a leg is impossible."""
     legs = list(pairwise((request.origin, *order, request.origin)))
     options = []
     if request.transport != "no self-driving":
@@ -169,7 +169,7 @@ def _flight(
 def _meals(
     world: World, request: Request, order: tuple[str, ...]
 ) -> dict[str, list[Restaurant]] | None:
-    """Chooses the restaurants of each city; None if a cuisine cannot be had."""
+    """Returns the restaurants of each city, or None if a cuisine is unavailable."""
     count = len(MEALS_AT)
     chosen: dict[str, list[Restaurant]] = {city: [] for city in order}
     cheapest = sorted((r for city in order for r in world.restaurants[city]), key=lambda r: r.price)
@@ -196,7 +196,7 @@ def _written(
     hotels: dict[str, Hotel | None],
     meals: dict[str, list[Restaurant]],
 ) -> list[Day]:
-    """Returns the plan in the words of the agent."""
+    """Returns the plan in the format of actions."""
     plan = [Day() for _ in range(request.days)]
     for i, ride in enumerate(rides):
         plan[NIGHTS * i].transport = ride

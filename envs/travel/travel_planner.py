@@ -1,4 +1,4 @@
-"""TravelPlanner: look things up, plan a trip day by day, meet every constraint."""
+"""TravelPlanner: search for travel information and plan a trip under constraints."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SEARCH = re.compile(
 
 @dataclass
 class State:
-    """The trip that is asked for, the plan, and what was looked up.
+    """The request, the plan and the searches.
 
     Attributes:
-        request: the trip that is asked for.
-        plan: what is planned for each day.
-        searched: the searches so far, each once, as the expert would write them.
-        submitted: whether the plan was handed in.
+        request: the request.
+        plan: the plan of each day.
+        searched: distinct searches so far, in normalised form.
+        submitted: whether the plan has been submitted.
     """
 
     request: Request
@@ -53,14 +53,14 @@ class State:
 
 @lru_cache(maxsize=1024)
 def solution(seed: int, request: Request) -> list[Day]:
-    """Returns the solver's plan; every request that is drawn has one."""
+    """Returns the solver's plan, which exists for every sampled request."""
     plan = solve(world(seed), request)
     assert plan is not None
     return plan
 
 
 def asked(request: Request) -> str:
-    """Returns the request in words."""
+    """Returns the text of a request."""
     people = "1 person" if request.people == 1 else f"{request.people} people"
     where = request.target
     if request.days > 3:
@@ -80,115 +80,125 @@ def asked(request: Request) -> str:
 
 
 def needed_entries(request: Request) -> int:
-    """Returns how many entries a complete plan has at least."""
+    """Returns the minimum number of entries of a complete plan."""
     rides = request.cities + 1
     asked_for = rides + request.nights() + 4 * (request.days - rides)
     return max(asked_for, len(SLOTS) * request.days // 2)
 
 
 class TravelPlanner(TextEnv):
-    """Plan a trip that meets a budget, wishes and common sense, from what searches find.
+    """Plan a trip that meets a budget, preferences and common-sense constraints.
 
     ## Description
-    The task of the TravelPlanner benchmark in a made-up country: 60 cities in 12 states, 2,700
-    hotels, restaurants and attractions, and some 230,000 flights in a month. A request names days,
-    people, a budget and up to three wishes. The agent searches, writes the plan entry by entry or
-    all at once, and submits it; then it is checked against the benchmark's eight common-sense and
-    up to five hard constraints. For every request there is a plan that meets all.
+    The task of the TravelPlanner benchmark in a fictional country: 60 cities in 12 states, 2,700
+    hotels, restaurants and attractions, and some 230,000 flights in a month. A request specifies
+    days, people, a budget and up to three preferences. The agent searches, writes the plan in one
+    or more actions, and submits it. The plan is then checked against the eight common-sense and up
+    to five hard constraints of the benchmark. Every request has a plan that meets all constraints.
 
     ## Action Space
     Text, one or more lines:
-    `search cities in STATE`, `search hotels in CITY` (or `restaurants`, `attractions`), `search
-    flights from CITY to CITY on DATE`, `search roads from CITY to CITY` - at most one search an
-    action;
-    `day N transport: flight NUMBER from CITY to CITY` (or `self-driving`, `taxi` and no number),
-    `day N breakfast: NAME, CITY` (or `lunch`, `dinner`, `hotel`), `day N attractions: NAME, CITY;
-    NAME, CITY`, and `-` for none;
-    `submit`, as the last line.
+
+    - `search cities in STATE`
+    - `search hotels in CITY` (or `restaurants`, `attractions`)
+    - `search flights from CITY to CITY on DATE`
+    - `search roads from CITY to CITY`
+    - `day N transport: flight NUMBER from CITY to CITY`
+    - `day N transport: self-driving from CITY to CITY` (or `taxi`)
+    - `day N breakfast: NAME, CITY` (or `lunch`, `dinner`, `hotel`)
+    - `day N attractions: NAME, CITY; NAME, CITY`
+    - `day N lunch: -` removes an entry.
+    - `submit`, as the last line.
+
+    An action has at most one search.
 
     ## Observation Space
-    Text: what a search found; the request, the searches so far and the plan.
+    Text: the result of the search, the request, the searches so far and the plan.
 
     ## Rewards
-    Once, for the submitted plan. Term `commonsense` and term `hard`: half the number of met
-    constraints of the kind, divided by the number of all constraints, so that together they are
-    half of the benchmark's micro score. Term `final`: 0.5 if all are met. As in the benchmark, hard
-    constraints are met only by a plan that is complete and contains nothing made up; a plan without
-    any entry for some day meets none.
+    For the submitted plan:
+
+    - Terms `commonsense` and `hard`: 0.5 times the number of met constraints of the type, divided
+      by the number of all constraints. Their sum is half of the benchmark's micro score.
+    - Term `final`: 0.5 if all constraints are met.
+
+    As in the benchmark, hard constraints are met only by a plan that is complete and has only
+    existing places and rides. A plan without any entry for some day meets no constraint. An invalid
+    action costs `invalid_penalty`.
 
     ## Starting State
-    An empty plan. The request is drawn by the task's name; the country is the same for all tasks.
+    An empty plan. The request is sampled from the task name. All tasks share the same country.
 
     ## Episode End
     Termination: the plan is submitted. Truncation: after `max_turns` turns, without reward.
 
     ## Information
-    The common keys. `success`: all constraints are met. `progress`: after submission the share of
-    constraints met (the micro score), before that half the share of the needed entries that the
-    plan has. `admissible` is empty: entries are free text.
+    The common keys. `success` means that all constraints are met. `progress` is the fraction of met
+    constraints (the micro score) after the submission, and half the fraction of needed entries
+    before it. `admissible` is empty, because entries are free text.
 
     ## Arguments
-    `days`: 3, 5 or 7 (one, two or three cities), None: drawn. `level`: "easy" (one person, no
-    wishes), "medium" (groups, one wish), "hard" (three wishes, a tight budget), None: drawn.
-    `world`: number of the country. `max_turns`: default 30, as in the benchmark.
-
-    ## Example Transcript
-    ```
-    Plan a trip of 3 days for 1 person from Dalwick to Norport and back, ...
-    > search roads from Dalwick to Norport
-    Norport is 620 km from Dalwick: self-driving $31 a car of 5, taxi $620 a car of 4.
-    ...
-    > day 1 transport: self-driving from Dalwick to Norport
-    day 1 hotel: Red Inn, Norport
-    ```
-
-    ## Baselines
-    200 test tasks, mean return and success: random words 0.00, 0 %; an empty plan 0.00, 0 %; expert
-    (the solver's plan, 15.6 turns) 1.00, 100 %.
-
-    ## Registered Configurations
-    `TravelPlanner-v0`: all lengths and levels, as in the benchmark.
+    - `days` (int or None, default None): 3, 5 or 7, with one, two or three cities. None samples it.
+    - `level` (str or None, default None): "easy" (one person, no preferences), "medium" (groups,
+      one preference) or "hard" (groups, three preferences, a tight budget). None samples it.
+    - `world` (int, default 0): seed of the country.
+    - `max_turns` (int or None, default 30): turn limit, as in the benchmark.
 
     ## References
-    TravelPlanner (arXiv 2402.01622): tools, constraints, levels and lengths are the benchmark's;
-    the country is made up. Differences: the city of a day follows from the journeys; flights must
-    be of the day's date; the target of a three-day trip is checked; the budget is 10 to 60 percent
-    above what the solver needs instead of an estimate that may be out of reach.
+    TravelPlanner (arXiv 2402.01622). Tools, constraints, levels and lengths are those of the
+    benchmark. Differences:
+
+    - The country is fictional.
+    - The city of a day follows from the journeys.
+    - Flights must match the date of the day.
+    - The target of a three-day trip is checked.
+    - The budget is 10 to 60 percent above the cost of the solver's plan, and so always feasible.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You plan trips. First look up what there is, then write the plan, then submit it. An "
-        "action has one or more lines of these forms:\n"
-        "search cities in STATE\n"
-        "search hotels in CITY (or restaurants, attractions)\n"
-        "search flights from CITY to CITY on DATE (such as 2024-03-09)\n"
-        "search roads from CITY to CITY\n"
-        "day N transport: flight NUMBER from CITY to CITY (or: self-driving from CITY to CITY; "
-        "taxi from CITY to CITY)\n"
-        "day N breakfast: NAME, CITY (or lunch, dinner, hotel)\n"
-        "day N attractions: NAME, CITY; NAME, CITY\n"
-        "submit\n"
-        "There is at most one search in an action; submit ends the trip's planning and comes last. "
-        "A dash removes an entry: day 2 lunch: -\n"
-        "The plan must meet these constraints. Everything in it exists: use names and flight "
-        "numbers that searches found, flights on their date. It starts on day 1 with a journey "
-        "from the first city, every journey starts where the last one ended, and the last day ends "
-        "with the journey back. There is at most one journey a day. The number of cities visited "
-        "is as asked for, no city is visited twice, and all lie where the trip goes. Every night "
-        "has a hotel, in the city where the day ends. A day without a journey has three meals and "
-        "an attraction; in all, at least half of the six entries a day are filled. Meals and "
-        "attractions are in a city of that day. No restaurant and no attraction is visited twice. "
-        "Self-driving is not mixed with flights or taxis. A hotel is booked for at least as many "
-        "nights in a row as it asks for. The budget, the rules and type of accommodation, the "
-        "cuisines (each at least once, away from home) and the transport are as asked for. Flights "
-        "and meals are paid by each person, cars by each car (5 people when self-driving, 4 in a "
-        "taxi), hotels by each unit (its number of people) and night; attractions are free.\n"
-        f"States: {', '.join(STATES)}. Wishes are about house rules ({', '.join(RULES)}), "
-        f"accommodation (entire home, private room, shared room) and cuisines "
-        f"({', '.join(CUISINES)})."
+        "Plan a trip. Search for travel information, write the plan and submit it.\n"
+        "An action has one or more lines of these forms:\n"
+        "- search cities in STATE\n"
+        "- search hotels in CITY (or restaurants, attractions)\n"
+        "- search flights from CITY to CITY on DATE (such as 2024-03-09)\n"
+        "- search roads from CITY to CITY\n"
+        "- day N transport: flight NUMBER from CITY to CITY\n"
+        "- day N transport: self-driving from CITY to CITY (or taxi)\n"
+        "- day N breakfast: NAME, CITY (or lunch, dinner, hotel)\n"
+        "- day N attractions: NAME, CITY; NAME, CITY\n"
+        "- day N lunch: - (removes the entry)\n"
+        "- submit (only as the last line)\n"
+        "An action has at most one search. Example of an action:\n"
+        "day 1 transport: self-driving from Dalwick to Norport\n"
+        "day 1 hotel: Red Inn, Norport\n"
+        "The plan must meet these constraints:\n"
+        "- All places and flights exist. Use names and flight numbers that you found by searching, "
+        "and flights on their date.\n"
+        "- Day 1 starts with a journey from the first city. Each journey starts in the city where "
+        "the last one ended. The last day ends with the journey back. There is at most one journey "
+        "per day.\n"
+        "- Visit the requested number of cities, each of them once, all in the requested place.\n"
+        "- Every night has a hotel in the city where the day ends.\n"
+        "- A day without a journey has three meals and an attraction. At least half of the six "
+        "entries per day are filled on average.\n"
+        "- Meals and attractions are in a city of that day.\n"
+        "- No restaurant and no attraction is visited twice.\n"
+        "- Self-driving is not combined with flights or taxis.\n"
+        "- A hotel is booked for at least its minimum number of nights in a row.\n"
+        "- The budget, house rules, room type and transport are as requested. Each requested "
+        "cuisine is eaten at least once away from home.\n"
+        "Costs: flights and meals are paid per person, self-driving per car of 5 people, taxis per "
+        "car of 4 people, hotels per night and unit (for the listed number of people). Attractions "
+        "are free.\n"
+        "Rewards: half for the fraction of constraints that are met, half if all are met. The "
+        "episode ends when you submit. Without a submission there is no reward.\n"
+        f"States: {', '.join(STATES)}.\n"
+        f"House rules: {', '.join(RULES)}.\n"
+        "Room types: entire home, private room, shared room.\n"
+        f"Cuisines: {', '.join(CUISINES)}."
     )
     State = State
     state: State
@@ -214,7 +224,7 @@ class TravelPlanner(TextEnv):
 
     @property
     def country(self) -> World:
-        """The world that the trips are in; kept out of copies and pickles."""
+        """The country, which copies and pickles do not contain."""
         return world(self.world)
 
     def _start(self, task: str) -> TimeStep:
@@ -226,45 +236,50 @@ class TravelPlanner(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         if len(action) > LONGEST:
-            return self._invalid(f"An action has at most {LONGEST:,} characters.")
+            return self._invalid(f"An action must have at most {LONGEST:,} characters.")
         lines = [" ".join(line.split()) for line in action.splitlines() if line.strip()]
         if not 1 <= len(lines) <= LINES:
-            return self._invalid(f"An action has 1 to {LINES} lines, not {len(lines)}.")
+            return self._invalid(f"An action must have 1 to {LINES} lines, got {len(lines)}.")
         if max(map(len, lines)) > LINE:
-            return self._invalid(f"A line has at most {LINE} characters.")
+            return self._invalid(f"A line must have at most {LINE} characters.")
         plan, found, query = copy.deepcopy(self.state.plan), "", ""
         submitted = lines[-1].rstrip(".").lower() == "submit"
         for line in lines[: len(lines) - submitted]:
             if entry := ENTRY.fullmatch(line):
                 problem = self._write(plan, int(entry[1]), entry[2].lower(), entry[3].strip())
             elif search := SEARCH.fullmatch(line):
-                problem = "There is at most one search in an action." if query else ""
+                problem = "An action must have at most one search." if query else ""
                 query, found, wrong = self._search(search.groupdict())
                 problem = problem or wrong
             else:
-                problem = "Lines start with search or day N, or are: submit."
+                problem = "Lines start with search or day N. The last line can be submit."
             if problem:
-                return self._invalid(f"Nothing was done. {line[:80]!r}: {problem}")
+                return self._invalid(
+                    f"Nothing was done because of the line {line[:80]!r}. {problem}"
+                )
         self.state.plan, self.state.submitted = plan, submitted
         if query and query not in self.state.searched:
             self.state.searched.append(query)
         return self._look(found)
 
     def _write(self, plan: list[Day], day: int, slot: str, value: str) -> str:
-        """Writes an entry into a plan; returns what is wrong with it."""
+        """Writes an entry into a plan. Returns an error message, or ""."""
         if not 1 <= day <= len(plan):
             return f"The trip has days 1 to {len(plan)}."
         if value == "-":
             value = ""
         elif slot == "transport" and read_ride(value) is None:
-            return "Transport is: flight NUMBER, self-driving or taxi, from CITY to CITY."
+            return (
+                "Expected: flight NUMBER from CITY to CITY, self-driving from CITY to CITY, or "
+                "taxi from CITY to CITY."
+            )
         elif slot != "transport" and not all("," in part for part in value.rstrip(";").split(";")):
-            return "Places are: NAME, CITY."
+            return "Expected: NAME, CITY. Attractions are separated by semicolons."
         setattr(plan[day - 1], slot, value)
         return ""
 
     def _search(self, asked: dict[str, str | None]) -> tuple[str, str, str]:
-        """Looks something up; returns the search in its usual words, the answer, the problem."""
+        """Runs a search. Returns its normalised form, its result, and an error message or ""."""
         country = self.country
         what = (asked["what"] or "").lower()
         if what == "cities":
@@ -297,7 +312,7 @@ class TravelPlanner(TextEnv):
             return f"No road leads from {origin} to {target} that can be driven in a day."
         return (
             f"{target} is {self.country.kilometres(origin, target)} km from {origin}: self-driving "
-            f"${own} a car of 5, taxi ${taxi} a car of 4."
+            f"${own} per car for up to 5 people, taxi ${taxi} per car for up to 4 people."
         )
 
     def _look(self, found: str) -> TimeStep:
@@ -314,14 +329,14 @@ class TravelPlanner(TextEnv):
 
         step = TimeStep(
             text=page(state.searched),
-            state_key=page(sorted(state.searched)),  # in which order does not matter
+            state_key=page(sorted(state.searched)),  # independent of the order of searches
             feedback=found,
             progress=0.5 * min(1.0, filled / needed_entries(request)),
         )
         return self._judged(step) if state.submitted else step
 
     def _judged(self, step: TimeStep) -> TimeStep:
-        """Returns the step with which a submitted plan ends the episode."""
+        """Returns the final step of an episode, which evaluates the submitted plan."""
         faults = check(self.country, self.state.request, self.state.plan)
         met = [name for name, fault in faults.items() if not fault]
         sensible = sum(name in COMMONSENSE for name in met)
@@ -342,9 +357,9 @@ class TravelPlanner(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Looks up what the solver's plan uses, then writes and submits it.
+        """Returns the next action towards the solver's plan: searches, entries, then `submit`.
 
-        It knows that plan in advance, so it looks up no more than it needs.
+        The expert knows the plan in advance, so it runs only the searches that the plan uses.
         """
         state, request = self.state, self.state.request
         if state.submitted:
@@ -365,7 +380,7 @@ class TravelPlanner(TextEnv):
 
 
 def _queries(request: Request, plan: list[Day]) -> list[str]:
-    """Returns the searches that find everything in a plan."""
+    """Returns the searches that find all rides and places of a plan."""
     queries = [] if request.days == 3 else [f"cities in {request.target}"]
     rides = [(i, ride) for i, day in enumerate(plan) if (ride := read_ride(day.transport))]
     for i, ride in rides:

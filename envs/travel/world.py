@@ -1,4 +1,4 @@
-"""A made-up country to travel in: cities, hotels, restaurants, attractions, flights, roads."""
+"""A fictional country: cities, hotels, restaurants, attractions, flights and roads."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ HOUSES = ("Loft", "Cottage", "Villa", "Studio", "Inn", "Terrace", "Lodge", "Hous
 RULES = ("parties", "smoking", "children under 10", "pets", "visitors")
 DATES = tuple(f"2024-03-{day:02}" for day in range(1, 32))
 LONGEST_DRIVE = 1400
-"""Kilometres; cities that are further apart have no road that can be driven in a day."""
+"""Kilometres. Cities that are further apart are not connected by road."""
 
 
 @dataclass(frozen=True)
 class City:
-    """A city; x and y in km."""
+    """A city with its coordinates in km."""
 
     name: str
     state: str
@@ -48,7 +48,7 @@ class City:
 
 @dataclass(frozen=True)
 class Hotel:
-    """A place to stay: dollars a night for each unit, which so many people can share."""
+    """A hotel. `price` is in dollars per night and unit, and `people` is the capacity of a unit."""
 
     name: str
     city: str
@@ -68,7 +68,7 @@ class Hotel:
 
 @dataclass(frozen=True)
 class Restaurant:
-    """A restaurant: dollars a meal and person."""
+    """A restaurant. `price` is in dollars per meal and person."""
 
     name: str
     city: str
@@ -81,7 +81,7 @@ class Restaurant:
 
 @dataclass(frozen=True)
 class Attraction:
-    """Something to see, for free."""
+    """An attraction, without an entrance fee."""
 
     name: str
     city: str
@@ -92,7 +92,7 @@ class Attraction:
 
 @dataclass(frozen=True)
 class Flight:
-    """A flight: dollars a person."""
+    """A flight. `price` is in dollars per person."""
 
     number: str
     origin: str
@@ -111,11 +111,10 @@ Place = Hotel | Restaurant | Attraction
 class World:
     """The country: 60 cities in 12 states, 2,700 places, and the flights of a month.
 
-    Names are looked up without regard to case. Flights are drawn when they are asked for, from
-    their cities and date.
+    Names are case-insensitive. Flights are generated on demand from their cities and date.
 
     Args:
-        seed: of everything.
+        seed: seed of the country.
     """
 
     def __init__(self, seed: int):
@@ -156,7 +155,7 @@ class World:
         return round(1.2 * math.hypot(a.x - b.x, a.y - b.y))
 
     def road(self, origin: str, target: str, by: str) -> int | None:
-        """Returns what a car costs ("self-driving", "taxi"); None where no road leads there."""
+        """Returns the price of a car ("self-driving" or "taxi"), or None if there is no road."""
         length = self.kilometres(origin, target)
         if origin == target or length > LONGEST_DRIVE:
             return None
@@ -197,7 +196,7 @@ def _flights(world: World, origin: str, target: str, date: str) -> tuple[Flight,
 
 
 def _names(rng: np.random.Generator, nouns: tuple[str, ...], count: int) -> list[str]:
-    """Draws different names."""
+    """Samples distinct names."""
     chosen = rng.choice(len(FIRST) * len(nouns), size=count, replace=False)
     return [f"{FIRST[int(i) // len(nouns)]} {nouns[int(i) % len(nouns)]}" for i in chosen]
 

@@ -18,7 +18,7 @@ from agentgym.errors import ConfigError
 
 
 class OpenLine(NumberLine):
-    """NumberLine without a list of admissible actions and without an expert."""
+    """NumberLine without admissible actions and without an expert."""
 
     def _look(self):
         return dataclasses.replace(super()._look(), admissible=())

@@ -13,7 +13,7 @@ from agentgym.evaluation.runner import evaluate
 
 
 class Server(ThreadingHTTPServer):
-    """A chat server on a free port: replies as scripted, then by `reply`; keeps the requests."""
+    """A chat server on a free port with scripted replies, then `reply`. Records all requests."""
 
     daemon_threads = True
 
@@ -29,7 +29,7 @@ class Server(ThreadingHTTPServer):
         self.scripted.append((status, headers, data))
 
     def reply(self, request: dict[str, Any]) -> str | None:
-        """Plays NumberLine by what the last message says."""
+        """Plays NumberLine according to the last message."""
         words = request["messages"][-1]["content"].replace(".", "").split()
         return " +\n" if int(words[-4]) < int(words[-1]) else " -\n"
 
@@ -79,7 +79,7 @@ def chat(server: Server, **kwargs: Any) -> ChatAgent:
 
 
 def view(turns: int = 0) -> View:
-    """A view after some turns of the expert."""
+    """Returns a view after some turns of the expert."""
     env = NumberLine(size=50)
     shown = View.start(env, "train/3", 0)
     for _ in range(turns):

@@ -118,7 +118,7 @@ def test_a_human_plays_in_a_terminal():
     words = ("play", "NumberLine-v0", "--task", "train/0", "--seed", "0", "--env-kwargs", "size=2")
     played = process(*words, input="[bold]\n+\n-\n")
     assert played.returncode == 0
-    assert "Say + or -, not '[bold]'." in played.stdout
+    assert "Invalid action '[bold]'. Reply with + or -." in played.stdout
     assert "Actions: + | -" in played.stdout
     assert "Solved after" in played.stdout
     left = process(*words, input="quit\n")
@@ -206,7 +206,7 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
     assert run(*words) == cli.INTERRUPTED
     shown = capsys.readouterr().out
     assert "/50" in shown
-    assert "expert" not in shown  # not begun
+    assert "expert" not in shown  # not started
 
 
 @pytest.mark.parametrize(

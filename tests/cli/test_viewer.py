@@ -1,4 +1,4 @@
-"""`agentgym view`: the page holds what the run wrote, whatever characters are in it."""
+"""`agentgym view`: the page contains the files of the run, with any characters."""
 
 from __future__ import annotations
 

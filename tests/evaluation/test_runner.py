@@ -16,7 +16,7 @@ from agentgym.utils import serialization
 
 
 class Always:
-    """Says the same in every turn and keeps what it was shown."""
+    """Repeats one action and records its observations."""
 
     name = "always"
 
@@ -41,7 +41,7 @@ class ShortLine(NumberLine):
 
 
 class NoisyAgent(RandomAgent):
-    """Says something invalid in half of the turns."""
+    """Takes an invalid action in half of the turns."""
 
     def _draw(self, view):
         return "what?" if view.rng.random() < 0.5 else super()._draw(view)
@@ -103,7 +103,7 @@ def test_slots_stay_busy_and_finished_episodes_are_never_shown():
     evaluate("NumberLine-v0", agent, tasks=40, num_envs=8)
     sizes = [len(batch) for batch in agent.batches]
     assert max(sizes) == 8
-    assert sizes == sorted(sizes, reverse=True)  # fewer only when nothing is left to start
+    assert sizes == sorted(sizes, reverse=True)  # fewer only if no episode is left to start
     assert all(turn < 15 for batch in agent.batches for _, turn in batch)
 
 

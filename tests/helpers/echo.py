@@ -1,4 +1,4 @@
-"""Environments of the tests: what is said comes back, so any text can be sent through a channel."""
+"""Test environments that return the action as the observation, to send any text through them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agentgym import Tasks, TextEnv, TimeStep, UnicodeText
 
 @dataclass
 class State:
-    """The turn and what was said."""
+    """The turn and the last action."""
 
     said: list[str]
 
 
 class Echo(TextEnv):
-    """Repeats what is said; ends at "stop"; draws a number each turn."""
+    """Repeats the action, ends at "stop", and samples a number per turn."""
 
     instructions = "Say anything; stop ends."
     State = State
@@ -49,7 +49,7 @@ class Echo(TextEnv):
 
 
 class DictEcho(gymnasium.Env[dict[str, Any], str]):
-    """What is said comes back in a dictionary, beside its length."""
+    """Returns the action and its length in a dictionary observation."""
 
     def __init__(self) -> None:
         self.observation_space = Dict({"text": UnicodeText(), "length": Discrete(1 << 21)})

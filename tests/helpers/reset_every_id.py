@@ -1,6 +1,6 @@
-"""Resets every core environment with the network off; run by `make wheel` on the installed wheel.
+"""Resets every core environment without network. `make wheel` runs it on the installed wheel.
 
-Core means: registered without an extra. Any attempt to open a connection fails.
+Core environments need no extra. Any attempt to open a connection fails.
 """
 
 import socket

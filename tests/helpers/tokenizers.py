@@ -1,4 +1,4 @@
-"""The smallest tokenizer there can be: one character, one token."""
+"""A minimal tokenizer with one token per character."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 class Characters:
-    """Token 0 is padding, 1 the end, 2 anything unknown; then come the characters of the alphabet.
+    """Token 0 is padding, 1 the end, 2 unknown, followed by the characters of the alphabet.
 
-    Nothing of it is a subclass of anything: wrappers may rely on these methods only.
+    It has no base class: wrappers must only rely on these methods.
     """
 
     eos_token_id = 1

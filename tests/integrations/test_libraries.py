@@ -1,4 +1,4 @@
-"""The code of docs/libraries.md runs, wherever the library it is for is installed."""
+"""The code of docs/libraries.md runs if the corresponding library is installed."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_number_is_an_action_where_its_text_is_one():
 def test_one_seat_of_a_game_is_a_tool_environment_too():
     env = agentgym.ToolEnvironment("AgentGym/TicTacToe-v0", seat="player_0", opponents="optimal")
     env.reset(seed=0)
-    said = [env.act(cell) for cell in "123456789" * 2]  # cells that are taken are refused
+    said = [env.act(cell) for cell in "123456789" * 2]  # taken cells are rejected
     assert said[-1].startswith("The episode is over") and env.get_reward() <= 0
 
 

@@ -1,7 +1,7 @@
-"""What an agent may not know changes nothing of what it sees, may do, or is advised to do.
+"""Hidden information does not affect an agent's observation, admissible actions or advice.
 
-Of a game under way, everything that is hidden from an agent is replaced; its view and what all
-scripted players and the expert would do in its place must stay the same.
+The tests replace everything that is hidden from an agent in a running game. Its observation and
+the actions of all scripted players and of the expert in its seat must stay the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agentgym.envs.overcooked.kitchen import FOODS
 from agentgym.envs.social_deduction.deduction import DOCTOR, SEER, WOLF
 
 Hide = Callable[[Any, int, np.random.Generator], bool]
-"""Replaces what an agent (by number) may not know; whether it replaced anything."""
+"""Replaces the information hidden from an agent (by index). Returns whether any was replaced."""
 
 
 def poker(game: Any, me: int, rng: np.random.Generator) -> bool:
@@ -124,7 +124,7 @@ def trading(game: Any, me: int, rng: np.random.Generator) -> bool:
 
 
 def werewolf(game: Any, me: int, rng: np.random.Generator) -> bool:
-    """Deals the roles of those anew of whom the player knows nothing."""
+    """Deals the roles unknown to the player anew."""
     state = game.state
     role = state.roles[me]
     if not game._acting():
@@ -146,7 +146,7 @@ def werewolf(game: Any, me: int, rng: np.random.Generator) -> bool:
 
 
 def cooks(game: Any, me: int, rng: np.random.Generator) -> bool:
-    """Changes what lies out of sight, and what the others believe."""
+    """Changes the objects out of sight and the beliefs of the others."""
     state = game.state
     for i, cook in enumerate(state.cooks):
         if i != me:
@@ -178,21 +178,21 @@ HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
 
 
 def known(game: Any, agent: str) -> tuple[Any, ...]:
-    """What the agent is given, and what all scripted players would do in its place."""
+    """Returns the agent's inputs and the actions of all scripted players in its seat."""
     step = game._look(agent)
     advice = [
         game.script(level, agent, np.random.default_rng(0))
         for level in game.levels
         if agent in game.acting
     ]
-    # Cooks' progress tells of all that is done for the order, also where they do not see it.
+    # The progress of cooks includes steps of the order out of their sight.
     progress = 0 if isinstance(game, Cooks) else step.progress
     seen = step.text, step.feedback, step.admissible, step.state_key, step.success, progress
     return (*seen, advice, game.expert(agent))
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-@pytest.mark.parametrize("told", [True, False])  # who plays the other seats
+@pytest.mark.parametrize("told", [True, False])  # whether the opponents are known
 def test_nothing_depends_on_what_an_agent_may_not_know(name, told):
     hide, kwargs = HIDDEN[name]
     game = agentgym.make_parallel(f"AgentGym/{name}", max_turns=60, **kwargs).game

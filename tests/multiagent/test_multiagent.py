@@ -1,4 +1,4 @@
-"""What `TextGame` promises, shown on small games with everything that larger ones need."""
+"""The contract of `TextGame`, on small games with the features of larger ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CouncilState:
 
 
 class Council(TextGame):
-    """All talk in turn, then vote at the same time; who has most votes leaves; one is a spy."""
+    """Players talk in turn, then vote together. Most votes eliminate. One player is a spy."""
 
     instructions = "Find the spy."
     tasks = Tasks.generated(100)
@@ -92,7 +92,7 @@ class KitchenState:
 
 
 class Kitchen(TextGame):
-    """Cooks do things that take 1 to 3 minutes; who is done is asked for the next."""
+    """Cooks take actions of 1 to 3 minutes and act again as soon as they are done."""
 
     instructions = "Cook."
     tasks = Tasks.generated(100)
@@ -128,7 +128,7 @@ class DuelState:
 
 
 class Duel(TextGame):
-    """player_0 gives two presents, or shoots player_1; it has no end."""
+    """player_0 gives two presents or shoots player_1. The game has no end."""
 
     instructions = "Be kind."
     tasks = Tasks.generated(100)
@@ -167,7 +167,7 @@ GAMES = (Council, Kitchen, Duel)
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """The games as AgentGym/Council-v0 ..., for `SingleSeat`."""
+    """Registers the games as AgentGym/Council-v0 ..., for `SingleSeat`."""
     for game in GAMES:
         name = f"toy_{game.__name__}"
         env, raw_env, parallel_env = make_pettingzoo(game)
@@ -244,7 +244,7 @@ def test_private_information_stays_private_and_words_reach_who_listens():
     assert "player_0: I am not" not in observations["player_0"]["text"]
     assert observations["player_1"]["text"].startswith("player_0: I am not the spy.\n\nYou are")
     observations, *_ = env.step({"player_1": "Nor me."})
-    assert "player_0: I am" not in observations["player_1"]["text"]  # heard, and answered
+    assert "player_0: I am" not in observations["player_1"]["text"]  # heard and answered
     assert "player_0: I am not the spy.\nplayer_1: Nor me.\n\n" in observations["player_3"]["text"]
 
 
@@ -298,7 +298,7 @@ def test_invalid_actions_are_asked_again_alone_then_replaced():
     assert words == "'dance' is not possible now. Say one of: 1, 2, 3.\n\nIt is 0."
     assert observations["player_0"]["text"] == "It is 0."
     observations, rewards, _, _, infos = env.step({"player_1": UnreadableAction("?", "Eh?")})
-    assert rewards["player_1"] in (-0.25, 0.75)  # the move made in its place may pay at once
+    assert rewards["player_1"] in (-0.25, 0.75)  # the fallback move may pay at once
     assert rewards["player_0"] == 1.0
     assert observations["player_1"]["text"].startswith("Eh?\nThis was your last chance; your move")
     assert env.game.state.clock == 1

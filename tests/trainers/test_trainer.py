@@ -217,7 +217,6 @@ class Longest(torch.nn.Module):
 
 def test_the_best_of_several_answers_is_said(policy, tmp_path):
     from agentgym.trainers.critics.turn_model import TurnModel
-
     from agentgym.trainers.policy_agent.best_of import BestOf
 
     settings, sampling = ContextSettings("current"), Sampling(1.0, max_new_tokens=4)

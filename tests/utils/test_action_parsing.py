@@ -1,4 +1,4 @@
-"""What an agent may add to an action without changing it, for environments and games alike."""
+"""Tolerated decorations of actions, in environments and games."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LABELLED = (
 
 @st.composite
 def dresses(draw: st.DrawFn) -> str:
-    """A template: marks in marks, perhaps labelled, perhaps marked again."""
+    """A template of nested marks, with an optional label and more marks."""
     dress = "{}"
     for templates in (MARKED, MARKED, ("{}", *LABELLED), MARKED):
         dress = draw(st.sampled_from(templates)).format(dress)

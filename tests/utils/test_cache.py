@@ -1,4 +1,4 @@
-"""Built folders appear whole or not at all; what is stored comes back."""
+"""Built folders appear completely or not at all, and stored data can be read back."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ states = st.builds(
 
 
 def types_of(value: Any) -> Any:
-    """The types all the way down, which `==` does not compare (1 == 1.0 == True)."""
+    """Returns nested types, which `==` does not compare (1 == 1.0 == True)."""
     if isinstance(value, dict):
         return {key: types_of(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -73,7 +73,7 @@ CLICKS = ("click[back]", "click[b01]", "click[b02]", "click[9]", "click[10]")
 
 
 class Shop(Echo):
-    """States a task at the start."""
+    """States its task at reset."""
 
     def _start(self, task: str) -> Any:
         import dataclasses

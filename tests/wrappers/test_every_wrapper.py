@@ -1,4 +1,4 @@
-"""What holds for all wrappers."""
+"""Properties of all wrappers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ every = pytest.mark.parametrize("name", WRAPPERS)
 
 
 def play(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> list[Any]:
-    """Random actions; a new episode after the end of one."""
+    """Plays random actions, with a new episode after each end."""
     env.action_space.seed(seed)
     results: list[Any] = [env.reset(seed=seed)]
     ended = False

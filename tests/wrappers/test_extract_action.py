@@ -122,7 +122,7 @@ def test_no_answer_raises(format: str, answer: str):
     "pattern", ["Action:", " ", "*", "<action>", "<think>", "```\n", '{"a":[', "Action 1 ", "\n"]
 )
 def test_long_answers_take_no_longer_than_their_length(format: str, pattern: str):
-    # A quadratic search would not come back from this.
+    # A quadratic search would not finish on this input.
     ExtractAction(Echo(), format).extract(pattern * (3_000_000 // len(pattern)))
 
 

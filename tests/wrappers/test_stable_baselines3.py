@@ -1,4 +1,4 @@
-"""The wrappers are what Stable-Baselines3 needs: its algorithms learn through them."""
+"""Algorithms of Stable-Baselines3 learn through the wrappers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def masked(model: MaskablePPO) -> Callable[[Any, Any], int]:
 
 
 class Embedding(BaseFeaturesExtractor):
-    """Looks token ids up: as plain numbers, ids mean nothing to a network."""
+    """Embeds token ids, which carry no meaning as plain numbers."""
 
     def __init__(self, space: gymnasium.spaces.Dict, width: int = 16):
         ids = space["tokens"]
@@ -108,7 +108,7 @@ def test_maskable_ppo_solves_the_number_line():
 
 
 def test_ppo_learns_to_say_tokens():
-    # Nothing tells PPO of the mask: it has to learn what may be said, too.
+    # PPO does not see the mask, so it also has to learn the admissible actions.
     model = PPO(
         "MultiInputPolicy",
         make_vec_env(tokens, 8, seed=0),

@@ -19,7 +19,7 @@ said = st.text(LATIN.alphabet, max_size=8)
 
 
 def say(env: TokenAction, text: str) -> list[tuple[Any, ...]]:
-    """Says the characters of a text, and the end if it is still needed."""
+    """Emits the characters of a text, and the end token if needed."""
     steps: list[tuple[Any, ...]] = []
     for token in [*LATIN.encode(text, add_special_tokens=False), END]:
         steps.append(env.step(token))
@@ -55,7 +55,7 @@ def test_the_same_texts_have_the_same_return_as_in_the_turn_view(texts: list[str
 
 @given(st.sets(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=8), st.data())
 def test_masked_play_says_exactly_the_admissible_actions(actions: set[str], data: Any):
-    # Candidates that are prefixes of one another are among these.
+    # Some candidates are prefixes of others.
     candidates = tuple(sorted(actions))
     env = TokenAction(Echo(admissible=candidates), LATIN, constrain=True)
     env.reset(seed=0)

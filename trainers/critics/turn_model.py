@@ -50,7 +50,7 @@ class TurnModel(nn.Module):
         self.optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
 
     def forward(self, batch: Batch, rows: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-        """Returns the predictions [m] for the turns of some segments, and the turns' indices [m]."""
+        """Returns the predictions [m] for the turns of some rows, and their indices [m]."""
         collated = collate(batch, rows, self.reader.pad_token).to(self.reader.device)
         turn = torch.from_numpy(batch.token_turn).to(self.reader.device)[collated.index]
         last = torch.ones_like(turn, dtype=torch.bool)

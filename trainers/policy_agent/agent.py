@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers.utils import logging as transformers_logging
-
 from agentgym.agents.view import View
-from agentgym.errors import CheckpointError
-from agentgym.trainers.critics.token_q import TokenQ
-from agentgym.trainers.policy.policy import STEERING_FILE, Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, ContextSettings, Conversation
 
 SETTINGS_FILE = "agentgym_policy.json"
@@ -63,65 +59,6 @@ class PolicyAgent:
         self._cache = policy.session() if self._context.repeats else None
         self._seen: weakref.WeakKeyDictionary[View, _Seen] = weakref.WeakKeyDictionary()
         self._slots = 0
-
-    @classmethod
-    def from_folder(
-        cls,
-        folder: str,
-        *,
-        temperature: float | None = None,
-        constrain: bool | None = None,
-        max_new_tokens: int | None = None,
-        device: str = "cpu",
-    ) -> PolicyAgent:
-        """Loads what `save` wrote.
-
-        Args:
-            folder: `run_dir/policy`, `run_dir/best` or a checkpoint's `policy`.
-            temperature: instead of the saved one.
-            constrain: instead of the saved one.
-            max_new_tokens: instead of the saved one.
-            device: where the model runs.
-
-        Raises:
-            CheckpointError: if there is no policy in the folder.
-            ConfigError: if there is no such device.
-        """
-        file = Path(folder) / SETTINGS_FILE
-        if not file.exists() and (Path(folder) / "policy" / SETTINGS_FILE).exists():
-            return cls.from_folder(
-                str(Path(folder) / "policy"),
-                temperature=temperature,
-                constrain=constrain,
-                max_new_tokens=max_new_tokens,
-                device=device,
-            )
-        try:
-            saved = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise CheckpointError(
-                f"{folder} holds no policy: {SETTINGS_FILE} is missing or damaged ({error}). "
-                "Give the folder `policy` or `best` of a training run."
-            ) from error
-        sampling = Sampling(**saved["sampling"])
-        if temperature is not None:
-            sampling = dataclasses.replace(sampling, temperature=temperature)
-        if max_new_tokens is not None:
-            sampling = dataclasses.replace(sampling, max_new_tokens=max_new_tokens)
-        transformers_logging.disable_progress_bar()
-        policy = Policy.load(folder, dtype="auto", device=device)
-        if (steering := Path(folder) / STEERING_FILE).exists():
-            policy.steer(TokenQ.load(steering).to(device))
-        agent = cls(
-            policy,
-            ContextSettings(**saved["context"]),
-            sampling,
-            constrain=saved["constrain"] if constrain is None else constrain,
-            name=saved.get("name", "policy"),
-        )
-        from agentgym.trainers.policy_agent.best_of import BestOf
-
-        return BestOf.load(agent, Path(folder))
 
     def save(self, folder: Path, **notes: Any) -> None:
         """Saves the policy with everything needed to act again.

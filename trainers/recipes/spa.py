@@ -26,7 +26,8 @@ from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positi
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.losses import Sum, span_sums
+from agentgym.trainers.update.losses import Sum
+from agentgym.trainers.update.offline_losses import span_sums
 
 
 @dataclass

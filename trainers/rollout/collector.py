@@ -1,9 +1,9 @@
 """Rollouts: a policy plays many episodes at once, every slot busy, and leaves trajectories behind.
 
-A slot is an environment. When its episode ends the next one starts in it before the model is asked
-again, so a finished episode never reaches the model and no slot idles while episodes wait. What an
-episode looks like depends on the weights and on `EpisodeSpec` alone: every episode draws from its own
-generator, whichever others happen to be played beside it and however slow they are.
+A slot is an environment. When its episode ends, the next one starts in it before the next call of
+the model, so a finished episode never reaches the model and no slot idles while episodes wait. An
+episode depends on the weights and its `EpisodeSpec` alone: it samples from its own generator,
+independently of the episodes played beside it and of their speed.
 """
 
 from __future__ import annotations

@@ -1,85 +1,69 @@
-"""`agentgym train RECIPE`: settings from a file and from flags, and what a run's end looks like.
+"""`agentgym train RECIPE`: settings from a file and from flags, and the exit code of a run.
 
-Settings are read from the dataclass of the recipe; `--config FILE` (YAML) replaces defaults, flags
-replace both. `python -m agentgym.trainers.RECIPE` is the same command.
+The flags are the fields of the recipe's `Config`, flat, and grouped in the help text. `--config
+FILE` (YAML) replaces defaults, and flags replace both. `python -m agentgym.trainers RECIPE` is the
+same command.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import importlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tyro
 
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
+from agentgym.trainers import recipes
+from agentgym.trainers.config import TrainConfig
 
-RECIPES = {
-    "poad": "token-level credit with action decomposition",
-    "ntpo": "token-level credit with a discount at every token",
-    "etpo": "token-level credit that charges for leaving the starting policy",
-    "nlpo": "token-level credit, drawn among what a lagged policy finds probable",
-    "bilevel": "token-level credit in two passes, over turns and inside them",
-    "turn": "turn-level credit from a critic of observations",
-    "vl_dac": "turn-level credit, clipped token by token",
-    "twosome": "turn-level credit for a softmax over listed actions, scored by words",
-    "glam": "turn-level credit for a softmax over listed actions, scored by sums",
-    "chunk": "credit for several turns at once, between turn and trajectory",
-    "grpo": "trajectory-level credit from groups with the same start",
-    "rloo": "trajectory-level credit, each episode against the others of its group",
-    "loop": "trajectory-level credit, each episode against the others, tight clip, two passes",
-    "flow_grpo": "trajectory-level credit from success alone",
-    "gigpo": "trajectory-level and turn-level credit from groups and from states they share",
-    "hgpo": "turn-level credit from states and histories that a group shares",
-    "spa": "turn rewards from a model that splits the return into contributions",
-    "istar": "turn rewards from a model that prefers a group's better episodes",
-    "agentprm": "turn values from a model of what the same actions led to",
-    "orm": "episode returns from a model that saw only some of them",
-    "dpo": "a group's better episodes against its worse ones",
-    "eto": "the expert's episodes against the policy's failures",
-    "archer": "turn-level critic off-policy, token-level actor on its advantages",
-    "archer_iql": "the same from a fixed data set, by implicit Q-learning",
-    "sac_glam": "turn-level critic of all listed actions off-policy, with hindsight",
-    "digi_q": "turn-level critic off-policy, the best of several answers imitated",
-    "ilql": "a fixed data set, imitated; Q of every token steers decoding",
-    "mc": "a fixed data set, imitated by Monte-Carlo advantage",
-    "bc": "the expert's episodes, imitated",
-    "filtered_bc": "one's own best episodes, imitated",
-    "spear": "group-relative credit, and a buffer of one's own good episodes",
-    "arpo_replay": "group-relative credit, with an old success where everything fails",
-    "arpo_entropy": "group-relative credit over episodes that branch where the policy is unsure",
-    "aepo": "the same with a budget of branches that follows the uncertainty",
+# Names of settings in other libraries.
+_ALIASES = {
+    "learning_rate": "lr",
+    "n_epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "batch_size": "episodes_per_iteration",
+    "num_generations": "group_size",
+    "clip_range": "clip",
+    "cliprange": "clip",
+    "ent_coef": "entropy_coef",
+    "vf_coef": "value_coef",
+    "gae_lambda": "lambda_turn",
+    "total_timesteps": "env_steps",
+    "max_steps": "iterations",
+    "env": "env_id",
+    "model_name_or_path": "model",
+    "output_dir": "run_dir",
+    "lora_r": "lora_rank",
 }
 
 
-def main(recipe: str | None, argv: Sequence[str]) -> int:
-    """Runs a recipe and returns the exit code.
+def main(argv: Sequence[str]) -> int:
+    """Runs `agentgym train` and returns the exit code.
 
     Args:
-        recipe: a name of `RECIPES`; None lists them.
-        argv: its flags.
+        argv: the name of a recipe and its flags. Without a name, the recipes are listed.
     """
-    if recipe is None:
+    if not argv or argv[0].startswith("-"):
         asked = not argv or argv[0] in ("-h", "--help")
         print(overview(), file=sys.stdout if asked else sys.stderr)
         return 0 if asked else 2
+    recipe, flags = argv[0], argv[1:]
     try:
-        module = load_recipe(recipe)
-        config = read_config(module.Config, recipe, argv)
+        config = read_config(recipe, flags)
     except (AgentGymError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    from agentgym.trainers.api import train
     from agentgym.trainers.run.signals import Interrupted
     from agentgym.trainers.update.updater import Diverged
 
     try:
-        module.main(config)
+        train(recipe, config)
     except Interrupted as interrupted:
         print(*getattr(interrupted, "__notes__", ()), file=sys.stderr)
         return 128 + int(interrupted.args[0])
@@ -96,31 +80,21 @@ def main(recipe: str | None, argv: Sequence[str]) -> int:
 
 
 def overview() -> str:
-    """Returns what `agentgym train` says before a recipe is chosen."""
-    lines = [f"  {name:14}{what}" for name, what in RECIPES.items()]
+    """Returns the list of recipes, shown when none is named."""
+    width = max(map(len, recipes.names())) + 2
+    lines = [f"  {name:{width}}{recipes.summary(name)}" for name in recipes.names()]
     usage = "usage: agentgym train RECIPE [OPTIONS]"
     return "\n".join([usage, "", *lines, "", "`agentgym train RECIPE --help` shows every setting."])
 
 
-def load_recipe(name: str) -> Any:
-    """Returns the module of a recipe: it has `Config` and `main`.
+def read_config(recipe: str, argv: Sequence[str]) -> Any:
+    """Returns the settings of a file (`--config FILE`) and flags; flags win.
 
     Raises:
-        ConfigError: if there is no such recipe.
+        ConfigError: if the recipe, the file or a value is wrong.
+        SystemExit: after the help text or a wrong flag.
     """
-    if name not in RECIPES:
-        known = ", ".join(RECIPES)
-        raise ConfigError(f"Unknown recipe {name!r}.{did_you_mean(name, RECIPES)} Known: {known}.")
-    return importlib.import_module(f"agentgym.trainers.{name}")
-
-
-def read_config(kind: Callable[..., Any], recipe: str, argv: Sequence[str]) -> Any:
-    """Returns the settings in a file (`--config FILE`) and flags; flags win.
-
-    Raises:
-        ConfigError: if the file or a value is wrong.
-        SystemExit: after the help text or a flag that is wrong, as command lines do.
-    """
+    kind = recipes.load(recipe).Config
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", type=Path)
     found, flags = finder.parse_known_args(list(argv))
@@ -129,31 +103,33 @@ def read_config(kind: Callable[..., Any], recipe: str, argv: Sequence[str]) -> A
     return tyro.cli(
         kind,
         prog=f"agentgym train {recipe}",
-        description=f"{recipe}: {RECIPES[recipe]}. --config FILE reads settings from YAML first.",
+        description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML first.",
         args=flags,
+        config=(tyro.conf.OmitArgPrefixes,),
     )
 
 
-def flags_of_file(kind: Callable[..., Any], recipe: str, path: Path) -> list[str]:
-    """Returns the settings in a YAML file as flags.
+def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]:
+    """Returns the settings of a YAML file as flags.
 
     Raises:
-        ConfigError: if it cannot be read or names a setting that there is not.
+        ConfigError: if it cannot be read or names an unknown setting.
     """
     import yaml
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"The settings in {str(path)!r} cannot be read: {error}") from error
+        raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    names = list(kind().as_dict())
     flags = []
     for key, value in found.items():
         name = str(key).replace("-", "_")
         if name not in names:
-            hint = did_you_mean(name, names)
+            alias = _ALIASES.get(name, "")
+            hint = f" Did you mean {alias}?" if alias in names else did_you_mean(name, names)
             raise ConfigError(f"{path} sets {key!r}, which {recipe} does not have.{hint}")
         flag = name.replace("_", "-")
         if isinstance(value, bool):

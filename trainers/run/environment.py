@@ -1,4 +1,4 @@
-"""The environments of a run: from an id, an object or a function, with or without a reward function."""
+"""The environments of a run: from an id, an object or a function, and a reward function."""
 
 from __future__ import annotations
 

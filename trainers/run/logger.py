@@ -85,7 +85,9 @@ class RunLog:
                 TimeRemainingColumn(),
                 console=self.console,
             )
-            self._task = self._progress.add_task("iterations", total=total, completed=start, note="")
+            self._task = self._progress.add_task(
+                "iterations", total=total, completed=start, note=""
+            )
             self._progress.start()
 
     def say(self, text: str) -> None:

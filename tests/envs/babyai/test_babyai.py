@@ -32,7 +32,7 @@ from agentgym.errors import ConfigError, MissingExtraError
 
 pytest.importorskip("minigrid")
 
-from agentgym.envs.babyai.babyai_text import LEVELS, BabyAIText
+from agentgym.envs.babyai.babyai_text import COMPLETED, LEVELS, BabyAIText
 from agentgym.envs.babyai.levels import Level, check_level, known_levels
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "babyai_text.jsonl.gz"
@@ -41,7 +41,7 @@ LETTERS |= {"D": code(4, 0, 1), "d": code(4, 0, 0), "L": code(4, 0, 2)}
 
 
 def drawn(picture: str, direction: int, carrying: int = EMPTY) -> Map:
-    """A map from a picture: @ the agent, # wall, k key, b ball, x box, d, D, L doors."""
+    """Parses a map: @ the agent, # wall, k key, b ball, x box, d, D, L doors."""
     rows = picture.split()
     width = len(rows[0]) + 2 * MARGIN
     grid = Map(width, bytearray([WALL]) * (width * (len(rows) + 2 * MARGIN)))
@@ -66,7 +66,7 @@ ROOM = """
 
 
 def seen_things(text: str) -> list[tuple[str, int, int, int]]:
-    """Things in the original's words: name, number, steps ahead, steps to the right."""
+    """Objects in the original's format: name, number, steps ahead, steps to the right."""
     where = r"(?:right in front of you (-?\d+) steps away|(-?\d+) steps in front of you and (\d+)"
     found = re.findall(rf"There is a (.*?) (\d+) {where} steps to your (\w+))", text)
     return [
@@ -75,53 +75,59 @@ def seen_things(text: str) -> list[tuple[str, int, int, int]]:
     ]
 
 
-def compare(env: BabyAIText, observation: str) -> None:
-    """Checks that what the original says is what we say."""
-    said, _, actions = observation.partition("\nAvailable actions: ")
-    assert json.loads(actions) == list(env._scene.actions)
-    if "You are" not in said:
-        return
-    scene = env._scene
-    assert seen_things(said) == [(t.name, t.number, t.ahead, t.right) for t in scene.things]
-    barrier = re.search(r"You are facing a (\w+) (\d+) steps away", said)
-    assert scene.barrier == (barrier and (barrier[1], int(barrier[2])))
-    carried = re.search(r"You are carrying a (.*?)\.", said)
-    assert NAMES[env._level.map.carrying] == (carried[1] if carried else NAMES[EMPTY])
+def in_our_words(observation: str) -> str:
+    """Returns our text, without the mission, for an observation of the reference."""
+    page, _, listed = observation.partition("\nAvailable actions: ")
+    page = page.removesuffix("\n " + COMPLETED)
+    things = seen_things(page)
+    assert len(things) == page.count("There is a")
+    lines = ["You see:" if things else "You see nothing but the room."]
+    for name, number, ahead, right in things:
+        side = f", {abs(right)} {'right' if right > 0 else 'left'}" if right else ""
+        lines.append(f"- {name} {number}: {ahead} ahead{side}")
+    if barrier := re.search(r"You are facing a (\w+) (\d+) steps away", page):
+        lines.append(f"Straight ahead, {barrier[2]} away: a {barrier[1]}.")
+    carried = re.search(r"You are carrying a (.*?)\.", page)
+    assert carried or "You are not carrying anything." in page
+    lines.append(f"You carry {f'a {carried[1]}' if carried else 'nothing'}.")
+    lines.append(f"Actions: {', '.join(json.loads(listed))}.")
+    return "\n".join(lines)
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden records")
 def test_the_original_plays_the_same():
     records = [json.loads(line) for line in gzip.open(GOLDEN)]
-    stale = 0
+    stale = completed = 0
     for record in records:
         env = BabyAIText(original=True, max_turns=None)
         start, info = env.reset(seed=0, options={"task": f"idx/{record['data_idx']}"})
         level = record["level"].removeprefix("BabyAI-").removesuffix("-v0")
         assert (env.state.level, env.state.seed) == (level, record["seed"])
-        goal = record["obs0"].partition("\n")[0].removeprefix("Your goal: ")
-        mission = start.partition("\n")[0].removeprefix("Mission: ")
-        assert goal == mission.replace("then", "and").replace("after you", "and")
-        compare(env, record["obs0"])
-        texts = {start: record["obs0"].partition("\n")[2]}
+        goal, _, page = record["obs0"].partition("\n")
+        mission, _, text = start.partition("\n")
+        expected = mission.removeprefix("Mission: ").replace("then", "and")
+        assert goal == "Your goal: " + expected.replace("after you", "and")
+        assert text == in_our_words(page)
         before = 0.0
         for step in record["steps"]:
-            _, reward, terminated, _, info = env.step(step["action"])
-            nothing_done = "In front of you" not in step["obs"] and "cannot see" not in step["obs"]
-            if nothing_done and before:
+            observation, reward, terminated, _, info = env.step(step["action"])
+            feedback = observation.removesuffix(f"{mission}\n{text}")
+            if step["obs"].startswith("In front of you in this room"):
+                before = step["reward"]
+                assert reward == pytest.approx(before, abs=1e-12)
+                text = in_our_words(step["obs"])
+                done = COMPLETED in step["obs"]
+                completed += done
+                assert observation == f"{COMPLETED}\n\n" * done + f"{mission}\n{text}"
+            else:
                 # The original reports the reward of the last move again; ours is paid once.
                 assert (reward, step["reward"]) == (0.0, before)
-                stale += 1
-            else:
-                assert reward == pytest.approx(step["reward"], abs=1e-12)
-                before = step["reward"]
-            assert terminated == step["done"]
-            assert info["success"] == terminated
-            compare(env, step["obs"])
-            if not nothing_done:
-                assert env._last is not None
-                assert texts.setdefault(env._last.text, step["obs"]) == step["obs"]
-        assert len(set(texts.values())) == len(texts)
-    assert stale == 1
+                stale += before > 0
+                assert feedback != observation and COMPLETED not in feedback
+                known = step["obs"].startswith(("No change", "You can take"))
+                assert info["valid"] == known or step["action"] == ""
+            assert terminated == info["success"] == step["done"]
+    assert (stale, completed) == (1, 6)
 
 
 def test_the_view_is_minigrids():
@@ -206,7 +212,7 @@ def test_numbers_in_actions_are_those_of_the_things():
     keys = [t for t in scene.things if t.name == "red key"]
     assert [(t.number, t.right) for t in keys] == [(1, 1), (2, -3)]
     assert "go to red key 1" in scene.actions and "go to red key 2" not in scene.actions
-    assert "no way" in objection("pickup red key 2", scene, EMPTY)
+    assert "no path" in objection("pickup red key 2", scene, EMPTY)
 
 
 def test_a_box_can_be_opened_but_not_in_the_original():
@@ -222,9 +228,9 @@ def test_dropping_needs_room():
         scene = look(grid, grid.view(), False)
         assert ("drop" in scene.actions) == possible
         assert "pickup" not in " ".join(scene.actions)
-    assert "no room" in objection("drop", scene, code(6, 0, 0))
+    assert "not empty" in objection("drop", scene, code(6, 0, 0))
     assert "carry nothing" in objection("drop", scene, EMPTY)
-    assert objection("fly", scene, EMPTY) == "'fly' is not possible here."
+    assert objection("fly", scene, EMPTY).startswith("'fly' is not an available action.")
 
 
 def test_moves():
@@ -270,9 +276,44 @@ def test_success_ends_an_episode_whatever_it_pays():
         for _ in range(40):
             env.step("turn right")
             env.step("turn left")
-        _, reward, terminated, _, info = env.step("go to red ball 1")
+        observation, reward, terminated, _, info = env.step("go to red ball 1")
         assert 0 <= reward <= 0.5
         assert terminated == info["success"] == (not original)
+        assert observation.startswith(COMPLETED) == original
+        assert observation.endswith("\nThe mission is completed.") == (not original)
+        if original:
+            assert COMPLETED not in env.step("turn left")[0]
+
+
+def test_a_failure_ends_an_episode_but_not_in_the_original():
+    for original in (False, True):
+        env = BabyAIText(levels="PickupDistDebug", original=original, max_turns=None)
+        start, info = env.reset(seed=0, options={"task": "idx/0"})
+        wanted = start.partition("\n")[0].split()[-2:]
+        pickups = [action for action in info["admissible"] if action.startswith("pickup")]
+        wrong = next(action for action in pickups if not set(wanted) & set(action.split()))
+        observation, reward, terminated, _, info = env.step(wrong)
+        assert (reward, terminated, info["success"]) == (0.0, not original, False)
+        assert observation.startswith(COMPLETED) == original
+        assert observation.endswith("\nThe mission has failed.") == (not original)
+
+
+def test_the_original_first_shows_a_carried_thing_where_it_was():
+    env = BabyAIText(levels="PutNextS7N4Carrying", original=True)
+    start, info = env.reset(seed=0, options={"task": "idx/0"})
+    assert "- yellow box 1: 2 ahead, 1 left" in start and "You carry a yellow box." in start
+    assert "go to yellow box 1" in info["admissible"]
+    snapshot = env.snapshot()
+    assert env.step("fly")[0].endswith(start)
+    assert env.step("check")[0].endswith(start)
+    env.step("turn left")
+    text, info = env.step("turn right")[::4]
+    assert "- yellow box" not in text and "go to yellow box 1" not in info["admissible"]
+    twin = BabyAIText(levels="PutNextS7N4Carrying", original=True)
+    assert twin.restore(snapshot)[0] == start
+    assert twin.step("check")[0].endswith(start)
+    ours = BabyAIText(levels="PutNextS7N4Carrying")
+    assert "- yellow box" not in ours.reset(seed=0, options={"task": "idx/0"})[0]
 
 
 def test_a_macro_action_ends_with_the_mission():
@@ -294,7 +335,7 @@ def test_what_does_nothing_is_valid():
     observation, *_, info = env.step("go to grey key 1")
     assert observation.startswith("Nothing changes.") and info["valid"]
     observation, *_, info = env.step("go to the moon")
-    assert observation.startswith("'go to the moon' is not possible") and not info["valid"]
+    assert observation.startswith("'go to the moon' is not an available") and not info["valid"]
     assert not env.step("let me check the moon")[4]["valid"]
 
 

@@ -1,4 +1,4 @@
-"""Bandit: arms pay as often as they should, regret is counted, UCB1 finds the best arm."""
+"""Bandit: payoff frequencies, regret, and an expert that finds the best arm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_arms_pay_with_their_probability():
 def test_ucb_tries_all_then_the_best():
     assert ucb([1, 0, 1], [1.0, 0.0, 0.0]) == 1
     assert ucb([50, 50], [40.0, 10.0]) == 0
-    assert ucb([1000, 2], [500.0, 1.0]) == 1  # what was hardly tried may still be better
+    assert ucb([1000, 2], [500.0, 1.0]) == 1  # rarely tried arms may still be better
     assert ucb([1000, 2], [500.0, 0.0], width=2) == 1 != ucb([1000, 9], [900.0, 0.0])
 
 

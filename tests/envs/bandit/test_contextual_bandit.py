@@ -1,4 +1,4 @@
-"""ContextualBandit: likes follow tastes, regret is counted, LinUCB is LinUCB and learns."""
+"""ContextualBandit: ratings follow tastes, regret, and LinUCB against a plain implementation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_worlds_follow_from_the_task_and_users_from_the_seed():
 
 
 def plain_lin_ucb(contexts: np.ndarray, shown: list[int], paid: list[float], arms: int):
-    """LinUCB as its authors write it: a loop over rounds and arms."""
+    """LinUCB as in the paper, as a loop over rounds and arms."""
     size = contexts.shape[1]
     grams = [RIDGE * np.eye(size) for _ in range(arms)]
     targets = [np.zeros(size) for _ in range(arms)]
@@ -80,7 +80,7 @@ def test_the_expert_is_lin_ucb():
 
 
 def play(env: ContextualBandit, seed: int, expert: bool) -> list[float]:
-    """Regrets of the rounds."""
+    """Returns the regret of each round."""
     rng, regrets = np.random.default_rng(seed), [0.0]
     _, info = env.reset(seed=seed)
     ended, total = False, 0.0
@@ -130,7 +130,7 @@ def test_what_is_shown():
             person = env.state.user
             for title in ("Silent Harbour", "Golden Harbour", "Hidden Harbour"):
                 text, *_ = env.step(title)
-            assert text.count("liked") == (3 if history else 1)
+            assert text.count("rating") == (3 if history else 1)
             assert (f"{person.taste[0]:.2f} " in text) == (taste and history)
             assert f"Round 4 of 100. Now: {env.state.user.occupation}" in text
             assert text.startswith("Films: Silent Harbour (")

@@ -23,7 +23,7 @@ def played(grid: Grid, moves: str) -> State:
 
 
 def lines_by_hand(grid: Grid, stones: int) -> bool:
-    """Whether there are four in a row, looked up cell by cell."""
+    """Returns whether there are four in a row, by checking every cell."""
 
     def taken(row: int, column: int) -> bool:
         inside = 0 <= row < grid.rows and 0 <= column < grid.columns
@@ -54,7 +54,7 @@ def test_lines_and_completing_cells_on_random_boards(grid):
 
 
 def minimax(grid: Grid, mine: int, theirs: int) -> int:
-    """The value of a position by full search without any cut: 1, 0 or -1."""
+    """Returns the value of a position, 1, 0 or -1, by full search without pruning."""
 
     @cache
     def value(mine: int, theirs: int) -> int:
@@ -160,7 +160,7 @@ def test_a_full_column_is_refused_and_nonsense_loses():
     env.step({"player_0": "0"})
     _, rewards, terminations, _, infos = env.step({"player_0": "8"})
     assert rewards == {"player_0": -1.5, "player_1": 1.0} and all(terminations.values())
-    assert infos["player_1"]["success"] and "X gave up." in env.game.steps["player_1"].text
+    assert infos["player_1"]["success"] and "X resigned." in env.game.steps["player_1"].text
 
 
 def test_a_board_is_the_same_state_however_it_came_about():

@@ -35,7 +35,7 @@ def test_values_of_known_positions():
     assert tictactoe.value("XO.......") > 0  # a side beside the corner loses
     assert tictactoe.value("X...O....") == 0
     assert tictactoe.best_cells("X........") == [4]
-    assert tictactoe.best_cells("XX.OO....") == [2]  # the win at once, not only some win
+    assert tictactoe.best_cells("XX.OO....") == [2]  # the immediate win, not only any win
     assert tictactoe.greedy_cells("XX.OO....") == [2]
     assert tictactoe.greedy_cells("XX..O....") == [2]
     assert tictactoe.greedy_cells("X...O....") == [1, 2, 3, 5, 6, 7, 8]

@@ -1,4 +1,4 @@
-"""Blackjack: the same cards bring the same as in Gymnasium; the expert plays the known strategy."""
+"""Blackjack: the same results as Gymnasium for the same cards, and the known optimal strategy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentgym.envs.cards.blackjack import (
 
 
 class Scripted:
-    """Draws given cards in order, for Gymnasium's environment and for ours."""
+    """Deals given cards in order, for Gymnasium's environment and for ours."""
 
     def __init__(self, cards: list[int]):
         self.cards = list(cards)
@@ -84,7 +84,7 @@ def test_hands_count_as_they_should():
 def test_the_dealer_s_ends_are_a_distribution_and_known():
     for shown in range(1, 11):
         assert sum(dealer_ends(shown, shown == 1, 1).values()) == pytest.approx(1)
-    # The chances to go over 21 from 6 and from 10, standing on every 17, as in tables of the game.
+    # Probabilities to exceed 21 from 6 and from 10, standing on every 17, from published tables.
     assert dealer_ends(6, False, 1)[0] == pytest.approx(0.4232, abs=1e-3)
     assert dealer_ends(10, False, 1)[0] == pytest.approx(0.2121, abs=1e-3)
 
@@ -93,7 +93,7 @@ def test_the_expert_plays_the_strategy_of_sutton_and_barto():
     def stands_from(shown: str, soft: bool) -> int:
         for count in range(12, 22):
             hand = ["A", str(count - 11)] if soft else ["10", str(count - 10)]
-            if soft and count in (12, 21):  # two aces; not a blackjack
+            if soft and count in (12, 21):  # two aces, not a blackjack
                 hand = ["A", "A"] if count == 12 else ["A", "5", "5"]
             if not soft and count == 21:
                 hand = ["10", "9", "2"]
@@ -110,7 +110,7 @@ def test_the_expert_plays_the_strategy_of_sutton_and_barto():
 
 
 def test_the_values_are_what_playing_gives():
-    """Expected returns, over all starts, against those of many hands."""
+    """Compares expected returns over all starts with the means of many hands."""
     expected = 0.0
     for first, second, shown in product(CHANCES, repeat=3):
         chance = CHANCES[first] * CHANCES[second] * CHANCES[shown]

@@ -1,4 +1,4 @@
-"""LiarsDice: bids, probabilities by counting, rounds, the solved duel, the readers of bids."""
+"""LiarsDice: bids, probabilities by counting, rounds, the solved duel, inference from bids."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_probabilities_by_counting_all_rolls():
 
 
 def test_levels_by_hand():
-    """With a five and a three against two dice."""
+    """Acts with a five and a three against two dice."""
     hand = (2, 4)
 
     def says(level: str, last: int) -> str:
@@ -75,7 +75,7 @@ def test_a_game_by_hand():
     game._observe({})
     play(env, "1 one")
     assert game.steps["player_1"].admissible[::23] == ("1 two", "liar")
-    play(env, "2 TWOS ", "liar")  # true: player_0 doubted it
+    play(env, "2 TWOS ", "liar")  # the bid was true and player_0 doubted it
     assert [len(hand) for hand in game.state.hands] == [1, 2]
     assert game.acting == ("player_0",) and game.state.number == 1
     assert "The bid is true: player_0 loses a die." in env.observe("player_1")["text"]
@@ -97,7 +97,7 @@ def test_who_is_out_leaves_and_the_others_share_a_point():
     _, rewards, terminations, _, _ = env.step({"player_2": "liar"})
     assert rewards == {"player_0": 0.5, "player_1": -1, "player_2": 0.5}
     assert terminations == {"player_0": False, "player_1": True, "player_2": False}
-    assert env.game.acting == ("player_2",)  # the next one: who lost is out
+    assert env.game.acting == ("player_2",)  # the next one, because the loser is out
     assert env.game.state.total == 2
 
 
@@ -122,7 +122,7 @@ def test_the_same_situation_in_another_round_is_the_same_state():
 
 def test_random_play_in_a_duel_has_the_value_found_by_recursion():
     def first_wins(last: int, mover: int) -> np.ndarray:
-        """What the first bidder gets, by both faces, if both say anything equally often."""
+        """Returns the first bidder's value, by both faces, under uniform random play."""
         outcomes = []
         if last >= 0:
             lies = duel.lie_pays()[last]
@@ -144,7 +144,7 @@ def test_the_duel_is_solved():
     assert value == pytest.approx(-1 / 9, abs=1e-3)
     for level in dice.SIMPLE:
         table = dice.duel_table(level)
-        assert duel.worth(table, 0)[1] >= value - 1e-3  # at least the value against anybody
+        assert duel.worth(table, 0)[1] >= value - 1e-3  # at least the value against any opponent
         assert duel.worth(table, 1)[1] <= value + 1e-3
 
 

@@ -62,13 +62,13 @@ def test_what_is_possible():
     assert betting(KUHN, "").moves == "kb" and betting(KUHN, "kb").moves == "cf"
     assert betting(LEDUC, "kb").moves == "crf" and betting(LEDUC, "kbr").moves == "cf"
     assert betting(LEDUC, "bc").moves == "kb" and betting(LEDUC, "bc").round == 1
-    assert betting(LEDUC, "kbc").player == 0  # the same is first in both rounds
+    assert betting(LEDUC, "kbc").player == 0  # the same player acts first in both rounds
     assert betting(LEDUC, "kkbr").paid == (5, 9)
 
 
 def test_the_trees_have_the_known_sizes():
     assert len([*tree(KUHN).decisions()]) * 3 == 12  # information sets
-    # A card and the public moves: 3 x 6 in the first round, 3 x 3 x 30 in the second.
+    # One card and the public moves: 3 x 6 in the first round, 3 x 3 x 30 in the second.
     assert len([*tree(LEDUC).decisions()]) * 3 == 288
 
 
@@ -92,7 +92,7 @@ def test_cfr_finds_the_known_values():
 
 
 def test_best_responses_in_kuhn_against_all_pure_strategies():
-    """Every pure strategy of one seat is tried against every level, deal by deal."""
+    """Tries every pure strategy of one seat against every level, deal by deal."""
 
     def plays(first: dict, second: dict, cards: tuple[int, ...], moves: str = "") -> float:
         now = betting(KUHN, moves)
@@ -124,7 +124,7 @@ def test_best_responses_in_kuhn_against_all_pure_strategies():
 
 @by_game
 def test_the_expert_wins_what_a_best_response_wins(game):
-    """The mean over many hands is near the exact value: solver and env play the same game."""
+    """The mean over many hands is near the exact value, so solver and environment agree."""
     env: Any = gymnasium.make(
         f"AgentGym/{game.__name__}-v0", hands=4000, opponents="maniac", disable_env_checker=True
     ).unwrapped
@@ -191,7 +191,7 @@ def test_the_task_fixes_the_cards(game):
 
 
 def test_the_expert_answers_to_who_it_is_told_has_the_other_seat():
-    """First, with a jack: a bluff is hopeless against a caller, and best against the tight."""
+    """First to act with a jack, a bluff loses to a caller and is best against a tight player."""
     game = KuhnPoker(hands=1)
     for level, said in (("caller", "check"), ("tight", "bet")):
         game.reset(seed=0, task="train/0")

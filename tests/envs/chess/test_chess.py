@@ -190,7 +190,7 @@ def test_alpha_beta_finds(fen: str, best: set[str]):
 
 
 def minimax(board: Any, depth: int) -> int:
-    """Search without cutting anything."""
+    """Searches without pruning."""
     quiet = depth <= 0 and not board.is_check()
     if quiet and depth <= -4:
         return evaluate(board)
@@ -326,7 +326,7 @@ def test_positions_of_a_file(tmp_path: Path):
         ({"opening": 3}, "opening"),
         ({"nodes": 0}, "nodes"),
         ({"position": "nonsense"}, "FEN"),
-        ({"position": "8/8/8/4k3/8/8/3Q4/4K3 b - - 0 1"}, "White's to move"),
+        ({"position": "8/8/8/4k3/8/8/3Q4/4K3 b - - 0 1"}, "White to move"),
         ({"position": "7k/5KQ1/8/8/8/8/8/8 w - - 0 1"}, "legal"),
     ],
 )
@@ -391,3 +391,11 @@ def test_a_program_plays(tmp_path: Path):
         play(each, "d4")
         assert each.state.moves[2:] == ["d2d4", "a5a4"]
         each.close()
+
+
+def test_instructions_name_the_view_and_the_penalty():
+    text = Chess(view="spaced", invalid_penalty=0.5).instructions
+    assert "with a space between characters" in text and "illegal move costs 0.5" in text
+    assert "diagram" in Chess(view="diagram").instructions
+    for env in (Chess(), ChessEndgames()):
+        assert "diagram" not in env.instructions and "{" not in env.instructions

@@ -39,7 +39,7 @@ def test_boards():
     for key in keys:
         count = Counter(key.values())
         assert count == {"red": 9, "blue": 8, "neutral": 7, "assassin": 1}
-        assert list(key) == sorted(key)  # the order tells nothing
+        assert list(key) == sorted(key)  # the order reveals nothing
     assert len({tuple(key) for key in keys}) == 60
 
 
@@ -161,10 +161,10 @@ def test_guessers_see_nothing_of_the_key(seed):
 def test_expected_gain_by_hand():
     links = {"a": 2.0, "b": 2.0, "c": 1.0, "d": 0.0}
     assert expected_gain(links, {"a": "own", "b": "own", "c": "neutral", "d": "own"}, 2) == 2
-    # one of two equals: half of the time right, half of the time 1.5 lost
+    # a tie: right half of the time, a loss of 1.5 otherwise
     kinds = {"a": "own", "b": "other", "c": "own", "d": "own"}
     assert expected_gain(links, kinds, 1) == pytest.approx(0.5 - 0.75)
-    # after the right one, the second is certainly wrong
+    # after the right word, the second guess is certainly wrong
     assert expected_gain(links, kinds, 2) == pytest.approx(0.5 - 0.75 + 0.5 * -1.5)
 
 

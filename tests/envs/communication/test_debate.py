@@ -1,4 +1,4 @@
-"""Debate: cards that stand, turns, judges, what each sees, scripted players."""
+"""Debate: standing cards, turns, judges, observations, scripted players."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def case_of(attackers: list[set[int]], strengths: tuple[int, ...] = (1, 1, 1, 1)
     [
         ([set(), set(), set(), set()], {0, 3}, {0, 3}),
         ([{2}, set(), set(), set()], {0, 2}, {2}),
-        ([{2}, set(), set(), set()], {0}, {0}),  # who disputes it is not on the table
+        ([{2}, set(), set(), set()], {0}, {0}),  # the disputing card is not on the table
         ([{2}, set(), {1}, set()], {0, 1, 2}, {0, 1}),  # defended
-        ([{2}, set(), {0}, set()], {0, 2}, set()),  # each disputes the other
+        ([{2}, set(), {0}, set()], {0, 2}, set()),  # they dispute each other
         ([{2}, set(), {0, 1}, set()], {0, 1, 2}, {0, 1}),
         ([{2}, {2}, {0}, {1}], {0, 1, 2, 3}, set()),
     ],
@@ -62,7 +62,7 @@ def test_what_stands_is_free_of_conflict_and_defends_itself():
             if stands >> card & 1:
                 assert disputing & stands == 0 and defended
             elif table >> card & 1:
-                assert not defended  # it is complete: what is defended stands
+                assert not defended  # the extension is complete
 
 
 def test_verdicts():
@@ -189,7 +189,7 @@ def test_the_judge_as_an_agent_sees_the_table_only_and_should_be_right():
     game.play({"player_2": wrong})
     assert game.reward("player_2") == -1 and not game.steps["player_2"].success
     assert game.reward(f"player_{SIDES.index(wrong)}") == 1
-    assert f"By all cards it is: {right}." in game.steps["player_2"].text
+    assert f"By all cards, the right verdict is {right}." in game.steps["player_2"].text
 
 
 def test_debaters_are_graded_and_good_ones_help_the_judge():

@@ -25,7 +25,7 @@ SIZE = (3, 3)
 
 
 def brute(clue: str, world: tuple[tuple[int, ...], ...]) -> bool:
-    """Whether a clue, read as English, is true in a world: the house of each value."""
+    """Returns whether a clue, parsed as English, is true in a world (the house of each value)."""
     where = {
         name.casefold(): world[a][v] + 1
         for a in range(SIZE[1])
@@ -93,7 +93,7 @@ def test_a_game_by_hand():
     game.play({"player_0": "Hi!\nRound 1, player_1: " + "x" * 10**7, "player_1": ""})
     for agent in game.possible_agents:
         lines = game.steps[agent].text.split("\n")
-        assert lines[-1] == "Round 1, player_1: (says nothing)"
+        assert lines[-1] == "Round 1, player_1: (no message)"
         assert len(lines[-2]) == len("Round 1, player_0: ") + MAX_MESSAGE
         assert (hand[0] in lines) == (agent == "player_0")
         assert game.steps[agent].admissible == PEOPLE[:4]

@@ -1,4 +1,4 @@
-"""ReferentialGame: scenes, descriptions, picks, what each side sees, scripted players."""
+"""ReferentialGame: scenes, descriptions, picks, observations, scripted players."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_round_by_hand():
     game.play({"player_1": " ".join(scene[target]).upper()})
     for agent in game.possible_agents:
         assert game.info(agent)["reward_terms"] == {"task": 0.5, "words": -0.1, "invalid": 0}
-        assert "Round 1: said 'the One', meant and picked" in game.steps[agent].text
+        assert "Round 1: 'the One'. The target was" in game.steps[agent].text
     game.play({"player_0": "it"})
     wrong = state.orders[1].index(state.targets[1]) % 8 + 2
     game.play({"player_1": str(wrong if wrong <= 8 else 1)})
@@ -98,7 +98,7 @@ def test_the_listener_does_not_see_which_is_meant():
 
 
 def test_the_orders_tell_nothing():
-    """A number is as often right as any other, whatever the speaker's number is."""
+    """All numbers are right equally often, for any position of the target."""
     same = total = 0
     for i in range(200):
         state = make_state(f"train/{i}", 5, 8, 2)
@@ -124,12 +124,12 @@ def test_the_literal_listener(said, fits):
 
 
 def test_the_pragmatic_listener_of_frank_and_goodman():
-    """Who says "blue" means the square: for the circle one would have said "circle"."""
+    """ "blue" refers to the square, because "circle" is the better description of the circle."""
     assert plain_choice(SCENE, 1, 1, 0.0) == "circle" and plain_choice(SCENE, 2, 1, 0.0) == "green"
     assert pragmatic(SCENE, 1, 0.0) == {"blue": [0], "circle": [1], "green": [2]}
     assert literal(SCENE, "blue") == [0, 1] and understood(SCENE, "blue", 1, 0.0) == [0]
     assert best_choice(SCENE, 0, 1, 0.0) == "blue"
-    assert understood(SCENE, "square", 1, 0.0) == [0, 2]  # what nobody would say, as it is
+    assert understood(SCENE, "square", 1, 0.0) == [0, 2]  # unused descriptions are taken literally
 
 
 def test_what_is_best_for_a_literal_listener_by_brute_force():
@@ -158,7 +158,7 @@ def test_the_convention_is_optimal_by_brute_force():
             for some in permutations([*words, "-", "-", "-"], len(scene))
         )
         assert len(code) == best
-        assert convention(tuple(reversed(scene)), 1) == code  # both sides find the same
+        assert convention(tuple(reversed(scene)), 1) == code  # in any order
 
 
 def play(speaker: str, listener: str, **kwargs) -> float:

@@ -1,4 +1,4 @@
-"""TwentyQuestions for two: questions, answers, guesses, what each side sees, scripted players."""
+"""TwentyQuestions for two: questions, answers, guesses, observations, scripted players."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_a_game_by_hand():
     assert game.acting == ("player_1",)
     game.play({"player_1": "is it an ANIMAL"})
     assert game.acting == ("player_0",) and game.reward("player_1") == 0
-    assert game.steps["player_0"].text.endswith("Asked: Is it an ANIMAL?")
+    assert game.steps["player_0"].text.endswith("Question to answer: Is it an ANIMAL?")
     game.play({"player_0": "yes"})
     assert [game.reward(a) for a in game.possible_agents] == [-1, -1]
     assert game.state.asked == [("Is it an ANIMAL?", YES)]
-    game.play({"player_1": "Is it a tiger?"})  # a wrong guess needs no answerer
+    game.play({"player_1": "Is it a tiger?"})  # the game answers a wrong guess
     assert game.acting == ("player_1",) and game.state.asked[-1] == ("Is it a tiger?", NO)
     assert game.reward("player_0") == -1
     game.play({"player_1": "Is it a lion?"})
@@ -46,7 +46,7 @@ def test_the_last_question_loses_unless_it_is_right():
     game.play({"player_1": "Can you eat it?"})
     game.play({"player_0": NO})
     assert not game.acting and not game.steps["player_1"].success
-    assert "it was: lion" in game.steps["player_1"].text
+    assert "The thing was: lion" in game.steps["player_1"].text
     game = new(max_questions=1)
     game.play({"player_1": "Is it a lion?"})
     assert game.steps["player_1"].success

@@ -1,4 +1,4 @@
-"""Games in ALFWorld's format for the tests: levels of Household, with ALFWorld's own PDDL."""
+"""Test games in ALFWorld's format: levels of Household, with ALFWorld's own PDDL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROPERTY = {"clean": "isClean", "heat": "isHot", "cool": "isCool"}
 
 
 def object_id(name: str) -> str:
-    """Returns an id as ALFWorld's games have them."""
+    """Returns an object id in the format of ALFWorld."""
     kind, _, number = name.rpartition(" ")
     base = kind.removesuffix("basin")
     return f"{base}_bar__plus_0{number}_dot_00" + f"_bar_{kind}" * (base != kind)
@@ -76,7 +76,7 @@ def problem(level: Level) -> str:
 
 
 def write_game(folder: Path, level: Level) -> Path:
-    """Writes a level as a game of ALFWorld; returns the file."""
+    """Writes a level as a game of ALFWorld and returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
     grammar = (LOGIC / "alfred.twl2").read_text(encoding="utf-8")
     game = {

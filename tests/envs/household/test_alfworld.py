@@ -1,4 +1,4 @@
-"""ALFWorld: games are found, split, named and played as there; Household has the same rules."""
+"""ALFWorld: games, splits, names and play as in ALFWorld, and the same rules as Household."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ playable = pytest.mark.skipif(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Empty files where ALFWorld has its games, and some that it leaves out."""
+    """Creates empty game files in ALFWorld's layout, and some that it skips."""
     for name in NAMES.values():
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "game.tw-pddl").write_text('{"solvable": true}')
@@ -119,7 +119,7 @@ def test_the_planner_s_translator_leaves_the_program_s_arguments():
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two small games that can be played."""
+    """Writes two small playable games."""
     folder = tmp_path_factory.mktemp("games")
     for family in ("pick", "look"):
         games.write_game(folder / NAMES[family], make_level("train/3", family))
@@ -188,7 +188,7 @@ def test_other_games_of_textworld_are_played_too(tmp_path: Path):
     text, info = env.reset(seed=0)
     assert info["task"] == "small" and info["admissible"] and not text.endswith("0/1")
     text, _, _, _, info = env.step("dance")
-    assert info["valid"] and env.expert() is None  # the game itself says what it does not know
+    assert info["valid"] and env.expert() is None  # the game itself reports unknown commands
     restored = ALFWorld(path=tmp_path, max_turns=None)
     restored.restore(json.loads(json.dumps(env.snapshot())))
     assert restored.step("look") == env.step("look")
@@ -198,11 +198,11 @@ def test_other_games_of_textworld_are_played_too(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_household_s_rules_are_alfworld_s(family: str, tmp_path: Path):
-    """Both are played side by side on the same home: same commands, same endings."""
+    """Plays both side by side in the same home: same commands, same endings."""
     level = make_level("unseen/1", family)
     env = ALFWorld(path=games.write_game(tmp_path, level), max_turns=None)
     _, info = env.reset(seed=0)
-    # ALFWorld numbers backwards; the mapping goes through the ids.
+    # ALFWorld numbers objects in reverse order, so match them by id.
     ids = {games.object_id(name): name for name in (*level.home.receptacles, *dict(level.places))}
     ours = {name: ids[id] for id, name in readable(list(ids)).items()}
 

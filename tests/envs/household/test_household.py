@@ -1,4 +1,4 @@
-"""Household: what can be done where, levels that can be done, homes and chores held out, expert."""
+"""Household: possible actions, solvable levels, held-out homes and chores, and the expert."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ THINGS = {
 
 
 class Fixed(Household):
-    """A household with a level of our own."""
+    """A household with a custom level."""
 
     def __init__(self, level: Level):
         self._level = level
@@ -67,7 +67,7 @@ def household(family: str, kind: str, target: str) -> Household:
 
 
 def play(env: Household, *actions: str) -> str:
-    """Says possible commands; returns what the agent reads at the end."""
+    """Plays possible commands and returns the last observation."""
     text = ""
     for action in actions:
         text, _, _, _, info = env.step(action)
@@ -76,7 +76,7 @@ def play(env: Household, *actions: str) -> str:
 
 
 def refused(env: Household, action: str) -> str:
-    """Says an impossible command; returns why."""
+    """Plays an impossible command and returns the feedback."""
     before = copy.deepcopy(env.state)
     text, reward, _, _, info = env.step(action)
     assert not info["valid"] and reward == 0 and env.state == before, (action, text)
@@ -308,7 +308,7 @@ def test_the_expert_finds_its_way_from_wherever_nonsense_led():
 
 
 def test_the_expert_knows_only_what_it_has_seen():
-    """Where unseen things are makes no difference to what it does next."""
+    """The next action does not depend on the places of unseen things."""
     rng = np.random.default_rng(0)
     for seed in range(30):
         env = Household(test_homes="seen" if seed % 2 else "unseen", split="test", max_turns=None)

@@ -23,7 +23,7 @@ def story(folder: Path, name: str) -> str:
 
 @pytest.fixture
 def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if Jericho was there, but not TextWorld: neither is needed before the first reset."""
+    """Simulates Jericho without TextWorld. Neither is needed before the first reset."""
     monkeypatch.setattr(
         module.importlib.util, "find_spec", lambda name: name if name == "jericho" else None
     )
@@ -42,11 +42,11 @@ def test_story_files(anywhere: None, tmp_path: Path):
         Jericho(rom=[])
     with pytest.raises(DataError, match="There is no story file"):
         Jericho(rom=str(tmp_path / "none.z5"))
-    with pytest.raises(DataError, match="is no story file"):
+    with pytest.raises(DataError, match="is not a Z-machine story file"):
         Jericho(rom=story(tmp_path, "a.txt"))
     empty = tmp_path / "empty.z5"
     empty.write_bytes(b"")
-    with pytest.raises(DataError, match="is no story file"):
+    with pytest.raises(DataError, match="is not a Z-machine story file"):
         Jericho(rom=str(empty))
     lone = Jericho(rom=story(tmp_path, "a.z5"))
     assert (lone.tasks.train, lone.tasks.test) == (("train/0/a",), ("test/0/a",))

@@ -218,7 +218,7 @@ def test_most_questions_of_real_conversations_are_understood_and_answered_alike(
                 alike += (answer > 0) == said.startswith("yes")
     assert asked > 7000
     assert understood / asked > 0.9
-    # The recorded answers are a language model's and often contradict each other.
+    # The recorded answers are from a language model and often contradict each other.
     assert alike / told > 0.72
 
 

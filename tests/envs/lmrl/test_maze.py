@@ -23,7 +23,7 @@ NAMES = {
 
 
 def original_action(action: str) -> str:
-    """The original knows a move only with a line break; ours without one too."""
+    """The original requires a line break after a move. Ours accepts a move without one, too."""
     return action if action.endswith("\n") else "no move"
 
 

@@ -132,8 +132,8 @@ def test_idle_commands_change_nothing():
     for command, feedback in {
         "look": "You look around.",
         "inventory": "You carry: fresh food.",
-        "examine the fresh food": "Nothing is special about the fresh food.",
-        "examine table": "Nothing is special about the table.",
+        "examine the fresh food": "You see nothing special about the fresh food.",
+        "examine table": "You see nothing special about the table.",
     }.items():
         observation, *_, info = env.step(command)
         assert info["valid"] and info["state_key"] == before
@@ -149,7 +149,7 @@ def test_partial_observation_leaves_out_the_room_and_what_is_carried():
 
 
 def shortest(state: State, layout: Any) -> int:
-    """Breadth-first search over all states, the independent check of `plan`."""
+    """Breadth-first search over all states, as an independent check of `plan`."""
     seen, frontier, depth = set(), [state], 0
     while frontier:
         following = []

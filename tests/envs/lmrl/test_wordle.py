@@ -34,7 +34,7 @@ def marks(guess: str, hidden: str, letter_counts: bool = False) -> str:
 
 
 class DrawnAsInTheOriginal(Wordle):
-    """Draws words with the original's generator."""
+    """Samples words with the original's generator."""
 
     def start(self, seed: int) -> str:
         self.original = random.Random(seed)
@@ -83,7 +83,7 @@ def test_marks(guess: str, hidden: str, plain: str, counted: str):
 
 
 def finish(env: Wordle, action: str | None = None) -> tuple[int, float, dict[str, Any]]:
-    """Plays to the end, the expert where no action is given; returns turns, return, info."""
+    """Plays given actions, then the expert, to the end. Returns turns, return, info."""
     turns, total = 0, 0.0
     while True:
         _, reward, terminated, _, info = env.step(action or env.expert() or "")

@@ -1,4 +1,4 @@
-"""StagHunt, Chicken, RockPaperScissors: payoffs, simple players, plans against them."""
+"""StagHunt, Chicken, RockPaperScissors: payoffs, simple players, best responses."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_expert_finds_out_who_is_on_the_other_side(name, level, least):
     env: Any = gymnasium.make(
         f"AgentGym/{name}-v0", opponents=level, disable_env_checker=True
     ).unwrapped
-    env.game.opponents = {}  # it is not told
+    env.game.opponents = {}  # the opponent is unknown
     env.reset(seed=0, options={"task": "rounds/20"})
     total, over, info = 0.0, False, {}
     while not over:
@@ -144,7 +144,7 @@ def test_likelihoods_by_hand():
 
 
 def test_what_the_best_plan_pays_by_hand():
-    """Against a tit for tat that is known: three stags pay 4, 4, 4; a last hare would pay 3."""
+    """Against a known tit for tat, three stags pay 4, 4, 4, and a last hare would pay 3."""
     payoff = agentgym.make_parallel("StagHunt-v0").game.payoff
     choices = stag_hunt.CHOICES
     plans = iterated.usual_plans(stag_hunt.scripted, ("tit_for_tat",), choices, payoff, 3)
@@ -159,9 +159,9 @@ def test_talk_comes_before_every_choice(name):
     env = agentgym.make_parallel(f"{name}-Talk-v0")
     observations, infos = env.reset(seed=0)
     assert env.game.actions == () and infos["player_0"]["admissible"] == ()
-    assert "Say something" in observations["player_0"]["text"]
+    assert "Send a message" in observations["player_0"]["text"]
     observations, *_, infos = env.step({"player_0": "Trust me.", "player_1": ""})
-    assert "The other said: Trust me." in observations["player_1"]["text"]
+    assert "The other player said: Trust me." in observations["player_1"]["text"]
     assert infos["player_1"]["admissible"] == env.game.choices
 
 

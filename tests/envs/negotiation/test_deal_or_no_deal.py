@@ -1,4 +1,4 @@
-"""DealOrNoDeal: contexts, what is understood, deals, and bargaining."""
+"""DealOrNoDeal: contexts, parsing, deals and bargaining."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNTS = (2, 1, 3)
 
 
 def at(game: DealOrNoDeal, *talk: str, starter: int = 0) -> None:
-    """Puts a game where 2 books, 1 hat and 3 balls are talked about."""
+    """Puts a game into a negotiation about 2 books, 1 hat and 3 balls."""
     game.reset(seed=0)
     game.state = State(COUNTS, ((2, 3, 1), (0, 1, 3)), starter, list(talk))
     assert game.episode is not None
@@ -131,7 +131,7 @@ def test_a_soft_player_accepts_what_a_stubborn_one_refuses():
         at(game, "I take 2 books, 1 hat, 0 balls")  # leaves 9 of 10
         said = game.script(level, "player_1", game.np_random)
         assert (said == "deal") == accepts
-    assert said == "I take 0 books, 1 hat, 3 balls."  # the kindest way to get all 10
+    assert said == "I take 0 books, 1 hat, 3 balls."  # the most generous split that is worth all 10
 
 
 def test_beliefs_find_the_values_behind_the_proposals():

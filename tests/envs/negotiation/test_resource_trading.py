@@ -1,4 +1,4 @@
-"""ResourceTrading: offers, trades, who wins, what scripted traders make of it."""
+"""ResourceTrading: offers, trades, winners and scripted traders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRICES = list(trading.PRICES.values())
 
 
 def at(game: ResourceTrading, **changes: Any) -> State:
-    """Puts a game where both have ten pieces of everything and usual values."""
+    """Puts a game into a state with ten pieces of everything for both and typical values."""
     game.reset(seed=0)
     full = [10] * 5
     state = State((PRICES, PRICES), ([*full], [*full]), ([*full], [*full]), mover=0)
@@ -84,7 +84,7 @@ def test_a_trade_by_hand():
     game.play({"player_1": "Why not?"})
     assert game.reward("player_0") == -1 and game.reward("player_1") == 1
     assert game.steps["player_1"].success and not game.steps["player_0"].success
-    assert "You gained 5, the other 15." in game.steps["player_0"].text
+    assert "You gained 5, the other player 15." in game.steps["player_0"].text
 
 
 def test_own_gain_counts_where_it_is_asked_for():

@@ -1,4 +1,4 @@
-"""Overcooked for several: talk, asynchronous turns, scripted cooks who finish the salad."""
+"""Overcooked for several cooks: messages, asynchronous turns, scripted cooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST = "start/1,2;1,4"
 
 
 def shift(levels: tuple[str, ...], seed: int = 0, **kwargs: Any) -> tuple[Cooks, float]:
-    """Plays an episode of scripted cooks; returns the game and the return."""
+    """Plays an episode of scripted cooks and returns the game and the return."""
     game = Cooks(num_players=len(levels), **kwargs)
     game.reset(seed)
     total = 0.0
@@ -111,7 +111,7 @@ def test_words_change_what_a_planner_does():
     assert next_errand() == "get bowl 1"
     state.cooks[0].said = "You take the bowl 1!"
     assert next_errand() == "get bowl 1"
-    state.cooks[0].said = "I wait."  # and stands farther away
+    state.cooks[0].said = "I wait."  # and is farther away
     assert next_errand() == "get tomato"
 
 
@@ -155,7 +155,7 @@ def test_single_steps_are_made_by_all_at_once():
     env.step({"player_0": "stay", "player_1": "up"})
     assert [cook.at for cook in env.game.state.cooks] == [(2, 2), (1, 5)]
     assert env.game.state.cooks[1].holding == "tomato" and len(env.game.acting) == 2
-    assert env.game.expert("player_0") is None  # scripted cooks think in errands
+    assert env.game.expert("player_0") is None  # scripted cooks plan errands
     seat = SingleSeat(game=ID, errands=False)
     seat.reset(seed=0)
     assert seat.opponents == {"player_0": "random", "player_1": "random"}
@@ -210,7 +210,7 @@ def test_impossible_arguments_are_refused(kwargs: dict[str, Any]):
 
 @pytest.mark.parametrize("kitchen", ["A", "C"])
 def test_the_expert_does_not_dance_for_ever_in_a_single_seat(kitchen: str):
-    """While the others are busy nobody throws dice: advice must not be the same for ever."""
+    """The expert must not repeat itself forever while its co-players are busy."""
     env = gymnasium.make("AgentGym/Overcooked-Cooks-v0", kitchen=kitchen).unwrapped
     for seed in range(15, 25):
         _, info = env.reset(seed=seed)

@@ -1,4 +1,4 @@
-"""Overcooked: the reference's every recorded step, an expert that is optimal and finds its way."""
+"""Overcooked: recorded steps of the reference, an optimal expert that recovers from detours."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ RECIPES = {
 
 
 def golden(name: str) -> Iterator[dict[str, Any]]:
-    """The episodes of a reference file."""
+    """Yields the episodes of a reference file."""
     with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
         yield from (record for record in map(json.loads, file) if "steps" in record)
 
 
 def vector(env: Salad) -> list[int]:
-    """The reference's observation, without the number of the task."""
+    """Returns the reference's observation, without the index of the task."""
     layout, state, found = env.layout, env.state, []
     for name in layout.homes:
         if name != "bowl":
@@ -43,11 +43,11 @@ def vector(env: Salad) -> list[int]:
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden records")
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_every_recorded_step_is_the_reference_s(recipe: str):
+def test_steps_match_the_reference(recipe: str):
     env = Salad(recipe=recipe, max_turns=None)
     prompts: defaultdict[str, set[str]] = defaultdict(set)
     texts: defaultdict[str, set[str]] = defaultdict(set)
-    steps = 0
+    steps, ends = 0, set()
     for record in golden(RECIPES[recipe]):
         _, info = env.reset(seed=0, options={"task": "start/1,4"})
         assert list(info["admissible"]) == record["actions0"]
@@ -58,13 +58,16 @@ def test_every_recorded_step_is_the_reference_s(recipe: str):
             assert info["macro_action_steps"] == step["macro_action_steps"]
             assert vector(env) == step["obs"][:-7]
             assert terminated == step["done"]
-            if terminated:
-                break
-            assert list(info["admissible"]) == step["actions"]
             prompts[text].add(step["prompt_sha1"])
             texts[step["prompt_sha1"]].add(text)
             steps += 1
+            if terminated:
+                ends.add(info["success"])
+                break
+            assert list(info["admissible"]) == step["actions"]
+        assert terminated == record["steps"][-1]["done"]
     assert steps > 700
+    assert ends == ({False, True} if recipe == "tomato salad" else {False})
     assert {len(same) for same in (*prompts.values(), *texts.values())} == {1}
 
 
@@ -124,7 +127,7 @@ def test_nothing_is_lost_or_doubled(seed, moves):
 
 
 def walk(env: Salad, *actions: str) -> tuple[str, dict[str, Any]]:
-    """Starts where the reference does and plays actions; returns the last observation and info."""
+    """Plays actions from the reference's start and returns the last observation and info."""
     text, info = env.reset(seed=0, options={"task": "start/1,4"})
     for action in actions:
         text, _, _, _, info = env.step(action)
@@ -141,7 +144,7 @@ def test_the_wall_of_kitchen_c_takes_one_thing_a_counter():
     walk(env, *put, "take the bowl", "put the bowl on the counter")
     assert env.state.where["bowl"] == (2, 3)
     walk(env, *put)
-    env.state.cook = (3, 2)  # it can be taken from the other side, too
+    env.state.cook = (3, 2)  # also reachable from the other side
     text, *_ = env.step("pick up the tomato")
     assert "You hold a tomato" in text
     assert env.state.cook == (3, 2)

@@ -1,4 +1,4 @@
-"""Countdown: answers are worked out without eval, rewards are RAGEN's, all tasks can be solved."""
+"""Countdown: evaluation of answers without eval, RAGEN's rewards, solvable tasks."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def test_steps_replace_two_numbers_by_what_they_make():
         ("9 + 9", "no 9"),
         ("3 - 9", "negative"),
         ("9 / 4", "not whole"),
-        ("twelve", "such as"),
-        ("9 ** 3", "such as"),
+        ("twelve", "for example"),
+        ("9 ** 3", "for example"),
     ]:
         text, reward, *_, info = env.step(action)
         assert said in text and not info["valid"] and reward == 0

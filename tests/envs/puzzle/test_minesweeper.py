@@ -1,4 +1,4 @@
-"""Minesweeper: risks are those of counting all fields; solvable fields are solved without risk."""
+"""Minesweeper: risks against enumeration, and solvable fields that need no guess."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_neighbours_of_corner_edge_and_middle():
 
 
 def counted(near: tuple[int, ...], mines: int, opened: int) -> dict[int, float]:
-    """The risks, by going through all fields that look the same."""
+    """Returns the risks by enumerating all fields with the same observation."""
     closed = [cell for cell in range(len(near)) if not opened >> cell & 1]
     hits, fields = dict.fromkeys(closed, 0), 0
     for chosen in combinations(closed, mines.bit_count()):
@@ -74,7 +74,7 @@ def test_what_is_deduced_is_certain():
 
 
 def test_one_two_one_and_the_mines_that_are_left():
-    # Three numbers 1 2 1 below five closed cells: mines below the ones, the rest is safe.
+    # Numbers 1 2 1 below five closed cells: the mines are at the ones, the rest is safe.
     one_two_one = [(0b11111, 2), (0b00111, 1), (0b01110, 2), (0b11100, 1)]
     assert deduce(one_two_one) == (0b10101, 0b01010)
     assert deduce([(0b111, 1), (0b011, 1)]) == (0b100, 0)

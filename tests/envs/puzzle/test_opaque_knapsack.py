@@ -1,4 +1,4 @@
-"""OpaqueKnapsack: the rules and conditions of the paper; the expert packs the best it can see."""
+"""OpaqueKnapsack: rules and conditions of the paper, and an expert that packs optimally."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_problems_keep_the_conditions_of_the_paper(difficulty: str):
             assert 1 <= item.weight <= 20 and 1 <= item.value <= 50
         coverage.append(problem.budget / len(problem.items))
         sizes.append(len(values))
-    # The paper's hundred problems of each kind: 82 % and 78 % covered, 4 and 12 items.
+    # The paper's hundred problems per kind: 82 % and 78 % covered, 4 and 12 items.
     assert np.mean(coverage) == pytest.approx(0.8, abs=0.12)
     assert np.mean(sizes) == pytest.approx({"easy": 4, "hard": 12}[difficulty], abs=1)
 
@@ -75,14 +75,14 @@ def test_what_cannot_be_done_is_said_and_changes_nothing():
         return said in text and not info["valid"] and not ended and reward == 0 and same
 
     assert refused("take nothing", "no item")
-    assert refused("open " + good[0], "Say inspect")
-    assert refused(f"\u0131nspect {good[0]}", "Say inspect")
-    assert refused("finish" + 30 * " " + "not", "Say inspect")
+    assert refused("open " + good[0], "Answer with inspect")
+    assert refused(f"\u0131nspect {good[0]}", "Answer with inspect")
+    assert refused("finish" + 30 * " " + "not", "Answer with inspect")
     assert refused(f"take {good[0]}", "before you take")
     env.step(f"inspect {good[0]}")
     env.step(f"Inspect {bad[0].upper()}")
     assert refused(f"inspect {good[0]}", "already")
-    assert refused(f"take {bad[0]}", "may not be packed")
+    assert refused(f"take {bad[0]}", "are not allowed")
     text, reward, *_ = env.step(f"take {good[0]}")
     item = problem.items[good[0]]
     assert reward == item.value / problem.best and f"used: {item.weight}." in text

@@ -1,4 +1,4 @@
-"""TowerOfHanoi: legal moves only, and an expert whose way is the shortest from anywhere."""
+"""TowerOfHanoi: legal moves, and an expert that is optimal from any position."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_is_not_allowed_is_said():
     env = TowerOfHanoi(disks=2)
     env.reset(seed=0, options={"task": "rods/AB"})
     for action, reason in [
-        ("B to A", "larger"), ("C to A", "empty"), ("A to A", "nothing moves"), ("up", "such as"),
+        ("B to A", "larger"), ("C to A", "empty"), ("A to A", "the same"), ("up", "for example"),
     ]:  # fmt: skip
         text, reward, _, _, info = env.step(action)
         assert reason in text and not info["valid"] and reward == 0

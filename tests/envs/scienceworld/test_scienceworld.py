@@ -18,7 +18,7 @@ installed = pytest.mark.skipif(
 
 @pytest.fixture
 def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if package and Java were there: neither is needed before the first reset."""
+    """Simulates the package and Java. Neither is needed before the first reset."""
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(module.shutil, "which", lambda name: name)
 

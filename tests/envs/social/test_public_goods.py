@@ -1,4 +1,4 @@
-"""PublicGoods: payoffs by hand, strategies, words, the expert."""
+"""PublicGoods: payoffs by hand, strategies, messages, the expert."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = [f"player_{i}" for i in range(4)]
 
 
 def play(levels: list[str], task: str = "rounds/10", **kwargs) -> tuple[PublicGoods, list[float]]:
-    """Plays an episode of scripted players; returns the game and everybody's return."""
+    """Plays an episode of scripted players. Returns the game and all returns."""
     game = PublicGoods(num_players=len(levels), **kwargs)
     game.reset(0, task)
     totals = [0.0] * len(levels)

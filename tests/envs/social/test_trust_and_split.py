@@ -1,4 +1,4 @@
-"""TrustAndSplit: earnings by hand, scripted players, words that are believed, the expert."""
+"""TrustAndSplit: earnings by hand, scripted players, credible promises, the expert."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOTH = ("player_0", "player_1")
 
 
 def play(levels: tuple[str, str], task: str, **kwargs) -> tuple[TrustAndSplit, list[float]]:
-    """Plays an episode of scripted players; returns the game and both returns."""
+    """Plays an episode of scripted players. Returns the game and both returns."""
     game = TrustAndSplit(**kwargs)
     game.reset(0, task)
     totals = [0.0, 0.0]
@@ -139,7 +139,7 @@ def test_who_moves_when_and_what_is_shown():
     observations, _ = env.reset(seed=0, options={"task": "trust/2"})
     assert env.game.acting == BOTH
     assert observations["player_1"]["text"] == (
-        "Trust game, round 1 of 2. player_0 leads. Say something to the other."
+        "Trust game, round 1 of 2. player_0 leads. Send a message to the other player."
     )
     observations, *_ = env.step({"player_0": "", "player_1": "I return\n15"})
     assert env.game.acting == ("player_0",)
@@ -150,7 +150,7 @@ def test_who_moves_when_and_what_is_shown():
     observations, rewards, *_ = env.step({"player_1": "9"})
     assert rewards == pytest.approx({"player_0": 13 / 30, "player_1": 9 / 30})
     assert observations["player_0"]["text"].endswith(
-        "Round 1: you sent 6, 18 arrived, player_1 returned 9."
+        "Round 1: you sent 6, player_1 received 18 and returned 9."
     )
     env.step({"player_0": "hi", "player_1": "hi"})
     _, rewards, terminations, *_ = env.step({"player_1": "0"})  # nothing to return

@@ -48,7 +48,7 @@ def in_deal(roles: list[str], **kwargs) -> Werewolf:
 
 
 def say(game: Werewolf, **said: str) -> None:
-    """Plays a turn; who is not named says nothing, or votes for nobody."""
+    """Plays a turn. Players without an action are silent or vote for nobody."""
     rest = "nobody" if game.state.phase == "vote" else ""
     game.play({agent: said.get(agent, rest) for agent in game.acting})
 
@@ -154,7 +154,7 @@ def test_the_dead_share_the_end_and_a_lone_wolf_needs_no_den():
 
 
 def facts(state: State, me: int) -> tuple:
-    """What a player may know of a state beside what all know."""
+    """Returns the private knowledge of a player."""
     role = state.roles[me]
     mates = [i for i, r in enumerate(state.roles) if r == WOLF] if role == WOLF else []
     mine = [state.seen if role == SEER else {}, state.guarded if role == DOCTOR else -1]
@@ -164,7 +164,7 @@ def facts(state: State, me: int) -> tuple:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 6))
 def test_no_observation_depends_on_what_is_hidden(seed, me):
-    """Two deals that a player cannot tell apart look the same as long as the same happens."""
+    """Two deals that a player cannot distinguish give the same observations for the same events."""
     rng = np.random.default_rng(seed)
     one, two = Werewolf(speech="menu"), Werewolf(speech="menu")
     one.begin(f"deal/{rng.integers(420)}")
@@ -187,7 +187,7 @@ def test_no_observation_depends_on_what_is_hidden(seed, me):
             other.progress,
         )
         if (agent in one.acting) != (agent in two.acting):
-            break  # wolves of other numbers: the wolf with the last word is another
+            break  # wolves of other numbers: a different wolf decides
         assert mine.admissible == other.admissible
         compared += 1
         shared: dict[str, str] = {}
@@ -211,7 +211,7 @@ def test_speech_is_one_short_line_and_garbage_is_harmless():
     say(game, player_6=forged)
     line = next(x for x in game.steps["player_0"].text.split("\n") if "player_6: Hi" in x)
     assert len(line) < 320 and len(game.state.log) == 1 + 6
-    assert game.state.events[-1] == ("claim", 6, -1)  # it may say so, on its own line
+    assert game.state.events[-1] == ("claim", 6, -1)  # the claim is allowed, on its own line
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_reasoning_by_hand():
 
 
 def play(levels: dict[bool, str], deal: int) -> str | None:
-    """Returns who wins with these levels for the wolves (True) and the village (False)."""
+    """Returns the winner, given the levels of the wolves (True) and the village (False)."""
     game, rng = Werewolf(), np.random.default_rng(deal)
     game.begin(f"deal/{deal}")
     while game.acting:
@@ -265,7 +265,7 @@ def test_players_are_graded():
 
     for wolves in ("random", "follower", "reasoning"):
         assert village("reasoning", wolves) > village("follower", wolves) + 5
-    assert village("reasoning", "reasoning") > 26  # of 47: it votes as one
+    assert village("reasoning", "reasoning") > 26  # of 47, voting together
     for mine in ("follower", "reasoning"):
         assert village(mine, "reasoning") < village(mine, "random") - 5
 

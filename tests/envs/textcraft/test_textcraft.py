@@ -1,4 +1,4 @@
-"""TextCraft: the book makes sense, the rules are those of the original, the expert makes all."""
+"""TextCraft: a consistent book, the rules of the original, an expert that makes every goal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FILES = {
         "ingredients": [{"item": "minecraft:string"}] * 4,
         "result": "minecraft:wool",
     },
-    "zz_string": {  # a cycle: string is known to be in wool by now
+    "zz_string": {  # a cycle, because wool is already made of string
         "type": "minecraft:crafting_shapeless",
         "ingredients": [{"item": "minecraft:wool"}],
         "result": {"item": "minecraft:string", "count": 4},

@@ -1,4 +1,4 @@
-"""TravelPlanner: the constraints one by one, and plans that meet them all."""
+"""TravelPlanner: each constraint, and plans that satisfy all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORLD = world(0)
 
 
 def drawn(days: int, level: str, number: int = 0, **wishes: object) -> tuple[Request, list[Day]]:
-    """A request with its solver's plan; wishes are added afterwards, the plan may violate them."""
+    """Returns a request and its solver's plan, which may violate wishes that are added later."""
     request = draw_request(np.random.default_rng(number), WORLD, days, level)
     plan = solve(WORLD, request)
     assert plan is not None
@@ -171,7 +171,7 @@ def test_entries_are_in_the_cities_of_their_day_and_differ():
         expected = {"lunch": "diverse restaurants", "attractions": "diverse attractions"}
         assert slot == "hotel" or expected[slot] in faults
     bad = copy.deepcopy(plan)
-    bad[2].lunch = bad[3].lunch  # travelling from one city to the other, meals may be in both
+    bad[2].lunch = bad[3].lunch  # on a travel day, meals may be in both cities
     bad[3].lunch = bad[3].dinner
     bad[3].dinner = bad[2].dinner
     assert violated(request, bad) == {"diverse restaurants"}
@@ -327,7 +327,7 @@ def test_what_is_wrong_with_an_action_is_said_and_nothing_is_done():
         ("day 1 transport: on foot from A to B", "flight NUMBER"),
         ("day 1 lunch: A, B\nday 9 lunch: A, B", "Nothing was done"),
         ("submit\nday 1 lunch: A, B", "Lines start with"),
-        # A long s is an s where case is ignored, but no key of anything.
+        # Case folding maps a long s to s, but no key contains a long s.
         (f"search hotel\u017f in {request.target}", "Lines start with"),
         ("day 1 tran\u017fport: -", "Lines start with"),
         ("day 1 transport: \u017felf-driving from A to B", "flight NUMBER"),

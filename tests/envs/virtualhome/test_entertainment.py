@@ -1,4 +1,4 @@
-"""VirtualHome's entertainment: the reference's recorded steps, its traps, and a way out of all."""
+"""VirtualHome's entertainment: recorded steps of the reference, and solutions from all states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KITCHEN = {"task": "start/kitchen"}
 
 
 def bits(state: State) -> list[int]:
-    """The reference's observation."""
+    """Returns the reference's observation."""
     here = state.sees_furniture
     table, tv, sofa = (piece in state.close for piece in FURNITURE)
     found = [state.room == room for room in ("kitchen", "bathroom", "bedroom", "living room")]
@@ -29,7 +29,7 @@ def bits(state: State) -> list[int]:
 
 
 def play(env: Entertainment, *actions: str) -> tuple[float, dict]:
-    """Plays possible actions; returns the last reward and info."""
+    """Plays possible actions. Returns the last reward and info."""
     reward, info = 0.0, {}
     for action in actions:
         text, reward, _, _, info = env.step(action)

@@ -1,4 +1,4 @@
-"""VirtualHome's food preparation: the reference's recorded steps, and a shortest way out of all."""
+"""VirtualHome's food preparation: recorded steps of the reference, and shortest solutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "virtualhome_v1.jsonl
 
 
 def bits(state: State) -> list[int]:
-    """The reference's observation."""
+    """Returns the reference's observation."""
     here = state.room == "kitchen"
     rooms = [state.room == room for room in ("kitchen", "bathroom", "bedroom", "living room")]
     thing = [state.sees_thing, state.close_to_thing and state.sees_thing, state.holding]

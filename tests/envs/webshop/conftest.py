@@ -1,4 +1,4 @@
-"""A small hand-made shop, the real data where it is at hand, and a cache of their own."""
+"""A small hand-made shop, the real data if available, and a separate cache."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def golden() -> Callable[[str], list[dict[str, Any]]]:
 
 @pytest.fixture
 def make_record() -> Callable[..., dict[str, Any]]:
-    """A product in the original schema, every field of which can be replaced."""
+    """Returns a product in the original schema. Every field can be replaced."""
 
     def make(asin: str, **fields: Any) -> dict[str, Any]:
         return {

@@ -42,7 +42,7 @@ def test_it_buys_well_in_the_real_shop(real_catalogue: Catalogue):
 
 
 def test_it_depends_on_the_texts_only():
-    """The same texts and clicks give the same action, whatever shop they come from."""
+    """The same texts and clicks give the same action in any shop."""
     env = WebShop()
     for task in range(20):
         env.reset(options={"task": f"goal/{task}"})
@@ -93,7 +93,7 @@ def test_it_buys_in_the_last_turn():
         assert len(actions) == 3
 
 
-# Reading instructions.
+# Parsing instructions.
 
 
 def test_instructions_are_taken_apart():

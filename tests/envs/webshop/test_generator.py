@@ -75,7 +75,7 @@ def test_every_goal_is_worth_1_with_its_own_product(catalogue: Catalogue, goals:
 
 
 def test_near_duplicates_differ_in_one_respect_and_matter(catalogue: Catalogue, goals: Goals):
-    """For most goals some member of the family looks alike and is worth less."""
+    """For most goals, some member of the family looks similar and has a lower reward."""
     worse = 0
     for number in range(300):
         goal, index = goals[number], goals.product_index(number)

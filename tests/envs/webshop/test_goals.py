@@ -26,7 +26,7 @@ def options(**values: list[str]) -> dict[str, Any]:
 
 @pytest.fixture
 def small(make_record: Maker) -> Catalogue:
-    """Six goals: four combinations, one, none for want of values, none asked for, one."""
+    """Six goals: four combinations, one, none for lack of values, none requested, one."""
     return Catalogue.from_records(
         lambda: [
             (

@@ -115,11 +115,11 @@ def test_a_text_can_be_said_if_saying_it_is_read_as_it(text: str):
 
 
 def test_ten_megabytes_of_brackets_are_parsed_in_linear_time(shelf: Shelf):
-    # Backtracking over this would take days.
+    # Backtracking on this input would take days.
     assert pages.act(Session(0), "[" * 10_000_000, shelf) is None
 
 
-# The original's behaviour in the corners.
+# Edge cases of the original.
 
 
 def test_search_works_on_any_page_and_forgets_product_and_options(shelf: Shelf):
@@ -210,7 +210,7 @@ def test_acting_changes_no_session(shelf: Shelf):
         assert repr(opened) == before
 
 
-# What pages read like.
+# Texts of pages.
 
 
 def test_texts_are_stripped_in_text_mode_and_empty_ones_left_out(shelf: Shelf):
@@ -223,7 +223,7 @@ def test_texts_are_stripped_in_text_mode_and_empty_ones_left_out(shelf: Shelf):
 
 
 def test_rich_pages_mark_values_that_are_quoted_anywhere_in_the_address(shelf: Shelf):
-    # The original's address holds options as JSON: what JSON escapes is never marked.
+    # The original's URL holds options as JSON: values that JSON escapes are never marked.
     session = play(shelf, 'search["red"]', "click[b000000001]", "click[é]")
     text = pages.render_rich(session, shelf)
     assert text.startswith("You have clicked red.\nInstruction:\n")
@@ -269,7 +269,7 @@ def play_on(session: Session, shelf: Shelf, *actions: str) -> Session:
 
 
 class RealShop:
-    """The original's products and goals; `results` replaces the search engine's."""
+    """The original's products and goals. `results` replaces those of the search engine."""
 
     def __init__(self, catalogue: Catalogue):
         self.goals = Goals.load(catalogue)
@@ -291,7 +291,7 @@ class RealShop:
 
 
 def recorded_results(step: dict[str, Any], catalogue: Catalogue) -> np.ndarray:
-    """Returns a result list that has the recorded products where the recorded page shows them."""
+    """Returns a result list with the recorded products at the positions of the recorded page."""
     found = [catalogue.find(text.upper()) for text in step["avail"]["clickables"]]
     shown = [index for index in found if index is not None]
     total = int(re.findall(r"Total results: (\d+)", step["obs"])[0])

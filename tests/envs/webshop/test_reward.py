@@ -151,7 +151,7 @@ def test_a_wanted_title_without_nouns_scores_a_fifth():
         (("light green",), "green light", 1),  # both are "green", the first in the list
         (("one hundred",), "red", 1),
         ({"color": "red"}, "hundred", 1),
-        ({"color": "reddish"}, "red", 0),  # a pair is no colour unless an element is one
+        ({"color": "reddish"}, "red", 0),  # a pair is a colour only if an element is one
         (("reddish",), "red", 1),
         ({"size": "large"}, "x-large", 0),
         ({"size": "large"}, "large", 1),
@@ -185,7 +185,7 @@ def test_token_set_ratio(a: Any, b: Any, ratio: int):
 
 
 def _plain_ratio(a: str, b: str) -> int:
-    """The definition over word sets, for texts of small letters."""
+    """The definition over word sets, for lower-case texts."""
     left, right = set(a.split()), set(b.split())
     if not left or not right:
         return 0

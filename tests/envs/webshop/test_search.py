@@ -23,7 +23,7 @@ WORDS = "red green blue chair table lamp steel wood soft light small large the w
 
 @pytest.fixture
 def shop(make_record: Maker) -> SearchIndex:
-    """120 random products, many of them alike, so that there are ties."""
+    """120 random products, many of them similar, so that there are ties."""
     rng = random.Random(0)
 
     def records() -> Any:
@@ -39,7 +39,7 @@ def shop(make_record: Maker) -> SearchIndex:
 
 
 def test_results_and_scores_of_the_original(real_catalogue: Catalogue, golden: Golden):
-    """Not merely alike: the same 50 products in the same order."""
+    """The same 50 products in the same order."""
     index = SearchIndex.load(real_catalogue)
     for case in golden("search_bm25_lucene"):
         found, scores = index.search_scored(case["query"])
@@ -70,7 +70,7 @@ def test_scores_are_bm25(shop: SearchIndex):
     lengths = encoded_length(np.array([sum(text.values()) for text in texts]))
     total = sum(bool(text) for text in texts)
     mean = sum(sum(text.values()) for text in texts) / total
-    assert total < len(texts)  # a document of stop words only does not count
+    assert total < len(texts)  # a document with only stop words does not count
     query = "the red chairs, red lamp unknownword"
     expected = np.zeros(len(texts))
     for term, times in Counter(analysis.terms(query)).items():

@@ -12,7 +12,7 @@ import torch
 
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.trajectory import Batch, Credit
-from agentgym.trainers.update.learner import Output, ForwardPass
+from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.updater import _Data
 
 from ...helpers.worlds import trajectory
