@@ -6,9 +6,16 @@ INSTALLED := $(VENV)/.installed
 # Small tensors run fastest on one thread a process; tests run in several processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help install demo test lint check wheel bench docs clean
+# The engines of the extras, tested in an environment of their own.
+EXTRAS := .venv-extras
+ENGINES := spacy,chess,minigrid,textworld,alfworld,scienceworld
+ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or chess or spacy
+
+.PHONY: help install demo test test-fast test-extras lint check wheel bench docs clean
 
 help:
+	@echo "make test-fast     run the tests that are not marked slow"
+	@echo "make test-extras   run the tests of the environments that need an extra (and Java)"
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, pyright, and whether docs/environments.md is up to date"
@@ -31,7 +38,25 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
+test-fast: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow"
+
+# ScienceWorld runs on Java: on Debian and Ubuntu, `apt-get install default-jre-headless`.
+test-extras: $(EXTRAS)/.installed
+	@command -v java > /dev/null || \
+		{ echo "Java is missing: apt-get install default-jre-headless"; exit 1; }
+	$(EXTRAS)/bin/python -m pytest -q -n auto --dist loadgroup -rs \
+		tests/envs tests/test_all_envs.py -k "$(ENGINE_TESTS)"
+
+$(EXTRAS)/.installed: pyproject.toml setup.cfg constraints.txt
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/python -m pip install --quiet --upgrade pip
+	$(EXTRAS)/bin/python -m pip install --quiet -c constraints.txt \
+		-e '.[$(ENGINES)]' hypothesis pytest pytest-xdist
+	touch $@
+
 lint: $(INSTALLED)
+	SKIP=ruff,ruff-format,pyright $(BIN)/pre-commit run --all-files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
