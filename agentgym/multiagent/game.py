@@ -81,11 +81,11 @@ class TextGame:
     zero_sum: ClassVar[bool] = False
     """Whether the rewards of all agents, penalties aside, sum to 0 in every turn."""
     levels: ClassVar[tuple[str, ...]] = ("random",)
-    """The scripted players that `script` knows."""
+    """The scripted players that `script` knows. The first is always "random"."""
     expert_level: ClassVar[str | None] = None
     """The strongest of them, where it may be called an expert."""
     default_opponents: ClassVar[str] = "random"
-    """Who plays against a single seat unless it is told otherwise."""
+    """The level of a single seat's opponents by default: a game with scripted levels names one."""
 
     actions: tuple[str, ...] = ()
     """All admissible actions there can ever be; empty where the set is open."""
