@@ -134,6 +134,7 @@ def test_random_play_in_a_duel_has_the_value_found_by_recursion():
     assert value == pytest.approx(first_wins(-1, 0).mean())
 
 
+@pytest.mark.slow
 def test_the_duel_is_solved():
     found = duel.equilibrium()
     _, value, _ = duel.worth(found)

@@ -80,6 +80,7 @@ def test_kuhns_solution_is_an_equilibrium_for_every_share_of_bluffs():
     assert solver.exploitability(tree(KUHN), kuhn_equilibrium(0.4), 3) > 0.01
 
 
+@pytest.mark.slow
 def test_cfr_finds_the_known_values():
     found = solver.equilibrium(tree(KUHN), 3, 400)
     assert solver.exploitability(tree(KUHN), found, 3) < 1e-3
