@@ -14,14 +14,13 @@ ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or ch
 .PHONY: help install demo test test-fast test-extras lint check wheel bench docs clean
 
 help:
-	@echo "make test-fast     run the tests that are not marked slow"
-	@echo "make test-extras   run the tests of the environments that need an extra (and Java)"
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
-	@echo "make test    run the tests"
-	@echo "make lint    ruff, pyright, and whether docs/environments.md is up to date"
-	@echo "make check   lint, tests, and the wheel in an empty environment"
+	@echo "make test    run the tests (make test-fast: without the slow ones)"
+	@echo "make test-extras   run the tests of the environments that need an extra, and Java"
+	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
+	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
-	@echo "make docs    regenerate docs/environments.md from the docstrings"
+	@echo "make docs    build the documentation site, offline, into site/"
 
 install: $(INSTALLED)
 
@@ -60,9 +59,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/agentgym docs --check
+	$(BIN)/python benchmarks/figures.py --check
 
-check: lint test wheel
+check: lint test docs wheel
 
 # The wheel, in an empty environment, from an empty folder, without a network.
 wheel: $(INSTALLED)
@@ -78,8 +77,9 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/credit_speed.py
 	$(BIN)/python benchmarks/credit_oracle.py
 
+# A notice about MkDocs 2, which the site does not use, is turned off.
 docs: $(INSTALLED)
-	$(BIN)/agentgym docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) build dist runs *.egg-info
+	rm -rf $(VENV) build dist runs site *.egg-info

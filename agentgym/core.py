@@ -75,20 +75,21 @@ _FIELDS = (
 
 
 class UnreadableAction(str):
-    """What an agent said where no action could be read in it: an invalid action in every game.
+    """An action that could not be read, which is invalid in every environment.
 
-    Wrappers that translate what an agent says pass it on; it is a `str`, so it goes through other
-    wrappers and processes as one.
-
-    Args:
-        text: what the agent said.
-        feedback: what is wrong with it and what was expected; the agent reads it.
+    Wrappers that translate actions pass it on. It is a `str`, so that it passes through other
+    wrappers and processes as one. The agent is shown the `feedback`.
     """
 
     feedback: str
 
     def __new__(cls, text: str, feedback: str = "No action could be read.") -> UnreadableAction:
-        """Returns the text with the feedback attached."""
+        """Returns the text with the feedback attached.
+
+        Args:
+            text: the action as the agent wrote it.
+            feedback: the reason and the expected format, shown to the agent.
+        """
         action = super().__new__(cls, text)
         action.feedback = feedback
         return action

@@ -25,9 +25,9 @@ import numpy as np
 import torch
 import tyro
 import yaml
+from grid_tables import THRESHOLDS, ranks, tables
 from learning import launch
 
-from agentgym.evaluation.report import Estimate, mean_interval
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.run.logger import read_metrics
 
@@ -40,8 +40,6 @@ FLAGS: dict[str, tuple[Any, ...]] = {
     **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "istar")},
     "archer": ("--episodes-per-iteration", 32, "--eval-every", 8),
 }
-# What counts as having learned; set when the first seed had been seen.
-THRESHOLDS = {"salad": 1.0, "webshop": 0.56, "cars": 0.3}
 LEARNING_RATES = (5e-4, 1.2e-3)
 TUNING_SEED = 100
 
@@ -200,62 +198,6 @@ def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
     return found
 
 
-def rows_of(found: dict[str, Any], env: str) -> list[dict[str, Any]]:
-    """Returns a row a recipe, the one with the highest mean over the run first."""
-    rows = []
-    runs = [run for run in found["runs"] if run["env"] == env]
-    for recipe in dict.fromkeys(run["recipe"] for run in runs):
-        mine = [run for run in runs if run["recipe"] == recipe]
-        reached = [run["steps_to_threshold"] for run in mine]
-        rates = found["envs"][env]["tuning"][recipe]
-        rows.append(
-            {
-                "recipe": recipe,
-                "n": len(mine),
-                "final": mean_interval([run["final"] for run in mine]),
-                "mean": mean_interval([run["mean"] for run in mine]),
-                "reached": sum(steps is not None for steps in reached),
-                "steps": None if None in reached else float(np.mean(reached)),
-                "tokens": float(np.mean([run["tokens"] for run in mine])),
-                "seconds": float(np.mean([run["seconds"] for run in mine])),
-                "lr": max(rates, key=lambda lr: rates[lr]),
-            }
-        )
-    return sorted(rows, key=lambda row: -row["mean"].mean)
-
-
-def tables(found: dict[str, Any]) -> str:
-    """Returns a table an environment, in Markdown."""
-    lines = []
-    for env, about in found["envs"].items():
-        config = about["config"]
-        named = ", ".join(f"{name} {reward:.2f}" for name, reward in about["baselines"].items())
-        lines += [
-            f"**{env}** (`{config['env_id']}`, {config['env_steps']:,} steps): {named}",
-            "",
-            f"| recipe | runs | final | mean over the run | steps to {THRESHOLDS[env]:g} "
-            "| thousand tokens | seconds | lr |",
-            "|---|---|---|---|---|---|---|---|",
-        ]
-        for row in rows_of(found, env):
-            final, mean = (_plus_minus(row[key]) for key in ("final", "mean"))
-            steps = f"{row['reached']} of {row['n']}"
-            if row["steps"] is not None:
-                steps = f"{row['steps']:,.0f}"
-            lines.append(
-                f"| `{row['recipe']}` | {row['n']} | {final} | {mean} | {steps} "
-                f"| {row['tokens'] / 1000:,.0f} | {row['seconds']:.0f} | {row['lr']} |"
-            )
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _plus_minus(estimate: Estimate) -> str:
-    if estimate.high is None:
-        return f"{estimate.mean:.3f}"
-    return f"{estimate.mean:.3f} ± {estimate.high - estimate.mean:.3f}"
-
-
 def draw(found: dict[str, Any], path: Path) -> None:
     """Draws the mean curve of every recipe, a panel an environment."""
     from matplotlib import colormaps
@@ -271,8 +213,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
     for env, axes in zip(envs, panels, strict=True):
         about = found["envs"][env]
         steps = np.linspace(0, about["config"]["env_steps"], 201)
-        for row in rows_of(found, env):
-            recipe = row["recipe"]
+        for recipe in ranks(found, env):
             curves = [
                 np.interp(steps, *np.array(run["curve"]).T)
                 for run in found["runs"]

@@ -1,16 +1,10 @@
-"""What there is to know about each id, read from the code: for `agentgym list` and the docs page.
-
-Nothing is written by hand: an environment's page is the docstring of its class.
-"""
+"""Descriptions of the ids, read from the code, for `agentgym list` and the documentation."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from agentgym.errors import MissingExtraError
 from agentgym.multiagent.game import TextGame
@@ -20,14 +14,14 @@ from agentgym.utils.arguments import keyword_parameters
 
 @dataclass(frozen=True)
 class Description:
-    """An id in a line.
+    """The line of an id in `agentgym list`.
 
     Attributes:
         id: the full id.
         kind: "single-agent" or "multi-agent".
-        summary: what it is; for a variant, of which id and by which arguments.
-        max_turns: turns after which an episode is truncated; None: no limit.
-        extra: the optional dependency it needs, if any.
+        summary: first line of the docstring, or for a variant its plain id and its arguments.
+        max_turns: turns after which an episode is truncated. None: no limit.
+        extra: the optional dependency, if any.
     """
 
     id: str
@@ -78,119 +72,5 @@ def describe(entry: Entry) -> Description:
     return Description(entry.id, kind, summary, limit, entry.extra)
 
 
-def render_page(results: Path | None = None) -> str:
-    """Returns the page of all environments, in Markdown.
-
-    Args:
-        results: folder with baselines.json, imitation.json and env_speed.json; None: without
-            their tables.
-    """
-    descriptions = [describe(entry) for entry in TABLE]
-    lines = [
-        "# Environments",
-        "",
-        "Written by `agentgym docs` from the docstrings: edit those.",
-        "",
-        "| id | kind | what it is | turns | extra |",
-        "|---|---|---|---|---|",
-    ]
-    for d in descriptions:
-        name = d.id.partition("/")[2]
-        limit = "no limit" if d.max_turns is None else str(d.max_turns)
-        lines.append(f"| `{name}` | {d.kind} | {d.summary} | {limit} | {d.extra or ''} |")
-    for title, table in (("Baselines", _baselines), ("Speed", _speeds)):
-        if results is not None and (rows := table(results)):
-            lines += ["", f"## {title}", "", *rows]
-    for cls, entries in _by_class().items():
-        ids = ", ".join(
-            f"`{entry.id}`" + (f" (`{given}`)" if (given := _arguments(entry)) else "")
-            for entry in entries
-        )
-        body = (inspect.getdoc(cls) or "").replace("\n## ", "\n### ")
-        lines += ["", f"## {cls.__name__}", "", ids, "", body]
-    return "\n".join(lines) + "\n"
-
-
-def _baselines(results: Path) -> list[str]:
-    """Returns the table of random and expert play, and of what imitation alone learns."""
-    found = _measured(results / "baselines.json")
-    imitated = _measured(results / "imitation.json")
-    if not found:
-        return []
-    lines = [
-        "Mean reward with its 95 % confidence interval, and share of successes, by",
-        "`benchmarks/baselines.py`. A multi-agent id is one seat against its default opponents.",
-        "Imitation: a decoder of 0.2 million parameters that has imitated the expert on at most",
-        "300 training tasks, five times over, on 100 test tasks, by `benchmarks/imitation.py`.",
-        "",
-        "| id | random, test | imitation, test | expert, test | random, train | expert, train "
-        "| expert's turns | n |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for entry in TABLE:
-        if (row := found.get(entry.name)) is None:
-            continue
-        cells = [
-            _cell(row.get(f"{a}/{s}")) for s in ("test", "train") for a in ("random", "expert")
-        ]
-        imitation = imitated.get(entry.name, {}).get("imitation")
-        cells.insert(1, "-" if imitation is None else _mean(**imitation))
-        expert = row.get("expert/test")
-        turns = "-" if expert is None else f"{expert['turns'][0]:.1f}"
-        cells += [turns, f"{row['random/test']['n']}"]
-        lines.append(f"| `{entry.name}` | {' | '.join(cells)} |")
-    return lines
-
-
-def _measured(file: Path) -> Any:
-    if not file.exists():
-        return {}
-    return json.loads(file.read_text(encoding="utf-8"))["environments"]
-
-
-def _mean(reward: float, success: float, **_: float) -> str:
-    return f"{reward:.2f}, {100 * success:.0f} %"
-
-
-def _cell(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "-"
-    mean, _, high = found["reward"]
-    return f"{mean:.2f} ± {high - mean:.2f}, {100 * found['success'][0]:.0f} %"
-
-
-def _speeds(results: Path) -> list[str]:
-    """Returns the table of speeds."""
-    rows = _measured(results / "env_speed.json")
-    if not rows:
-        return []
-    found = {row["id"].partition("/")[2]: row for row in rows}
-    lines = [
-        "Random admissible actions, one core, resets included: `benchmarks/env_speed.py`. Figures",
-        "vary by a third from run to run; the reference was measured on the same class of machine.",
-        "",
-        "| id | steps/s | resets/s | start, s | MiB | reference |",
-        "|---|---|---|---|---|---|",
-    ]
-    for entry in TABLE:
-        if (row := found.get(entry.name)) is None:
-            continue
-        lines.append(
-            f"| `{entry.name}` | {row['steps_per_second']:,.0f} | {row['resets_per_second']:,.0f} "
-            f"| {row['start_seconds']:.2f} | {row['megabytes']:.0f} | {row['reference']} |"
-        )
-    return lines
-
-
 def _arguments(entry: Entry) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in (entry.kwargs | entry.seat).items())
-
-
-def _by_class() -> dict[type, list[Entry]]:
-    classes: dict[type, list[Entry]] = {}
-    for entry in TABLE:
-        try:
-            classes.setdefault(author_class(entry), []).append(entry)
-        except MissingExtraError:  # the page lists it, without its docstring
-            continue
-    return classes

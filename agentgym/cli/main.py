@@ -26,7 +26,7 @@ from rich.text import Text
 
 import agentgym
 from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
-from agentgym.cli.catalogue import describe, render_page
+from agentgym.cli.catalogue import describe
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare
@@ -305,31 +305,6 @@ def _train(words: list[str]) -> int:
         raise MissingExtraError("agentgym train", "train", error.name) from error
 
 
-def docs(
-    *,
-    out: Path = Path("docs/environments.md"),
-    results: Path = Path("benchmarks/results"),
-    check: bool = False,
-) -> int:
-    """Write the page of all environments from their docstrings and from what was measured.
-
-    Args:
-        out: The file to write.
-        results: Folder with what benchmarks/env_speed.py and benchmarks/baselines.py found.
-        check: Write nothing; fail if the file is not up to date.
-    """
-    page = render_page(results)
-    if not check:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page, encoding="utf-8")
-        _console().print(f"Wrote {out}.", soft_wrap=True)
-        return 0
-    if out.is_file() and out.read_text(encoding="utf-8") == page:
-        return 0
-    _complain(f"{out} is not up to date: run `agentgym docs`.")
-    return 1
-
-
 def view_run(
     run: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN")]],
     /,
@@ -356,7 +331,6 @@ COMMANDS = {
     "eval": run_evaluation,
     "train": train,
     "view": view_run,
-    "docs": docs,
 }
 
 

@@ -1,4 +1,4 @@
-"""ALFWorld: the original's own games, played by TextWorld."""
+"""ALFWorld: the original games, played by TextWorld."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLDERS = {
     "cool": "pick_cool_then_place_in_recep",
     "pick2": "pick_two_obj_and_place",
 }
-"""For each family how the names of its games' folders start."""
+"""The beginning of the folder names of each family's games."""
 FOLDER_VARIABLE = "ALFWORLD_DATA"
 BANNER = "-= Welcome to TextWorld, ALFRED! =-"
 PDDL, ZCODE = ".tw-pddl", ".z8"
@@ -36,19 +36,19 @@ _PUT = re.compile(r"put (.+) (?:in/on|in|on|into|onto) (.+)")
 
 @dataclass
 class State:
-    """What was played: the commands of the episode that did something, and the score."""
+    """The executed commands of the episode, and the score."""
 
     commands: list[str] = field(default_factory=list)
     score: float = 0.0
 
 
 def find_games(path: Path) -> dict[str, Path]:
-    """Returns the games below a folder (or of a file) by name, as ALFWorld chooses them.
+    """Returns the games below a folder (or of a file) by name, selected as in ALFWorld.
 
-    It leaves out games that cannot be solved, and those with sliced or movable things.
+    It skips unsolvable games, and games with sliced or movable things.
 
     Raises:
-        DataError: if there is none.
+        DataError: if there is no game.
     """
     if path.is_file():
         return {path.name.removesuffix(PDDL).removesuffix(ZCODE): path}
@@ -61,21 +61,21 @@ def find_games(path: Path) -> dict[str, Path]:
             games[name.as_posix()] = file
     if not games:
         raise DataError(
-            f"Expected games (*{PDDL} or *{ZCODE}) below {str(path)!r}, found none. ALFWorld's are "
-            "downloaded by its own command: pip install alfworld; alfworld-download."
+            f"Expected games (*{PDDL} or *{ZCODE}) below {str(path)!r}, found none. Download those "
+            "of ALFWorld with: pip install alfworld && alfworld-download"
         )
     return games
 
 
 def unsolvable(file: Path) -> bool:
-    """Returns whether a game says of itself that it cannot be solved."""
+    """Returns whether a game is marked as unsolvable."""
     with file.open("rb") as stream:
-        stream.seek(max(0, file.stat().st_size - 65536))  # it says so after the long texts
+        stream.seek(max(0, file.stat().st_size - 65536))  # the mark follows the long texts
         return re.search(rb'"solvable":\s*false', stream.read()) is not None
 
 
 def split_games(names: list[str], test_games: str) -> Tasks:
-    """Returns the tasks: ALFWorld's splits where the folders are, else the last tenth for tests."""
+    """Returns the tasks: ALFWorld's splits if the folders exist, else the last tenth for tests."""
     train = tuple(name for name in names if name.startswith("train/"))
     test = tuple(name for name in names if name.startswith(f"{test_games}/"))
     if train or test:
@@ -85,27 +85,27 @@ def split_games(names: list[str], test_games: str) -> Tasks:
 
 
 def readable(ids: list[str]) -> dict[str, str]:
-    """Returns for each object of a game what ALFWorld calls it: "mug 2"."""
+    """Returns ALFWorld's name of each object of a game: "mug 2"."""
     ids = sorted(ids)
     kinds = {id: id.split("_bar_")[0] + "basin" * ("basin" in id) for id in ids if "_bar_" in id}
     left = Counter(kinds.values())
     names = {}
-    for id in ids:  # numbered backwards, as there
+    for id in ids:  # numbered backwards, as in ALFWorld
         names[id] = f"{kinds[id]} {left[kinds[id]]}" if id in kinds else id
         left.subtract([kinds.get(id, "")])
     return names
 
 
 def clean(text: str) -> str:
-    """Returns what a game tells without its banner and its status line."""
+    """Returns the output of a game without its banner and status line."""
     return re.sub(r"\n>[^\n]*\Z", "", text.replace(BANNER, "").rstrip()).strip()
 
 
 def textworld() -> Any:
-    """Returns the package that plays the games.
+    """Imports TextWorld, which plays the games.
 
     Raises:
-        MissingExtraError: if it is not installed, or not with its planner.
+        MissingExtraError: if TextWorld or its planner is not installed.
     """
     try:
         importlib.import_module("fast_downward")
@@ -116,7 +116,7 @@ def textworld() -> Any:
 
 @contextlib.contextmanager
 def arguments_kept() -> Iterator[None]:
-    """The planner's translator overwrites the arguments of the user's program; undone after."""
+    """Restores `sys.argv`, which the planner's translator overwrites."""
     kept = list(sys.argv)
     try:
         yield
@@ -125,72 +125,96 @@ def arguments_kept() -> Iterator[None]:
 
 
 class ALFWorld(TextEnv):
-    """The original games of ALFWorld, from your own files; needs the extra `alfworld`.
+    """The original games of ALFWorld, from your own files. Needs the extra `alfworld`.
 
     ## Description
-    Household chores in text, the games that ALFWorld's results are about: find, carry, clean, heat,
-    cool things and put them somewhere, in rooms seen piece by piece. TextWorld plays them, from the
-    files that ALFWorld distributes, which are not part of this package. `Household-v0` is the same
-    game with generated homes, hundreds of times as fast, without files. Other games of TextWorld
-    (`.z8`) are played too.
+    Household chores in text, as in the published results on ALFWorld: find, carry, clean, heat and
+    cool things and put them somewhere, in rooms observed piece by piece. TextWorld plays the files
+    that ALFWorld distributes. The files are not part of this package. `Household-v0` is the same
+    game with generated homes. It needs no files and is much faster. Other games of TextWorld
+    (`.z8`) can be played too.
 
-    A game's texts come from expressions that TextWorld evaluates as Python: play files you trust.
+    Play only files that you trust: TextWorld evaluates expressions in the texts of a game as
+    Python.
 
     ## Action Space
-    Text: the game's commands, such as `go to desk 1`, `take mug 1 from desk 1`,
-    `move mug 1 to shelf 2` (`put mug 1 in/on shelf 2` is understood), `help`.
+    Text: the commands of the game.
+
+    - `go to desk 1`
+    - `open drawer 2`, `close drawer 2`
+    - `take mug 1 from desk 1`
+    - `move mug 1 to shelf 2` (or `put mug 1 in/on shelf 2`)
+    - `clean mug 1 with sinkbasin 1`, `heat mug 1 with microwave 1`, `cool mug 1 with fridge 1`
+    - `use desklamp 1`, `examine mug 1`, `inventory`, `look`, `help`
 
     ## Observation Space
-    Text: what the game tells, and the task.
+    Text: the output of the game, and the task.
 
     ## Rewards
-    The score's gain as a share of the highest score (term `task`): 1 in sum for a game won.
+    Term `task`: the increase of the score as a share of the maximum score. The sum over a game that
+    is won is 1.
 
     ## Starting State
-    The game's. A task is a game, named by its folder: `train/pick_and_place_simple-.../trial_...`.
+    The start of the game. A task is a game, named by its folder:
+    `train/pick_and_place_simple-.../trial_...`.
 
     ## Episode End
-    Termination: the game is won or lost. Truncation: after `max_turns`.
+    - Termination: the game is won or lost.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the share of the highest score, `state_key` a digest of all that
-    is true in the game (of the text for `.z8`). Commands that are not admissible are invalid and
-    change nothing; in `.z8` games all commands are valid.
+    The common keys. `progress` is the share of the maximum score. `state_key` is a digest of all
+    facts of the game (of the text for `.z8`). Commands that are not admissible are invalid and
+    change nothing. In `.z8` games all commands are valid.
 
     ## Arguments
-    `path`: a game, or a folder with games (such as ALFWorld's `json_2.1.1`); by default the folder
-    that the variable ALFWORLD_DATA names. `test_games`: "valid_seen" (default) or "valid_unseen".
-    `family`: "all" (default), "pick", "look", "clean", "heat", "cool" or "pick2". `max_turns`:
-    default 50. Folders without `train` keep their last tenth for testing.
+    - `path` (path, default None): a game, or a folder with games (such as ALFWorld's
+      `json_2.1.1`). None: the folder in the environment variable ALFWORLD_DATA. Folders without
+      `train` keep their last tenth for testing.
+    - `test_games` (str, default "valid_seen"): "valid_seen" or "valid_unseen".
+    - `family` (str, default "all"): "all", "pick", "look", "clean", "heat", "cool" or "pick2".
+    - `max_turns` (int or None, default 50): turn limit.
 
-    ## Example Transcript
-    ```
-    You are in the middle of a room. Looking quickly around you, you see a bed 1, a desk 1, ...
-    Your task is to: put a mug in desk.
-    > go to bed 1
-    You arrive at bed 1. On the bed 1, you see a book 1.
-    ```
-
-    ## Baselines
-    They depend on the files. The expert is the game's planner, which sees everything.
-
-    ## Registered Configurations
-    `ALFWorld-v0`.
+    ## Notes
+    The expert is the planner of the game, which knows the complete state.
 
     ## References
-    ALFWorld (arXiv 2010.03768), ALFRED (arXiv 1912.01734), TextWorld (arXiv 1806.11532). Names are
-    numbered as by ALFWorld without its shuffling.
+    ALFWorld (arXiv 2010.03768), ALFRED (arXiv 1912.01734), TextWorld (arXiv 1806.11532). Things are
+    numbered as in ALFWorld without its shuffling.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You do a chore in a room, step by step. You see only what is in or on the place where you "
-        "are, and nothing in a closed one. Answer each time with one command, such as: go to desk "
-        "1; open drawer 2; take mug 1 from desk 1; move mug 1 to shelf 2; clean mug 1 with "
-        "sinkbasin 1; heat mug 1 with microwave 1; cool mug 1 with fridge 1; use desklamp 1; "
-        "inventory; look; help."
+        "You are in a room with numbered receptacles and things. Do the task that the observation "
+        "names.\n"
+        "\n"
+        "Rules:\n"
+        "- You see only the things in or on the receptacle where you are. Go to other receptacles "
+        "to search them, and open the closed ones.\n"
+        "- You can hold one thing at a time.\n"
+        "- Hold a thing to clean it at a sinkbasin, heat it at a microwave or cool it at a "
+        "fridge.\n"
+        "- To look at a thing under a lamp, hold it, go to the lamp and use the lamp.\n"
+        "- The game ends when the task is done or you run out of turns.\n"
+        "\n"
+        "Commands, with the numbers of things and receptacles:\n"
+        "- go to desk 1\n"
+        "- open drawer 2\n"
+        "- close drawer 2\n"
+        "- take mug 1 from desk 1\n"
+        "- move mug 1 to shelf 2\n"
+        "- clean mug 1 with sinkbasin 1\n"
+        "- heat mug 1 with microwave 1\n"
+        "- cool mug 1 with fridge 1\n"
+        "- use desklamp 1\n"
+        "- examine mug 1\n"
+        "- inventory\n"
+        "- look\n"
+        "- help\n"
+        "\n"
+        "Reply with exactly one command per turn."
     )
     State = State
 
@@ -225,7 +249,7 @@ class ALFWorld(TextEnv):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None, "_played": None}
 
-    # The engine: a game under way, opened again and replayed where it is not the one we are in.
+    # The engine plays one game at a time. Another game is opened again and replayed.
 
     def _open(self, task: str) -> Any:
         """Returns the first state of a game."""
@@ -241,7 +265,7 @@ class ALFWorld(TextEnv):
                     self._engine = textworld().start(str(file), infos)
                     self._engine.seed(0)
                 self._loaded = ""
-            if pddl and str(file) != self._loaded:  # an engine holds a library: one for all games
+            if pddl and str(file) != self._loaded:  # one engine for all games
                 self._engine.load(json.loads(file.read_text(encoding="utf-8")))
             self._loaded = str(file)
             if pddl:
@@ -254,7 +278,7 @@ class ALFWorld(TextEnv):
         return game
 
     def _catch_up(self) -> None:
-        """Brings the engine to the state we are in."""
+        """Brings the engine to the current state."""
         if self._played != (self.task, self.state.commands):
             self._open(self.task)
             for command in self.state.commands:
@@ -280,7 +304,7 @@ class ALFWorld(TextEnv):
         return self._told(game, f"{clean(game.feedback)}{self._goal()}")
 
     def _command(self, action: str) -> str:
-        """Returns the command that an action says, "" if it says none."""
+        """Returns the command in an action, "" if there is none."""
         command = " ".join(action.split()) if len(action) <= 500 else ""
         if not command.isascii() or not command.isprintable():
             return ""
@@ -295,7 +319,7 @@ class ALFWorld(TextEnv):
         return command if command in possible else ""
 
     def _goal(self) -> str:
-        """Returns the task as the game's first text puts it, as a last line."""
+        """Returns the task from the first text of the game, as a last line."""
         found = re.search(r"Your task is to: .*", self._first.feedback)
         return f"\n\n{found[0]}" if found else ""
 
@@ -315,7 +339,7 @@ class ALFWorld(TextEnv):
         )
 
     def _key(self, game: Any) -> str:
-        """Returns a digest of all that is true, but for what the agent has looked at."""
+        """Returns a digest of all facts, except for the agent's memory."""
         facts = game.get("_facts") if self._loaded.endswith(PDDL) else None
         if facts is None:
             return ""
@@ -323,7 +347,7 @@ class ALFWorld(TextEnv):
         return hashlib.sha256("\n".join([self.task, *true]).encode()).hexdigest()[:32]
 
     def expert(self) -> str | None:
-        """Returns the first command of the planner's way to win, None where it finds none."""
+        """Returns the first command of the planner's solution, None if it finds none."""
         assert self._last is not None
         if self._last.terminated or not self.games[self.task].name.endswith(PDDL):
             return None
@@ -336,14 +360,14 @@ def where(path: str | os.PathLike[str] | None) -> Path:
     """Returns the folder or file with the games.
 
     Raises:
-        DataError: if it does not exist, or none is named.
+        DataError: if it does not exist, or no path is given.
     """
     given = path if path is not None else os.environ.get(FOLDER_VARIABLE)
     if given is None:
         raise DataError(
             "ALFWorld-v0 plays the games of ALFWorld, which are not part of AgentGym. Download "
-            "them (pip install alfworld; alfworld-download) and say where they are: path=..., or "
-            f"the environment variable {FOLDER_VARIABLE}. Household-v0 needs no files."
+            "them (pip install alfworld && alfworld-download) and pass their folder as path=..., "
+            f"or set the environment variable {FOLDER_VARIABLE}. Household-v0 needs no files."
         )
     found = Path(given)
     if not found.exists():

@@ -1,4 +1,4 @@
-"""An expert of household chores that knows no more than an agent does: it looks until it finds."""
+"""An expert for household chores that searches with only the knowledge of an agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agentgym.envs.household.things import APPLIANCES, LAMP, OPENABLE, kind_of, 
 
 
 def next_command(level: Level, state: State) -> Command:
-    """Returns the next command of the chore, from what the agent has seen so far."""
+    """Returns the next command of the chore, based on the observations so far."""
     held, kind = state.held, level.kind
     if held and kind_of(held) != kind:
         return _put_away(level, state)
@@ -33,7 +33,7 @@ def next_command(level: Level, state: State) -> Command:
 
 
 def _at(state: State, command: Command) -> Command:
-    """Returns the command, or what must come before: going there and opening."""
+    """Returns the command, or first a command to go to the place or to open it."""
     verb, _, place = command
     if state.at != place:
         return ("go", "", place)
@@ -43,7 +43,7 @@ def _at(state: State, command: Command) -> Command:
 
 
 def _goal(level: Level, state: State) -> str:
-    """Returns the receptacle to put things into: where most are, then here, then an open one."""
+    """Returns the target receptacle: the one with most of the things, else here, else open."""
     mine = [place for thing, place in state.places.items() if kind_of(thing) == level.kind]
     known = [place for place in mine if place in state.checked]
     return min(
@@ -53,7 +53,7 @@ def _goal(level: Level, state: State) -> str:
 
 
 def _light(level: Level, state: State) -> Command:
-    """Returns the next command to a lamp that is on, with the thing in hand."""
+    """Returns the next command to look at the thing in hand under a lamp."""
     lamps = [name for name in state.places if kind_of(name) == LAMP]
     known = [lamp for lamp in lamps if state.places[lamp] in state.checked]
     if not known:
@@ -63,7 +63,7 @@ def _light(level: Level, state: State) -> Command:
 
 
 def _put_away(level: Level, state: State) -> Command:
-    """Returns the next command to get rid of a thing that is of no use."""
+    """Returns the next command to put away a thing that is not needed."""
     fits = kinds()[kind_of(state.held)].fits
     places = [name for name in level.home.receptacles if kind_of(name) in fits]
     place = min(places, key=lambda name: (name != state.at, state.closed(name)))
@@ -71,7 +71,7 @@ def _put_away(level: Level, state: State) -> Command:
 
 
 def _search(level: Level, state: State, kind: str) -> Command:
-    """Returns the next command to look where a kind of thing is likeliest and was not seen yet."""
+    """Returns the next command to search the likeliest place that was not searched yet."""
     fits = kinds()[kind].fits
 
     def unlikely(place: str) -> tuple[bool, int, bool]:

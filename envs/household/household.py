@@ -27,7 +27,7 @@ def listed(names: list[str] | tuple[str, ...]) -> str:
 
 def a(noun: str) -> str:
     """Returns a noun with its article."""
-    # The only noun with a u in front is "utility room".
+    # The only noun that begins with a u is "utility room".
     return f"{'an' if noun[0] in 'aeio' else 'a'} {noun}"
 
 
@@ -39,96 +39,124 @@ def plural(noun: str) -> str:
 
 
 def chore(level: Level) -> str:
-    """Returns what there is to do, in words."""
+    """Returns the chore as a sentence."""
     kind, target = level.kind, level.target
     inside = rules.preposition(target)
     if level.family == "look":
         return f"Look at {a(kind)} under {a(target)} that is on."
     if level.family == "pick2":
-        return f"Put two {plural(kind)} {inside} one and the same {target}."
+        return f"Put two {plural(kind)} {inside} the same {target}."
     if level.family == "pick":
         return f"Put {a(kind)} {inside} {a(target)}."
     return f"{level.family.capitalize()} {a(kind)}, then put it {inside} {a(target)}."
 
 
 class Household(TextEnv):
-    """Find, carry, clean, heat and cool things in a home that one sees only piece by piece.
+    """Find, carry, clean, heat and cool things in a home, observed one receptacle at a time.
 
     ## Description
-    The six families of chores of ALFWorld, over generated homes, in its command language: put a
-    thing somewhere (`pick`), two of them in one place (`pick2`), look at one under a lamp (`look`),
-    and put one somewhere clean, hot or cold (`clean`, `heat`, `cool`). A home is one room with some
-    ten to thirty numbered receptacles and up to fifty things. Only what is in or on the receptacle
-    that the agent stands at is seen, and many are closed: the art is to look where things usually
-    are, to remember what was seen, and to do things in order. There is one hand.
+    The six task families of ALFWorld in generated homes, with ALFWorld's command language:
+
+    - `pick`: put a thing somewhere.
+    - `pick2`: put two things of a kind in the same place.
+    - `look`: look at a thing under a lamp.
+    - `clean`, `heat`, `cool`: put a thing somewhere clean, hot or cold.
+
+    A home is one room with about ten to thirty numbered receptacles and up to fifty things. The
+    agent sees only the contents of the receptacle where it is, and many receptacles are closed. It
+    has to search in likely places, remember its observations, and do things in the right order. It
+    can hold one thing at a time.
 
     ## Action Space
-    Text commands: `go to desk 1`, `open drawer 2`, `close drawer 2`, `take mug 1 from desk 1`,
-    `put mug 1 in/on shelf 2` (or `move mug 1 to shelf 2`), `clean mug 1 with sinkbasin 1`,
-    `heat mug 1 with microwave 1`, `cool mug 1 with fridge 1`, `use desklamp 1` (or `toggle`),
-    `examine mug 1`, `inventory`, `look`, `help`. Admissible are all that are possible now, but
-    `help`, going where one is and examining what one does not hold.
+    Text commands.
+
+    - `go to desk 1`
+    - `open drawer 2`, `close drawer 2`
+    - `take mug 1 from desk 1`
+    - `put mug 1 in/on shelf 2` (or `move mug 1 to shelf 2`)
+    - `clean mug 1 with sinkbasin 1`
+    - `heat mug 1 with microwave 1`
+    - `cool mug 1 with fridge 1`
+    - `use desklamp 1` (or `toggle desklamp 1`)
+    - `examine mug 1`
+    - `inventory`, `look`, `help`
+
+    Admissible are all possible commands except `help`, going to the current receptacle and
+    examining a thing that is not in hand.
 
     ## Observation Space
-    Text: where the agent is, what it sees there, what it holds and in what state, the chore. At the
-    start and after `look` the receptacles of the room.
+    Text: the location, the visible things, the thing in hand with its state, and the chore. At the
+    start and after `look`, also the receptacles of the room.
 
     ## Rewards
-    1 (term `task`) when the chore is done, else 0.
+    Term `task`: 1 when the chore is done, else 0.
 
     ## Starting State
-    The agent stands in the middle of the room, everything is closed, nothing done yet. The task's
-    name draws the home, the chore and where things are.
+    The agent is in the middle of the room and everything is closed. The task determines the home,
+    the chore and the places of things.
 
     ## Episode End
-    Termination: the chore is done. Truncation: after `max_turns`.
+    - Termination: the chore is done.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is the share of the steps that matter (to hold, to treat, to put)
-    that is done, `state_key` names the whole state, also what the agent does not see.
+    The common keys. `progress` is the share of the required steps (hold, treat, put) that is done.
+    `state_key` covers the complete state, including hidden facts.
 
     ## Arguments
-    `family`: "all" (default), "pick", "look", "clean", "heat", "cool" or "pick2". `test_homes`:
-    "seen" (default) - test tasks are other chores in the 120 homes of training (kitchens, living
-    rooms, bedrooms, bathrooms) - or "unseen": they are in homes of other kinds (studios, offices,
-    utility rooms), each another, where no thing is where such things are in training, and no chore
-    (family, thing and target) is one of training. `max_turns`: default 50.
+    - `family` (str, default "all"): "all", "pick", "look", "clean", "heat", "cool" or "pick2".
+    - `test_homes` (str, default "seen"): "seen" or "unseen", as in ALFWorld. With "seen", the test
+      tasks are other chores in the 120 training homes (kitchens, living rooms, bedrooms and
+      bathrooms). With "unseen", they are in new homes of other kinds (studios, offices and utility
+      rooms). There, no thing is in a place where it is found in training, and no chore (family,
+      thing and target) is one of training.
+    - `max_turns` (int or None, default 50): turn limit.
 
-    ## Example Transcript
-    ```
-    You are in the middle of a kitchen. Around you: cabinet 1, cabinet 2, countertop 1, ...
-    You hold nothing. Your chore: Heat a mug, then put it on a shelf.
-    > go to countertop 1
-    You are at countertop 1. On it: bread 1, mug 2.
-    You hold nothing. Your chore: Heat a mug, then put it on a shelf.
-    ```
-
-    ## Baselines
-    200 test episodes each. `Household-v0`: random 0.00 return, 0 % success; expert 1.00, 100 %,
-    in 8.8 turns. `Household-Unseen-v0`: random 0.00, 0 %; expert 1.00, 100 %, in 15.9 turns. The
-    expert knows where things usually are in training and otherwise only what it has seen.
-
-    ## Registered Configurations
-    `Household-v0`: all families, homes of training. `Household-Unseen-v0`: unseen test homes.
+    ## Notes
+    The expert knows the usual places of things in the training homes, and apart from that only its
+    observations. It therefore needs more turns in unseen homes.
 
     ## References
-    ALFWorld (arXiv 2010.03768): families, commands, one-room homes and the two kinds of held-out
-    tasks are its own; homes, placements and texts are ours. Played side by side with its PDDL on
-    the same homes, possible commands and endings are the same at every step, with two exceptions:
-    there is no slicing, and a lamp that was turned off again does not count as on.
+    ALFWorld (arXiv 2010.03768): the families, the commands, the one-room homes and the two kinds of
+    held-out tasks are its own. The homes, placements and texts are ours. In side-by-side play with
+    ALFWorld's PDDL on the same homes, possible commands and episode ends are the same at every
+    step, with two exceptions: there is no slicing, and a lamp that was turned off again does not
+    count as on.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You do a chore in a room with numbered receptacles and things. You see only what is in or "
-        "on the receptacle you stand at, and nothing in a closed one: go there, open it. You can "
-        "hold one thing. To clean, heat or cool a thing, hold it and go to a sinkbasin, a "
-        "microwave or a fridge, which may stay closed. To look at a thing under a lamp, hold it "
-        f"where the lamp is and turn the lamp on. Commands: {'; '.join(COMMANDS)}. Name things "
-        "and receptacles with their numbers, as in: put mug 1 in/on desk 2. Answer with one "
-        "command, nothing else."
+        "You are in a room with numbered receptacles and things. Do the chore that each "
+        "observation names.\n"
+        "\n"
+        "Rules:\n"
+        "- You see only the things in or on the receptacle where you are. Go to other receptacles "
+        "to search them, and open the closed ones.\n"
+        "- You can hold one thing at a time.\n"
+        "- Hold a thing to clean it at a sinkbasin, heat it at a microwave or cool it at a fridge. "
+        "You do not need to open the microwave or the fridge for this.\n"
+        "- To look at a thing under a lamp, hold it, go to the lamp and turn the lamp on.\n"
+        "- You get a reward of 1 when the chore is done. The episode ends then, or when you run "
+        "out of turns.\n"
+        "\n"
+        "Commands, with the numbers of things and receptacles:\n"
+        "- go to desk 1\n"
+        "- open drawer 2\n"
+        "- close drawer 2\n"
+        "- take mug 1 from desk 1\n"
+        "- put mug 1 in/on shelf 2\n"
+        "- clean mug 1 with sinkbasin 1\n"
+        "- heat mug 1 with microwave 1\n"
+        "- cool mug 1 with fridge 1\n"
+        "- use desklamp 1 (turns the lamp on or off)\n"
+        "- examine mug 1\n"
+        "- inventory (shows the thing you hold)\n"
+        "- look (shows the receptacles of the room)\n"
+        "- help (shows the commands)\n"
+        "\n"
+        "Reply with exactly one command per turn."
     )
     State = State
 
@@ -166,20 +194,20 @@ class Household(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         command = rules.parse(action)
         if command is None:
-            return self._invalid(f"Say one of: {'; '.join(COMMANDS)}.")
+            return self._invalid(f"Unknown command. The commands are: {', '.join(COMMANDS)}.")
         why = rules.refusal(self.level, self.state, command)
         if why:
             return self._invalid(why)
-        told = rules.apply(self.state, command)
-        return self._look(told or self._answer(command))
+        feedback = rules.apply(self.state, command)
+        return self._look(feedback or self._answer(command))
 
     def _answer(self, command: Command) -> str:
-        """Returns what a command that changes nothing tells."""
+        """Returns the feedback of a command that changes nothing."""
         verb, name, _ = command
         if verb == "look" and self.state.at:
             return self._around()
         if verb == "help":
-            return f"Commands: {'; '.join(COMMANDS)}."
+            return f"The commands are: {', '.join(COMMANDS)}."
         if verb == "inventory":
             return self._hand()
         return f"This is {self._described(name)}." if name in self.state.places else ""
@@ -188,7 +216,7 @@ class Household(TextEnv):
         return f"Around you: {listed(self.level.home.receptacles)}."
 
     def _described(self, thing: str) -> str:
-        """Returns a thing with what was done to it."""
+        """Returns a thing with its state."""
         state = self.state
         facts = [TREATED[name] for name, things in state.treated.items() if thing in things]
         facts += ["on"] * (thing in state.lit)
@@ -196,7 +224,7 @@ class Household(TextEnv):
 
     def _hand(self) -> str:
         held = self.state.held
-        return f"You hold {self._described(held) if held else 'nothing'}."
+        return f"You are holding {self._described(held) if held else 'nothing'}."
 
     def _place(self) -> str:
         state = self.state
@@ -225,7 +253,7 @@ class Household(TextEnv):
         )
 
     def _key(self) -> str:
-        """Returns the whole state but what the agent has seen of it."""
+        """Returns the complete state except the agent's memory."""
         state = self.state
         parts = [
             self.task,
@@ -237,7 +265,7 @@ class Household(TextEnv):
         return "|".join(parts)
 
     def expert(self) -> str | None:
-        """Returns the next command of an expert that knows only what it has seen."""
+        """Returns the next command of an expert that knows only its own observations."""
         if rules.progress(self.level, self.state) == 1:
             return None
         return rules.say(next_command(self.level, self.state))

@@ -1,4 +1,4 @@
-"""The levels: a home's receptacles, the things in them, and a chore."""
+"""Levels: the receptacles of a home, the things in them, and a chore."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from agentgym.envs.household.things import (
 from agentgym.tasks import task_number, task_rng
 
 FAMILIES = ("pick", "look", "clean", "heat", "cool", "pick2")
-"""The families of ALFWorld, as its results are usually tabulated."""
+"""The task families of ALFWorld, in the usual order of its result tables."""
 HOMES = 120
-"""Homes of training; tasks of the seen split are other chores in the same homes."""
+"""Number of training homes. Test tasks of the seen split are other chores in these homes."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """A room that is always the same.
+    """A room with fixed receptacles.
 
     Attributes:
         room: the kind of room.
         receptacles: by name: "cabinet 1".
-        seen: whether it is a home of training.
+        seen: whether it is a training home.
     """
 
     room: str
@@ -41,7 +41,7 @@ class Home:
 
     @property
     def groups(self) -> str:
-        """The groups of things found here."""
+        """The groups of things found in the home."""
         return (SEEN | UNSEEN)[self.room]
 
     def of(self, kind: str) -> list[str]:
@@ -56,9 +56,9 @@ class Level:
     Attributes:
         home: the home.
         family: one of `FAMILIES`.
-        kind: the kind of thing the chore is about.
-        target: the kind of receptacle it must end in; the lamp where it must be looked at.
-        places: for each thing where it is at the start.
+        kind: the kind of thing to handle.
+        target: the kind of the target receptacle, or the lamp for the family "look".
+        places: the initial place of each thing.
     """
 
     home: Home
@@ -69,7 +69,7 @@ class Level:
 
 
 def make_home(name: str, seen: bool) -> Home:
-    """Returns the home of a name: a room of a kind of training, or of another."""
+    """Returns the home with a name, of a training kind or of an unseen kind."""
     rng = task_rng(name, "home")
     among = tuple(SEEN if seen else UNSEEN)
     room = among[task_number(name) % len(among)]
@@ -79,12 +79,12 @@ def make_home(name: str, seen: bool) -> Home:
 
 
 def held_out(family: str, kind: str, target: str) -> bool:
-    """Returns whether a chore is kept for unseen homes: one in five is."""
+    """Returns whether a chore is reserved for unseen homes (one in five is)."""
     return zlib.crc32(f"{family} {kind} {target}".encode()) % 5 == 0
 
 
 def spots(home: Home, kind: str) -> list[str]:
-    """Returns the receptacles of a home in which a thing of a kind is found at the start."""
+    """Returns the receptacles of a home where a kind of thing can be at the start."""
     there = kinds()[kind].usual if home.seen else kinds()[kind].rare
     return [name for name in home.receptacles if kind_of(name) in there]
 
@@ -96,7 +96,7 @@ def found_in(home: Home) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def chores(home: Home, family: str) -> tuple[tuple[str, str], ...]:
-    """Returns the chores of a family that a home allows: kinds of thing and of target."""
+    """Returns the possible chores of a family in a home: kinds of thing and of target."""
     there = {kind_of(name) for name in home.receptacles}
     if family in APPLIANCES and APPLIANCES[family] not in there:
         return ()
@@ -122,17 +122,17 @@ def choose(rng: np.random.Generator, options: tuple | list):
 
 @lru_cache(maxsize=1024)
 def make_level(task: str, family: str) -> Level:
-    """Returns the level of a task, the same everywhere.
+    """Returns the level of a task, reproducible across machines.
 
     Args:
-        task: "train/0", "test/0" (in homes of training) or "unseen/0".
-        family: one of `FAMILIES`, or "all": drawn.
+        task: "train/0", "test/0" (in training homes) or "unseen/0".
+        family: one of `FAMILIES`, or "all" to sample one.
     """
     rng = task_rng(task, f"household {family}")
     if family == "all":
         family = choose(rng, FAMILIES)
     seen = not task.startswith("unseen/")
-    while True:  # a few times at most: every family is possible in some kind of room
+    while True:  # ends soon, since every family is possible in some kind of room
         number = int(rng.integers(HOMES if seen else 2**31 - 1))
         home = make_home(f"{'home' if seen else 'unseen home'}/{number}", seen)
         options = chores(home, family)
@@ -145,7 +145,7 @@ def make_level(task: str, family: str) -> Level:
 def furnish(
     rng: np.random.Generator, home: Home, family: str, kind: str, target: str
 ) -> tuple[tuple[str, str], ...]:
-    """Returns where each thing is: the chore can be done and is not done yet."""
+    """Returns the places of all things, so that the chore is possible and not done yet."""
     places = []
     for other in found_in(home):
         here = spots(home, other)

@@ -1,4 +1,4 @@
-"""The rules of a household: what can be done where, and when a chore is done."""
+"""The rules of a household: commands, their preconditions and effects, and progress."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agentgym.envs.household.things import APPLIANCES, LAMP, OPENABLE, kind_of, 
 
 HAND = "hand"
 TREATED = {"clean": "clean", "heat": "hot", "cool": "cold"}
-"""What a thing is after a treatment."""
+"""The state of a thing after each treatment."""
 
 Command = tuple[str, str, str]
-"""Verb, thing and receptacle; "" for what the verb does without."""
+"""Verb, thing and receptacle ("" for an unused part)."""
 
 _NAME = "([a-z]+ [0-9]{1,4})"
 _PATTERNS = [
@@ -39,13 +39,13 @@ _PATTERNS = [
 
 @dataclass
 class State:
-    """What changes in a household.
+    """The variable state of a household.
 
     Attributes:
-        at: the receptacle the agent stands at; "" in the middle of the room.
-        places: for each thing the receptacle it is in or on, or `HAND`.
+        at: receptacle where the agent is, "" in the middle of the room.
+        places: receptacle of each thing, or `HAND`.
         opened: receptacles that are open.
-        treated: for each treatment the things it was done to last ("cool" undoes "heat").
+        treated: things with each treatment ("cool" undoes "heat").
         lit: lamps that are on.
         checked: receptacles whose contents the agent has seen.
     """
@@ -63,7 +63,7 @@ class State:
         return next((thing for thing, place in self.places.items() if place == HAND), "")
 
     def closed(self, place: str) -> bool:
-        """Whether a receptacle is shut."""
+        """Whether a receptacle is closed."""
         return kind_of(place) in OPENABLE and place not in self.opened
 
     def inside(self, place: str) -> list[str]:
@@ -71,12 +71,12 @@ class State:
         return [thing for thing, there in self.places.items() if there == place]
 
     def seen(self) -> list[str]:
-        """The things that the agent sees where it stands."""
+        """The things that are visible to the agent."""
         return [] if not self.at or self.closed(self.at) else self.inside(self.at)
 
 
 def parse(action: str) -> Command | None:
-    """Returns the command that an action says, possible or not; None if it says none."""
+    """Parses an action into a command, possible or not. Returns None if it is no command."""
     if len(action) > 200:
         return None
     words = [
@@ -92,7 +92,7 @@ def parse(action: str) -> Command | None:
 
 
 def refusal(level: Level, state: State, command: Command) -> str:
-    """Returns why a command is impossible now; "" if it is not."""
+    """Returns why a command is impossible in the state, "" if it is possible."""
     verb, thing, place = command
     if place and place not in level.home.receptacles:
         return f"There is no {place} in this room."
@@ -102,28 +102,28 @@ def refusal(level: Level, state: State, command: Command) -> str:
         if kind_of(place) not in OPENABLE:
             return f"The {kind_of(place)} cannot be opened or closed."
         if (place in state.opened) == (verb == "open"):
-            return f"{place} is {'open' if verb == 'open' else 'closed'} already."
+            return f"{place} is already {'open' if verb == 'open' else 'closed'}."
     elif verb == "take":
         if state.held:
-            return f"Your hand is full: you hold {state.held}."
+            return f"Your hand is full: you are holding {state.held}."
         if thing not in state.seen():
-            return f"{place} is closed." if state.closed(place) else f"You see no {thing} there."
+            return f"{place} is closed." if state.closed(place) else f"There is no {thing} here."
         if kind_of(thing) == LAMP:
             return "The desklamp cannot be moved."
     elif verb == "use" and (thing not in state.seen() or kind_of(thing) != LAMP):
-        return f"You see no {thing} here that can be used."
+        return f"You cannot use {thing} here."
     elif verb == "examine" and thing not in (state.at, state.held, *state.seen()):
-        return f"You see no {thing} here."
+        return f"There is no {thing} here."
     elif verb == "put" or verb in APPLIANCES:
         return _hand_refusal(state, command)
     return ""
 
 
 def _hand_refusal(state: State, command: Command) -> str:
-    """Returns why something cannot be done with what is held."""
+    """Returns why a command with the thing in hand is impossible, "" if it is possible."""
     verb, thing, place = command
     if thing != state.held or not thing:
-        return f"You do not hold {thing}."
+        return f"You are not holding {thing}."
     if verb == "put":
         if state.closed(place):
             return f"{place} is closed."
@@ -137,34 +137,34 @@ def _hand_refusal(state: State, command: Command) -> str:
 
 
 def apply(state: State, command: Command) -> str:
-    """Does what is possible; returns what the agent is told of it."""
+    """Applies a possible command to the state and returns the feedback."""
     verb, thing, place = command
-    told = ""
+    feedback = ""
     if verb == "go":
         state.at = place
     elif verb == "open":
         state.opened.add(place)
-        told = f"You open {place}."
+        feedback = f"You open {place}."
     elif verb == "close":
         state.opened.discard(place)
-        told = f"You close {place}."
+        feedback = f"You close {place}."
     elif verb == "take":
         state.places[thing] = HAND
-        told = f"You take {thing} from {place}."
+        feedback = f"You take {thing} from {place}."
     elif verb == "put":
         state.places[thing] = place
-        told = f"You put {thing} {preposition(place)} {place}."
+        feedback = f"You put {thing} {preposition(place)} {place}."
     elif verb in APPLIANCES:
         state.treated[verb].add(thing)
         if verb != "clean":
             state.treated["heat" if verb == "cool" else "cool"].discard(thing)
-        told = f"You {verb} {thing} with {place}."
+        feedback = f"You {verb} {thing} with {place}."
     elif verb == "use":
         state.lit ^= {thing}
-        told = f"You turn {thing} {'on' if thing in state.lit else 'off'}."
+        feedback = f"You turn {thing} {'on' if thing in state.lit else 'off'}."
     if state.at and not state.closed(state.at):
         state.checked.add(state.at)
-    return told
+    return feedback
 
 
 def preposition(place: str) -> str:
@@ -175,7 +175,7 @@ def preposition(place: str) -> str:
 
 
 def say(command: Command) -> str:
-    """Returns what an agent says for a command."""
+    """Returns the action text of a command."""
     verb, thing, place = command
     if verb == "go":
         return f"go to {place}"
@@ -189,9 +189,10 @@ def say(command: Command) -> str:
 
 
 def commands(level: Level, state: State) -> list[Command]:
-    """Returns the possible commands that ALFWorld lists too, but `help`.
+    """Returns the possible commands that ALFWorld lists too, except `help`.
 
-    Going where one is and examining what one does not hold are possible, but not listed.
+    Going to the current receptacle and examining a thing that is not in hand are possible, but not
+    listed.
     """
     at, held, seen = state.at, state.held, state.seen()
     found = [("go", "", place) for place in level.home.receptacles if place != at]
@@ -211,7 +212,7 @@ def commands(level: Level, state: State) -> list[Command]:
 
 
 def progress(level: Level, state: State) -> float:
-    """Returns which share of the steps that matter is done; 1 where the chore is done."""
+    """Returns the share of the required steps that is done, 1 if the chore is done."""
     family, target = level.family, level.target
     mine = [thing for thing in state.places if kind_of(thing) == level.kind]
     held = state.held in mine

@@ -1,4 +1,4 @@
-"""What stands and lies in a home: rooms, receptacles, things, and where things usually are."""
+"""The contents of a home: rooms, receptacles, things, and the usual places of things."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 OPENABLE = frozenset({"cabinet", "drawer", "fridge", "microwave", "safe"})
-"""Receptacles that are closed at first; the others are surfaces or stand open."""
+"""Receptacles that are closed at the start. The others are surfaces or always open."""
 LAMP = "desklamp"
 APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
-"""For each treatment the receptacle that does it."""
+"""The receptacle for each treatment."""
 
 _ROOMS = """
 kitchen: cabinet 4-9, coffeemachine 1, countertop 1-3, diningtable 0-1, drawer 3-6, fridge 1, garbagecan 1, microwave 1, shelf 0-3, sidetable 0-1, sinkbasin 1, stoveburner 2-4, toaster 1
@@ -23,7 +23,7 @@ utility room: cabinet 2-4, cart 1, countertop 1, drawer 1-3, fridge 1, garbageca
 
 SEEN = {"kitchen": "K", "living room": "L", "bedroom": "B", "bathroom": "T"}
 UNSEEN = {"studio": "KB", "office": "LB", "utility room": "KT"}
-"""Kinds of rooms of training and of unseen homes, with the groups of things found there."""
+"""Kinds of rooms of training homes and of unseen homes, with their groups of things."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Kind:
     """A kind of thing.
 
     Attributes:
-        groups: where it belongs: Kitchen, Living room, Bedroom, baThroom.
-        usual: receptacles it is found in in the homes of training, likeliest first.
-        rare: others that it can be put into, and is found in in unseen homes.
-        treatments: what can be done to it.
+        groups: rooms where it belongs: Kitchen, Living room, Bedroom, baThroom.
+        usual: its receptacles in training homes, likeliest first.
+        rare: other receptacles where it fits, used in unseen homes.
+        treatments: its possible treatments.
     """
 
     groups: str
@@ -44,7 +44,7 @@ class Kind:
 
     @property
     def fits(self) -> tuple[str, ...]:
-        """All receptacles it can be put into."""
+        """All kinds of receptacles where it fits."""
         return self.usual + self.rare
 
 
@@ -112,7 +112,7 @@ def kinds() -> dict[str, Kind]:
 
 @cache
 def rooms() -> dict[str, dict[str, tuple[int, int]]]:
-    """Returns for each kind of room how many of each receptacle it has, at least and at most."""
+    """Returns the minimum and maximum number of each receptacle for each kind of room."""
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for line in _ROOMS.strip().splitlines():
         room, _, receptacles = line.partition(": ")

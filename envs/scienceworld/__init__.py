@@ -1,1 +1,1 @@
-"""ScienceWorld: experiments of a primary school in words (needs the extra `scienceworld`)."""
+"""ScienceWorld: text-based science experiments (needs the extra `scienceworld`)."""

@@ -1,4 +1,4 @@
-"""ScienceWorld: experiments of a primary school, in words."""
+"""ScienceWorld: text-based science experiments at primary-school level."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ VARIATIONS = {
     **{"inclined-plane-friction-unnamed-surfaces": 162, "mendelian-genetics-known-plant": 120},
     **{"mendelian-genetics-unknown-plant": 480},
 }
-"""How many variations each task has."""
+"""Number of variations of each kind of task."""
 DROPPED = ("grow-", "inclined-plane-", "mendelian-genetics-")
-"""Beginnings of the tasks that AgentGym leaves out."""
+"""Beginnings of the kinds that the AgentGym framework of Xi et al. leaves out."""
 SIMPLIFICATIONS = (
     *("teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors"),
     *("noElectricalAction", "easy"),
@@ -42,13 +42,13 @@ MOST = 100
 
 @dataclass
 class State:
-    """What was said so far: it is said again to restore a snapshot."""
+    """The commands so far, which are replayed to restore a snapshot."""
 
     commands: list[str] = field(default_factory=list)
 
 
 def split_of(variations: int) -> dict[str, range]:
-    """Returns ScienceWorld's split of a task's variations: half, a quarter, the rest."""
+    """Returns ScienceWorld's split of the variations: half, a quarter, the rest."""
     quarter = variations // 4
     return {
         "train": range(2 * quarter),
@@ -58,7 +58,7 @@ def split_of(variations: int) -> dict[str, range]:
 
 
 def in_order(text: str) -> str:
-    """Returns the text with the lines of a list sorted: the simulator's order is arbitrary."""
+    """Returns the text with sorted lists, since the simulator's order is arbitrary."""
     lines: list[str] = []
     listed: list[str] = []
     for line in [*text.strip().splitlines(), ""]:
@@ -71,78 +71,91 @@ def in_order(text: str) -> str:
 
 
 class ScienceWorld(TextEnv):
-    """Do an experiment in a house with laboratory, kitchen and greenhouse.
+    """Do science experiments in a house with a laboratory, a kitchen and a greenhouse.
 
     ## Description
-    ScienceWorld: thirty kinds of tasks of a primary school's science classes, such as boiling
-    water, testing whether something conducts, or finding the longest-lived animal. The
+    ScienceWorld: thirty kinds of tasks from primary-school science classes, such as boiling water,
+    testing whether something conducts electricity, or finding the longest-lived animal. The
     simulator is the original, which runs on Java.
 
     ## Action Space
-    Text: `look around`, `open door to kitchen`, `go to kitchen`, `pick up thermometer`, `focus on
-    water`, `use thermometer on water`, `connect battery anode to wire terminal 1`, `wait`, ...; a
-    number, if the simulator asks which of several things is meant.
+    Text commands.
+
+    - `look around`, `look at thermometer`, `inventory`
+    - `open door to kitchen`, `go to kitchen`
+    - `pick up thermometer`, `move apple to box`, `pour water into pot`
+    - `use thermometer on water`, `focus on water`
+    - `connect battery anode to wire terminal 1`, `activate stove`
+    - `wait`
+    - a number, if the simulator asks which of several things is meant
 
     ## Observation Space
-    Text: what came of the last action; then the task, the room and what is carried.
+    Text: the result of the last action, then the task, the room and the inventory.
 
     ## Rewards
-    Term `task`: how much the score rises, which ends at 100; a fatal mistake (a wrong focus) takes
-    it to -100.
+    Term `task`: the increase of the score. The score of a completed task is 100. A fatal mistake,
+    such as focusing on the wrong thing, sets it to -100.
 
     ## Starting State
-    A task is a variation of a kind of task: `train/boil/3`.
+    The start of a variation of a kind of task: `train/boil/3`.
 
     ## Episode End
-    Termination: the task is completed, or failed (the score is negative). Truncation: after
-    `max_turns`.
+    - Termination: the task is completed or failed (negative score).
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress`: the score / 100. `admissible`: empty, or with `list_actions` what
-    the simulator lists, several hundred commands. `state_key`: of the text and the score; what
-    goes on in other rooms is not in it.
+    The common keys. `progress` is the score / 100. `admissible` is empty by default. With
+    `list_actions`, it holds the simulator's list of several hundred commands. `state_key` covers
+    the text and the score, but not events in other rooms.
 
     ## Arguments
-    `kinds`: "agentgym" (23 kinds, without growing, inclined planes and genetics), "all" (30), or a
-    list of names. `simplifications`: names of ScienceWorld's, such as "easy" or "openDoors".
-    `test_on`: the variations that are test tasks, "test" or "dev". `list_actions`: default False,
-    it takes longer than a step. `max_turns`: default 100, as in ScienceWorld; AgentGym allows 30.
+    - `kinds` (str or list, default "agentgym"): "agentgym" (the 23 kinds in the AgentGym framework
+      of Xi et al., without growing, inclined planes and genetics), "all" (30), or a list of names.
+    - `simplifications` (list, default ()): names of ScienceWorld's simplifications, such as "easy"
+      or "openDoors".
+    - `test_on` (str, default "test"): the variations that are test tasks, "test" or "dev".
+    - `list_actions` (bool, default False): whether to list the admissible actions. This takes
+      longer than a step.
+    - `max_turns` (int or None, default 100): turn limit, as in ScienceWorld. The AgentGym framework
+      of Xi et al. allows 30 turns.
 
-    ## Example Transcript
-    ```
-    Task: Your task is to boil water. ...
-    This room is called the hallway. In it, you see: ...
-    > open door to kitchen
-    The door is now open.
-    ```
-
-    ## Baselines
-    Test split, mean return and success: expert (the simulator's solution), n = 60, 99.9, 100 %;
-    random listed actions, n = 20, -72.1, 0 %. Speed: 20-700 steps/s on one core, by what goes on
-    in the world; about 15 with `list_actions` (the original, which always makes the list: 7-22).
-
-    ## Registered Configurations
-    `ScienceWorld-v0`: AgentGym's kinds of tasks.
+    ## Notes
+    - The expert is the simulator's solution.
+    - One Java virtual machine serves all environments of a process. It starts with the first
+      environment, which takes a few seconds, and needs memory for each environment.
+    - The speed depends on the activity in the simulated world. `list_actions` makes it much slower.
+    - Snapshots are restored by replaying the commands. Lists are sorted alphabetically, since the
+      simulator's order is arbitrary.
 
     ## References
-    ScienceWorld (arXiv 2203.07540); AgentGym (arXiv 2406.04151). Needs the extra `scienceworld` and
-    Java; one Java machine (0.2 GiB and 0.1 GiB an environment, 1.5-3.5 s to
-    start) serves all environments of a process.
-    Snapshots are restored by saying the commands again. Things in a list are shown in
-    alphabetical order, as the simulator's order is arbitrary.
+    ScienceWorld (arXiv 2203.07540), the AgentGym framework of Xi et al. (arXiv 2406.04151). Needs
+    the extra `scienceworld` and Java.
 
     ## Version History
     v0: first version.
     """
 
     instructions = (
-        "You are in a house with several rooms and have a task of science. Say one command a turn: "
-        "open/close X; go to ROOM; look around; look at X; look in X; read X; pick up X; put down "
-        "X; move X to Y; pour X into Y; dunk X into Y; mix X; focus on X; use X on Y; activate X; "
-        "deactivate X; connect X to Y; disconnect X; eat X; flush X; inventory; task; wait; wait1. "
-        "'focus on' says which thing is meant by the task: focusing on a wrong one loses. If you "
-        "are asked which of several things you mean, say its number. Each step towards the task "
-        "earns points, 100 in all."
+        "You are in a house with several rooms. Do the science task that the observation names.\n"
+        "\n"
+        "Rules:\n"
+        "- Use 'focus on' for the thing that the task asks for. Focusing on the wrong thing fails "
+        "the task.\n"
+        "- If you are asked which of several things you mean, reply with its number.\n"
+        "- Each step towards the solution earns points, 100 in total.\n"
+        "- The episode ends when the task is completed or failed, or when you run out of turns.\n"
+        "\n"
+        "Commands (X and Y are things, for example: pour water into pot):\n"
+        "- look around, look at X, look in X, read X, inventory, task\n"
+        "- open X, close X, go to X (example: open door to kitchen, then go to kitchen)\n"
+        "- pick up X, put down X, move X to Y\n"
+        "- pour X into Y, dunk X into Y, mix X\n"
+        "- use X on Y (example: use thermometer on water)\n"
+        "- activate X, deactivate X, connect X to Y, disconnect X\n"
+        "- eat X, flush X, focus on X\n"
+        "- wait (10 steps), wait1 (1 step)\n"
+        "\n"
+        "Reply with exactly one command per turn."
     )
     State = State
 
@@ -160,7 +173,7 @@ class ScienceWorld(TextEnv):
             raise MissingExtraError("ScienceWorld", "scienceworld", "scienceworld")
         if shutil.which("java") is None:
             raise ConfigError(
-                "ScienceWorld runs on Java, and there is no program 'java'. Install Java 8 or "
+                "ScienceWorld runs on Java, but there is no program 'java'. Install Java 8 or "
                 "later (Debian: apt install default-jre-headless)."
             )
         super().__init__(max_turns=max_turns, **kwargs)
@@ -193,7 +206,7 @@ class ScienceWorld(TextEnv):
         _, name, variation = self.task.split("/")
         self._server.load(name, int(variation), self.simplifications, False)
         self._server.reset()
-        # As in ScienceWorld's own reset: before a first command the score is the last episode's.
+        # As in ScienceWorld's reset: until the first command, the score is the last episode's.
         self._server.step("look around")
 
     def _advance(self, action: str) -> TimeStep:
@@ -201,17 +214,20 @@ class ScienceWorld(TextEnv):
         assert self._last is not None
         listed = command in self._last.admissible
         before = self._score()
-        said = self._server.step(command).strip()
+        result = self._server.step(command).strip()
         self.state.commands.append(command)
-        # Of what the simulator lists, it does not understand all.
-        if said == UNKNOWN and not listed:
-            return self._invalid(f"{action[:60]!r} is not understood.")
-        return self._look(self._score() - before, in_order(said))
+        # The simulator does not accept all commands that it lists.
+        if result == UNKNOWN and not listed:
+            return self._invalid(
+                f"Unknown command {action[:60]!r}. Expected a command such as 'look around' or "
+                "'open door to kitchen'."
+            )
+        return self._look(self._score() - before, in_order(result))
 
     def _score(self) -> int:
         return round(MOST * self._server.getScore())
 
-    def _look(self, gained: int, said: str) -> TimeStep:
+    def _look(self, gained: int, result: str) -> TimeStep:
         server = self._server
         score = self._score()
         over = bool(server.getCompleted()) or score < 0
@@ -231,11 +247,11 @@ class ScienceWorld(TextEnv):
             progress=min(max(score / MOST, 0.0), 1.0),
             admissible=listed,
             state_key=f"{score}\n{text}",
-            feedback=said,
+            feedback=result,
         )
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the commands are said again."""
+        """Continues from a snapshot by replaying its commands."""
         result = super().restore(snapshot)
         self._replay()
         return result
@@ -254,7 +270,7 @@ class ScienceWorld(TextEnv):
             self._replay()
 
     def expert(self) -> str | None:
-        """Returns the next command of ScienceWorld's solution; None once it was not followed."""
+        """Returns the next command of ScienceWorld's solution, None after a deviation from it."""
         if self._over:
             return None
         _, name, variation = self.task.split("/")
@@ -266,7 +282,7 @@ class ScienceWorld(TextEnv):
 
 @lru_cache(maxsize=256)
 def _solution(process: int, name: str, variation: int, simplifications: str) -> tuple[str, ...]:
-    """The simulator's own solution of a variation."""
+    """Returns the simulator's solution of a variation."""
     from agentgym.envs.scienceworld.java import solver
 
     server = solver(process)
@@ -275,7 +291,7 @@ def _solution(process: int, name: str, variation: int, simplifications: str) -> 
 
 
 def _names(kinds: str | Sequence[str]) -> tuple[str, ...]:
-    """The kinds of tasks that are meant."""
+    """Returns the names of the selected kinds of tasks."""
     if kinds == "all":
         return tuple(VARIATIONS)
     if kinds == "agentgym":

@@ -1,6 +1,6 @@
-"""The Java machine that runs ScienceWorld: one a process, started when it is first needed.
+"""The Java virtual machine of ScienceWorld: one per process, started on first use.
 
-Imported only where ScienceWorld is installed.
+Import this module only if ScienceWorld is installed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 _machines: dict[int, Any] = {}
-"""By process: a forked one must not talk through its parent's connection."""
+"""By process, since a forked process must not use its parent's connection."""
 
 
 def new_server() -> Any:
-    """Returns a simulator of its own in this process's Java machine."""
+    """Returns a new simulator in this process's Java virtual machine."""
     process = os.getpid()
     if process not in _machines:
         _machines[process] = importlib.import_module("scienceworld").ScienceWorldEnv()
@@ -25,5 +25,5 @@ def new_server() -> Any:
 
 @cache
 def solver(process: int) -> Any:
-    """Returns the simulator that makes solutions in a process."""
+    """Returns the simulator that computes solutions in a process."""
     return new_server()

@@ -1,4 +1,4 @@
-"""What the games of TextWorld have in common: the engine, its text, files, snapshots."""
+"""Base class of the TextWorld games: engine, observations, game files, snapshots."""
 
 from __future__ import annotations
 
@@ -18,28 +18,41 @@ if TYPE_CHECKING:
 TEST_GAMES = 100
 SUFFIXES = (".z8", ".json")
 COMMON = (
-    "Each turn you read where you are, what is there, which exits there are and what you carry, "
-    "and say a command, such as: go north; open fridge; take knife from table; put apple on "
-    "counter; insert key into box; unlock chest with key; drop knife."
+    "- go north (or south, east, west)\n"
+    "- open fridge\n"
+    "- close fridge\n"
+    "- take knife from table\n"
+    "- drop knife\n"
+    "- put apple on counter\n"
+    "- insert key into box\n"
+    "- unlock chest with key\n"
+    "- look\n"
+    "- inventory\n"
+    "\n"
+    "Reply with exactly one command per turn."
 )
+"""The common commands, as the end of the instructions."""
 
 
 @dataclass
 class State:
-    """The commands that were carried out: they are played again to restore a snapshot."""
+    """The executed commands, which are replayed to restore a snapshot."""
 
     commands: list[str] = field(default_factory=list)
 
 
 class TextWorldGame(TextEnv):
-    """What the games have in common: the engine, its text, snapshots.
+    """Base class of the TextWorld games.
 
     Args:
         kind: "cooking", "coin" or "treasure".
-        settings: of the game.
-        games: how many training games there are.
+        settings: settings of the game generator.
+        games: number of training games.
         words: "own" or "original".
-        files: games to play instead: paths of .z8 or .json files, or of folders of them.
+        files: paths of .z8 or .json files, or of folders of them, to play instead of generated
+            games.
+        max_turns: turn limit.
+        kwargs: further arguments of `TextEnv`.
     """
 
     goal: ClassVar[str] = ""
@@ -76,12 +89,12 @@ class TextWorldGame(TextEnv):
         self._engine: Facts | Compiled | None = None
 
     def _found(self, files: Sequence[str]) -> Tasks:
-        """Lists the files; every fifth is for testing, a lone one for both."""
+        """Lists the files. Every fifth is a test game, and a single file is used for both."""
         paths: list[Path] = []
         for name in files:
             path = Path(name)
             inside = sorted(path.iterdir()) if path.is_dir() else [path]
-            # Beside a compiled game lies a .json file that describes it: one game.
+            # The .json file beside a compiled game describes the same game.
             inside = [p for p in inside if p.suffix in SUFFIXES and p.is_file()]
             compiled = {p.stem for p in inside if p.suffix == ".z8"}
             paths += [p for p in inside if p.suffix == ".z8" or p.stem not in compiled]
@@ -116,7 +129,10 @@ class TextWorldGame(TextEnv):
         assert self._engine is not None
         before = self._engine.score
         if not self._engine.do(command):
-            return self._invalid(f"{action[:60]!r} is not possible here.")
+            return self._invalid(
+                f"{action[:60]!r} is not possible here. Expected a command such as 'go north' or "
+                "'take knife from table'."
+            )
         self.state.commands.append(command)
         return self._look(self._engine.score - before)
 
@@ -152,7 +168,7 @@ class TextWorldGame(TextEnv):
         return self.goal.format(treasure_of(engine.game))
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot: the commands are played again."""
+        """Continues from a snapshot by replaying its commands."""
         result = super().restore(snapshot)
         self._replay()
         return result
@@ -171,9 +187,10 @@ class TextWorldGame(TextEnv):
             self._replay()
 
     def expert(self) -> str | None:
-        """Returns the next command of TextWorld's own solution; None if there is none.
+        """Returns the next command of TextWorld's own solution, None if there is none.
 
-        It knows the whole world; a cookbook is read all the same, for those who learn from it.
+        The solution knows the complete state. The expert still reads the cookbook, so that agents
+        can learn from its demonstrations.
         """
         engine = self._engine
         if engine is None or self._over:

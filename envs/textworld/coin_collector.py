@@ -1,74 +1,75 @@
-"""CoinCollector: find a coin in a house of many rooms."""
+"""CoinCollector: find a coin in a house with many rooms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.envs.textworld.base import COMMON, TextWorldGame, check_mode
+from agentgym.envs.textworld.base import TextWorldGame, check_mode
 
 
 class CoinCollector(TextWorldGame):
-    """Find a coin in a house of many rooms.
+    """Find a coin in a house with many rooms.
 
     ## Description
-    The Coin Collector of Yuan et al.: rooms without doors, connected to a chain with dead ends,
-    and a coin at its end. What is hard is to explore without going in circles.
+    The Coin Collector of Yuan et al.: rooms without doors form a chain with dead ends, and the coin
+    is in the last room. The difficulty is to explore without going in circles.
 
     ## Action Space
-    Text: `go north` and so on, `take coin`.
+    Text commands: `go north` (or another direction) and `take coin`.
 
     ## Observation Space
-    Text: the goal, the room and what is in it, the exits, what is carried.
+    Text: the goal, the room and its contents, the exits, and the things in the inventory.
 
     ## Rewards
-    1 (term `task`) for taking the coin, else 0.
+    Term `task`: 1 for taking the coin, else 0.
 
     ## Starting State
-    The game is generated from the task's name; the player is at the other end of the chain.
+    The game is generated from the task's name. The player is at the other end of the chain.
 
     ## Episode End
-    Termination: the coin is taken. Truncation: after `max_turns`.
+    - Termination: the coin is taken.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is 1 at the end, 0 before. `admissible`: without `look`, `inventory`
-    and what only describes. `state_key`: of the whole world.
+    The common keys. `progress` is 1 at the end and 0 before. `admissible` excludes `look`,
+    `inventory` and commands that only describe things. `state_key` covers the complete state.
 
     ## Arguments
-    `mode`: "easy" (no dead ends), "medium" (one at every room of the chain) or "hard" (two).
-    `quest_length`: rooms of the chain, 1 to 99. `games`, `words`, `files`: as in Cooking.
-    `max_turns`: default 50.
+    - `mode` (str, default "hard"): "easy" (no dead ends), "medium" (one dead end per room of the
+      chain) or "hard" (two).
+    - `quest_length` (int, default 10): rooms of the chain, 1 to 99.
+    - `games`, `words`, `files`: as in Cooking.
+    - `max_turns` (int or None, default 50): turn limit.
 
-    ## Example Transcript
-    ```
-    Goal: Somewhere there is a coin. Take it.
-    You are in the pantry.
-    Here: nothing.
-    Exits: south, west.
-    You carry: nothing.
-    > go south
-    ```
-
-    ## Baselines
-    100 test tasks, mean return and success: random 0.03, 3 %; expert (knows the map) 1.00, 100 %.
-    Speed: 600 steps/s on one core; a new game takes 0.7 s, once.
-
-    ## Registered Configurations
-    `TextWorld-CoinCollector-v0`: hard, 10 rooms.
+    ## Notes
+    The expert knows the map.
 
     ## References
     Counting to Explore and Generalize in Text-based Games (arXiv 1806.11525), TextWorld (arXiv
-    1806.11532), `tw-coin_collector`; needs the extra `textworld`. TextWorld's objective tells the
-    way; ours does not.
+    1806.11532), `tw-coin_collector`. Needs the extra `textworld`. TextWorld's objective describes
+    the way to the coin and ours does not.
 
     ## Version History
     v0: first version.
     """
 
-    goal = "Somewhere there is a coin. Take it."
+    goal = "Find the coin and take it."
     instructions = (
-        "You are in a house of many rooms. Somewhere there is a coin: find it and say take coin. "
-        + COMMON
+        "You are in a house with many rooms. Find the coin and take it.\n"
+        "\n"
+        "Rules:\n"
+        "- You see only the room where you are. Explore the house without going in circles.\n"
+        "- You get a reward of 1 for taking the coin. The episode ends then, or when you run out "
+        "of turns.\n"
+        "\n"
+        "Commands:\n"
+        "- go north (or south, east, west)\n"
+        "- take coin\n"
+        "- look\n"
+        "- inventory\n"
+        "\n"
+        "Reply with exactly one command per turn."
     )
 
     def __init__(

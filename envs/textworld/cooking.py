@@ -1,4 +1,4 @@
-"""Cooking: find the ingredients of a recipe, prepare them, eat the meal."""
+"""Cooking: find the ingredients of a recipe, prepare them and eat the meal."""
 
 from __future__ import annotations
 
@@ -9,68 +9,70 @@ from agentgym.envs.textworld.base import COMMON, TextWorldGame
 
 
 class Cooking(TextWorldGame):
-    """Find the ingredients of a recipe, prepare them as it says, and eat the meal.
+    """Find the ingredients of a recipe, prepare them as required, and eat the meal.
 
     ## Description
-    The cooking games of the First TextWorld Problems competition. The recipe stands in a cookbook
-    in the kitchen; ingredients are to be found, cut with a knife, and cooked with the right
-    appliance: oven, stove or barbecue. To cook something twice burns it, and a wrongly prepared
-    ingredient loses the game.
+    The cooking games of the First TextWorld Problems competition. The recipe is in a cookbook in
+    the kitchen. The agent has to find the ingredients, cut them with a knife, and cook them with
+    the right appliance: oven, stove or barbecue. Cooking an ingredient twice burns it, and a
+    wrongly prepared ingredient loses the game.
 
     ## Action Space
-    Text: a command, such as `take red apple from counter`, `slice red apple with knife`, `cook red
-    apple with oven`, `prepare meal`, `eat meal`.
+    Text commands.
+
+    - `examine cookbook`
+    - `go north`, `open fridge`
+    - `take red apple from counter`
+    - `slice red apple with knife` (or `dice`, `chop`)
+    - `cook red apple with oven` (or `stove`, `barbecue`)
+    - `prepare meal`, `eat meal`
 
     ## Observation Space
-    Text: the goal; the room and what is in it; the exits; what is carried; the recipe once it was
-    read. Told from the facts of TextWorld's world in our words, or in TextWorld's (`words`).
+    Text: the goal, the room and its contents, the exits, the things in the inventory, and the
+    recipe after it was read. The text is generated from the facts of TextWorld's world in our
+    words, or in TextWorld's (`words`).
 
     ## Rewards
-    Term `task`: TextWorld's points: one for an ingredient found, cut, cooked, for the meal prepared
-    and eaten.
+    Term `task`: TextWorld's points. There is one point per ingredient found, cut and cooked, one
+    for preparing the meal and one for eating it.
 
     ## Starting State
     The game is generated from the task's name.
 
     ## Episode End
-    Termination: the meal is eaten, or something is spoiled. Truncation: after `max_turns`.
+    - Termination: the meal is eaten, or an ingredient is spoiled.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress`: the share of the points. `admissible`: without `look`, `inventory`
-    and what only describes; these are valid, too. `state_key`: of the whole world.
+    The common keys. `progress` is the share of the points. `admissible` excludes `look`,
+    `inventory` and commands that only describe things, although these are valid. `state_key` covers
+    the complete state.
 
     ## Arguments
-    `recipe`: ingredients, 1 to 5. `take`: how many must be found. `go`: rooms, 1, 6, 9 or 12.
-    `open`, `cook`, `cut`: whether doors are closed, whether there is anything to cook and to cut.
-    `drop`: whether only a few things can be carried. `unseen_food`: whether the test tasks use
-    food that training tasks have not. `games`: training games, default 1,000. `words`: "own", or
-    "original": the game is compiled, which takes longer, and speaks TextWorld's words. `files`:
-    games to play instead: .z8 or .json files of TextWorld, or folders of them. `max_turns`:
-    default 100.
+    - `recipe` (int, default 2): number of ingredients, 1 to 5.
+    - `take` (int, default 2): number of ingredients that must be found.
+    - `go` (int, default 6): number of rooms: 1, 6, 9 or 12.
+    - `open` (bool, default True): whether doors are closed.
+    - `cook` (bool, default True): whether ingredients must be cooked.
+    - `cut` (bool, default True): whether ingredients must be cut.
+    - `drop` (bool, default False): whether the inventory is limited to a few things.
+    - `unseen_food` (bool, default False): whether the test tasks use food that does not occur in
+      training tasks.
+    - `games` (int, default 1000): number of training games.
+    - `words` (str, default "own"): "own", or "original" for TextWorld's texts. Games with original
+      texts are compiled, which takes longer.
+    - `files` (str or list, default None): games to play instead: .z8 or .json files of TextWorld,
+      or folders of them.
+    - `max_turns` (int or None, default 100): turn limit.
 
-    ## Example Transcript
-    ```
-    Goal: Read the cookbook in the kitchen, prepare the meal and eat it.
-    You are in the kitchen.
-    Here: counter, fridge (closed), oven (closed), stove, table.
-    On the counter: cookbook, red apple (raw, uncut).
-    Exits: north.
-    You carry: nothing.
-    > examine cookbook
-    ```
-
-    ## Baselines
-    100 test tasks, mean return and success: random 1.64, 0 %; expert (TextWorld's solution, which
-    knows the whole world) 8.00, 100 %. Speed: 370 steps/s on one core, a new game 0.8 s, once;
-    all of it is TextWorld's.
-
-    ## Registered Configurations
-    `TextWorld-Cooking-v0`: two ingredients, six rooms, everything to do but `drop`.
+    ## Notes
+    - The expert is TextWorld's solution, which knows the complete state.
+    - Games are generated once and kept in the user's cache. Snapshots are restored by replaying the
+      commands.
 
     ## References
-    TextWorld (arXiv 1806.11532) and its competition of 2018, `tw-cooking`; needs the extra
-    `textworld`. Games are generated once and kept in the user's cache. Snapshots are restored by
-    playing the commands again.
+    TextWorld (arXiv 1806.11532) and its competition of 2018, `tw-cooking`. Needs the extra
+    `textworld`.
 
     ## Version History
     v0: first version.
@@ -78,12 +80,28 @@ class Cooking(TextWorldGame):
 
     goal = "Read the cookbook in the kitchen, prepare the meal and eat it."
     instructions = (
-        "You are in a house and want to cook. The cookbook in the kitchen has the recipe: examine "
-        "cookbook. Find all ingredients and take them; slice, dice or chop them with a knife in "
-        "your hand (slice red apple with knife), fry them on a stove, roast them in an oven or "
-        "grill them on a barbecue (cook red apple with oven), each as the recipe says. Cut or cook "
-        "nothing that the recipe does not want so, and cook nothing twice: it burns, and you "
-        "lose. With all ingredients at hand, in the kitchen: prepare meal, then eat meal. " + COMMON
+        "You are in a house. Read the cookbook in the kitchen, prepare the meal of its recipe and "
+        "eat it.\n"
+        "\n"
+        "Rules:\n"
+        "- Examine the cookbook to read the recipe. Then find all ingredients and take them.\n"
+        "- Cut the ingredients as the recipe requires: slice, dice or chop them with a knife in "
+        "your inventory.\n"
+        "- Cook the ingredients as the recipe requires: fry with a stove, roast with an oven, "
+        "grill with a barbecue.\n"
+        "- You lose if you cut or cook an ingredient in another way, or if you cook it twice.\n"
+        "- When all ingredients are in your inventory and ready, go to the kitchen, prepare the "
+        "meal and eat it.\n"
+        "- You earn points for taking, cutting and cooking the ingredients, for preparing the "
+        "meal and for eating it. The episode ends when you eat the meal, lose or run out of "
+        "turns.\n"
+        "\n"
+        "Commands:\n"
+        "- examine cookbook\n"
+        "- slice red apple with knife (or dice, chop)\n"
+        "- cook red apple with oven (or stove, barbecue)\n"
+        "- prepare meal\n"
+        "- eat meal\n" + COMMON
     )
 
     def __init__(

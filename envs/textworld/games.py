@@ -1,6 +1,6 @@
 """Generated TextWorld games, kept in the user's cache, and the engines that play them.
 
-Imported only where TextWorld is installed.
+Import this module only if TextWorld is installed.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from agentgym.utils.cache import built, cache_root
 
 textworld: Any = importlib.import_module("textworld")
 
-FORMAT = 1  # to be raised when games are generated in another way: it names the cached copy
+FORMAT = 1  # raise with every change of the generated games: part of the cache key
 ATTEMPTS = 50
 MODES = ("easy", "medium", "hard")
 
 
 def generate(kind: str, settings: dict[str, Any], seed: int) -> Game:
-    """Returns a game of a kind ("cooking", "coin" or "treasure"); the same seed, the same game."""
+    """Returns the game of a kind ("cooking", "coin" or "treasure") and a seed."""
     for attempt in range(ATTEMPTS):
         options = GameOptions()
         options.seeds = (seed + attempt) % 2**31
@@ -54,8 +54,8 @@ def generate(kind: str, settings: dict[str, Any], seed: int) -> Game:
             with _quiet():
                 return _make(kind, settings, seed, options)
         except QuestGenerationError:
-            continue  # not every map has room for a quest of that length
-    raise ConfigError(f"TextWorld finds no {kind} game with {settings}: make the quest shorter.")
+            continue  # some maps have no room for a quest of that length
+    raise ConfigError(f"TextWorld found no {kind} game with {settings}: use a shorter quest.")
 
 
 def _make(kind: str, settings: dict[str, Any], seed: int, options: GameOptions) -> Game:
@@ -73,14 +73,14 @@ def _make(kind: str, settings: dict[str, Any], seed: int, options: GameOptions) 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warnings that names need an adjective and the emulator does not know a game."""
+    """Silences warnings about missing adjectives and games unknown to the emulator."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def kept(kind: str, settings: dict[str, Any], seed: int, compiled: bool) -> Path:
-    """Returns the file of a generated game, made at the first call and kept in the cache."""
+    """Returns the file of a generated game, created on the first call and kept in the cache."""
     key = json.dumps([FORMAT, textworld.__version__, kind, settings, seed, compiled])
     name = hashlib.sha256(key.encode()).hexdigest()[:24]
     target = cache_root() / "textworld" / f"{FORMAT}-{name}"
@@ -109,7 +109,7 @@ def load(path: Path) -> Game:
 
 
 class Facts:
-    """Plays a game by the facts of its world, without compiling it; the words are our own.
+    """Plays a game by the facts of its world, without compiling it. The texts are our own.
 
     Args:
         path: the game's .json file.
@@ -128,12 +128,12 @@ class Facts:
     def _list(self) -> None:
         actions = list(self._progression.valid_actions)
         commands = self._inform.gen_commands_from_actions(actions)
-        # Several actions may have one name; they do the same.
+        # Several actions may have the same name. They have the same effect.
         named = {str(c): action for c, action in zip(commands, actions, strict=True)}
         self._actions = dict(sorted(named.items(), key=lambda item: item[0]))
 
     def do(self, command: str) -> bool:
-        """Carries out a command, if it is possible; returns whether it was."""
+        """Executes a command if it is possible, and returns whether it was."""
         action = self._actions.get(command)
         if action is None:
             return False
@@ -144,7 +144,7 @@ class Facts:
 
     @property
     def commands(self) -> list[str]:
-        """Commands that change something, or tell what the text does not."""
+        """Commands that change the state, or reveal facts that the text leaves out."""
         idle = ("look", "inventory")
         return [
             command
@@ -155,7 +155,7 @@ class Facts:
 
     @property
     def text(self) -> str:
-        """What the player sees, and the recipe once it was read."""
+        """The observation of the room, with the recipe after it was read."""
         text = describe(self.facts, self._names)
         ingredients = self.game.metadata.get("ingredients")
         return f"{text}\n{recipe(ingredients)}" if self._read and ingredients else text
@@ -164,9 +164,9 @@ class Facts:
 
     @property
     def facts(self) -> list[Fact]:
-        """All that is true."""
+        """All facts of the world."""
         facts = self._progression.state.facts
-        # Names that were drawn are of numpy, where TextWorld made the game in this process.
+        # Sampled names are NumPy strings if TextWorld generated the game in this process.
         return [(str(f.name), *(str(v.name) for v in f.arguments)) for f in facts]
 
     @property
@@ -181,7 +181,7 @@ class Facts:
 
     @property
     def most(self) -> int:
-        """Points of a game that is won."""
+        """Maximum number of points."""
         return int(self.game.max_score)
 
     @property
@@ -195,13 +195,13 @@ class Facts:
         return self._progression.failed
 
     def policy(self) -> list[str]:
-        """Returns commands that win from here, empty if there are none."""
+        """Returns commands that win from the current state, empty if there are none."""
         policy = self._progression.winning_policy or []
         return [str(command) for command in self._inform.gen_commands_from_actions(policy)]
 
 
 class Compiled:
-    """Plays a compiled game in its own words; TextWorld keeps track of the state.
+    """Plays a compiled game with its original texts. TextWorld tracks the state.
 
     Args:
         path: the game's .z8 file, with its .json file beside it.
@@ -210,7 +210,7 @@ class Compiled:
     def __init__(self, path: Path):
         if not path.with_suffix(".json").exists():
             raise DataError(
-                f"{str(path)!r} has no .json file beside it: it was not made by TextWorld. Play "
+                f"{str(path)!r} has no .json file beside it, so TextWorld did not create it. Play "
                 "other story files with AgentGym/Jericho-v0."
             )
         wanted = ("description", "inventory", "admissible_commands", "score", "max_score", "won")
@@ -225,19 +225,19 @@ class Compiled:
         self.commands: list[str] = list(self._state.admissible_commands)
 
     def do(self, command: str) -> bool:
-        """Carries out a command; returns whether it was one of those listed."""
+        """Executes a command if it is admissible, and returns whether it was."""
         known = command in self.commands
         if not known:
             return False
         self._state, _, _ = self._env.step(command)
-        # The story file goes on with a prompt and a line of status.
+        # The story file adds a prompt and a status line.
         self.said = re.split(r"\n\s*>", self._state.feedback)[0].strip()
         self.commands = list(self._state.admissible_commands)
         return True
 
     @property
     def text(self) -> str:
-        """The room and what is carried, in the game's words."""
+        """The room and the inventory, in the game's words."""
         return f"{self._state.description.strip()}\n\n{self._state.inventory.strip()}"
 
     @property
@@ -252,7 +252,7 @@ class Compiled:
 
     @property
     def most(self) -> int:
-        """Points of a game that is won."""
+        """Maximum number of points."""
         return int(self._state.max_score or 1)
 
     @property
@@ -266,7 +266,7 @@ class Compiled:
         return bool(self._state.lost)
 
     def policy(self) -> list[str]:
-        """Returns commands that win from here, empty if there are none."""
+        """Returns commands that win from the current state, empty if there are none."""
         return list(self._state.policy_commands or [])
 
 

@@ -1,4 +1,4 @@
-"""TreasureHunter: find a thing in a house, and beware of a decoy."""
+"""TreasureHunter: find a thing in a house and avoid a decoy."""
 
 from __future__ import annotations
 
@@ -9,69 +9,65 @@ from agentgym.envs.textworld.base import COMMON, TextWorldGame, check_mode
 
 
 class TreasureHunter(TextWorldGame):
-    """Find a thing in a house, and beware of a decoy.
+    """Find a thing in a house and avoid a decoy.
 
     ## Description
-    The Treasure Hunter of TextWorld, after a task of Parisotto and Salakhutdinov: rooms with doors
-    and containers; one thing is to be taken, and taking another one loses.
+    The Treasure Hunter of TextWorld, after a task of Parisotto and Salakhutdinov: a house with
+    doors and containers. Taking the right thing wins, and taking the decoy loses.
 
     ## Action Space
-    Text: a command, such as `go west`, `open chest`, `take frisbee from chest`, `unlock door with
-    key`.
+    Text commands, such as `go west`, `open chest`, `take frisbee from chest` and
+    `unlock door with key`.
 
     ## Observation Space
-    Text: the goal, the room and what is in it, the exits, what is carried.
+    Text: the goal, the room and its contents, the exits, and the things in the inventory.
 
     ## Rewards
-    1 (term `task`) for taking the treasure, else 0.
+    Term `task`: 1 for taking the treasure, else 0.
 
     ## Starting State
     The game is generated from the task's name.
 
     ## Episode End
-    Termination: the treasure or the decoy is taken. Truncation: after `max_turns`.
+    - Termination: the treasure or the decoy is taken.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` is 1 at the end, 0 before. `admissible`: without `look`, `inventory`
-    and what only describes. `state_key`: of the whole world.
+    The common keys. `progress` is 1 at the end of a won game and 0 before. `admissible` excludes
+    `look`, `inventory` and commands that only describe things. `state_key` covers the complete
+    state.
 
     ## Arguments
-    `mode`: "easy" (no doors, nothing else in the rooms), "medium" (doors and containers that may be
-    closed) or "hard" (some are locked; the keys are at hand). `rooms`: 2 to 40. `quest_length`:
-    commands that are needed at least. `games`, `words`, `files`: as in Cooking. `max_turns`:
-    default 50.
+    - `mode` (str, default "medium"): "easy" (no doors, nothing else in the rooms), "medium" (doors
+      and containers that may be closed) or "hard" (some are locked and the keys are available).
+    - `rooms` (int, default 10): number of rooms, 2 to 40.
+    - `quest_length` (int, default 6): minimum number of commands to win.
+    - `games`, `words`, `files`: as in Cooking.
+    - `max_turns` (int or None, default 50): turn limit.
 
-    ## Example Transcript
-    ```
-    Goal: Take the frisbee. Another thing is a decoy: whoever takes it has lost.
-    You are in the cubicle.
-    Here: chair.
-    On the chair: fly larva.
-    Exits: south, west.
-    You carry: nothing.
-    > go west
-    ```
-
-    ## Baselines
-    100 test tasks, mean return and success: random 0.24, 24 %; expert (knows the map) 1.00, 100 %.
-    Speed: 1,000 steps/s on one core; a new game takes 0.5 s, once.
-
-    ## Registered Configurations
-    `TextWorld-TreasureHunter-v0`: medium, 10 rooms, 6 commands.
+    ## Notes
+    The expert knows the map.
 
     ## References
-    TextWorld (arXiv 1806.11532), `tw-treasure_hunter`, after arXiv 1702.08360; needs the extra
-    `textworld`. TextWorld's objective tells the way; ours does not.
+    TextWorld (arXiv 1806.11532), `tw-treasure_hunter`, after arXiv 1702.08360. Needs the extra
+    `textworld`. TextWorld's objective describes the way to the treasure and ours does not.
 
     ## Version History
     v0: first version.
     """
 
-    goal = "Take the {}. Another thing is a decoy: whoever takes it has lost."
+    goal = "Take the {}. Another thing is a decoy: if you take it, you lose."
     instructions = (
-        "You are in a house and look for one thing, which may be in a closed container; doors may "
-        "be closed, too. Take nothing else but keys: another thing is a decoy, and whoever takes "
-        "it has lost. " + COMMON
+        "You are in a house. Find the thing that the goal names and take it.\n"
+        "\n"
+        "Rules:\n"
+        "- You see only the room where you are. The thing may be in a closed container, and doors "
+        "may be closed.\n"
+        "- One other thing is a decoy: if you take it, you lose. Take nothing else but keys.\n"
+        "- You get a reward of 1 for taking the right thing. The episode ends when you win, lose "
+        "or run out of turns.\n"
+        "\n"
+        "Commands:\n" + COMMON
     )
 
     def __init__(

@@ -1,4 +1,4 @@
-"""VirtualHome's entertainment: watch TV from the sofa with chips and milk at hand."""
+"""VirtualHome's entertainment: watch TV from the sofa with chips and milk."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ TABLE, TV, SOFA = FURNITURE
 
 @dataclass(frozen=True)
 class State:
-    """Everything there is to know.
+    """The complete state.
 
     Attributes:
-        room: where the agent is.
-        rooms: where the simulator believes the chips and the milk: a held thing in the room before
+        room: room of the agent.
+        rooms: rooms of the chips and the milk in the simulator. For a held thing, the room before
             the last walk.
-        held: which of them the agent holds.
-        laid: which of them lie on the coffee table.
+        held: things that the agent holds.
+        laid: things on the coffee table.
         close: things and furniture within reach.
         tv_on: whether the TV is on.
         seated: whether the agent sits, so that it cannot walk.
-        on_sofa: whether the agent ever sat down; the simulator forgets to undo it.
+        on_sofa: whether the agent ever sat down. The simulator never resets it.
         faces_tv: whether the agent has sat down since it last walked.
     """
 
@@ -39,12 +39,12 @@ class State:
     faces_tv: bool = False
 
     def sees(self, thing: str) -> bool:
-        """Whether the chips or the milk can be seen."""
+        """Whether the chips or the milk are visible."""
         return thing in self.held or self.rooms[THINGS.index(thing)] == self.room
 
     @property
     def sees_furniture(self) -> bool:
-        """Whether coffee table, TV and sofa can be seen."""
+        """Whether the coffee table, the TV and the sofa are visible."""
         return self.room == "living room"
 
     @property
@@ -55,14 +55,14 @@ class State:
 
 
 def walk(state: State, target: str) -> State | None:
-    """Returns the state after walking to a room, a thing or furniture; None where impossible."""
+    """Returns the state after walking to a room, a thing or furniture, None if impossible."""
     if state.seated:
         return None
     room, reached = target, set(state.held)
     if target in THINGS:
         if not state.sees(target):
             return None
-        # To a held thing too, the simulator walks to where it believes the thing.
+        # The simulator also walks to a held thing, in the room where it believes the thing is.
         room = state.rooms[THINGS.index(target)]
         reached |= {target, TABLE} if target in state.laid else {target}
     elif target in FURNITURE:
@@ -78,7 +78,7 @@ def walk(state: State, target: str) -> State | None:
 
 
 def handle(state: State, verb: str, thing: str) -> State | None:
-    """Returns the state after "grab" or "put"; None where that is impossible."""
+    """Returns the state after "grab" or "put", None if impossible."""
     if verb == "put":
         if thing not in state.held or TABLE not in state.close:
             return None
@@ -100,7 +100,7 @@ def handle(state: State, verb: str, thing: str) -> State | None:
 
 
 def operate(state: State, verb: str) -> State | None:
-    """Returns the state after "on", "off", "sit" or "stand"; None where that is impossible."""
+    """Returns the state after "on", "off", "sit" or "stand", None if impossible."""
     if verb == "sit":
         possible = SOFA in state.close and not state.seated
         after = replace(state, seated=True, on_sofa=True, faces_tv=True)
@@ -114,62 +114,65 @@ def operate(state: State, verb: str) -> State | None:
 
 
 class Entertainment(Chore):
-    """Fetch chips and milk, turn the TV on, sit down to it: a chore with traps.
+    """Fetch chips and milk, turn on the TV and watch it from the sofa.
 
     ## Description
-    The second VirtualHome task of TWOSOME and POAD: watch TV with snacks. Seventeen actions, two
-    hands, a single reward at the end. With both hands full the TV cannot be turned on, so that
-    something must go on the coffee table first; whoever sits down too early does not get up unless
-    they say so; and much of the state is not told.
+    The second VirtualHome task of TWOSOME and POAD: watch TV with snacks. The agent has two hands,
+    part of the state is hidden, and the only reward comes at the end. The chore has two traps:
+
+    - With both hands full, the TV cannot be turned on. One thing must go on the coffee table first.
+    - An agent that sits down too early cannot walk until it stands up.
 
     ## Action Space
-    Text: one of seventeen. Those that make sense are admissible; the others are understood and
-    change nothing where they are impossible.
+    Text: one of seventeen actions.
+
+    - `walk to the kitchen` (or another room)
+    - `walk to the chips` (or the milk, the coffee table, the TV, the sofa)
+    - `grab the chips`, `grab the milk`
+    - `put the chips on the coffee table`, `put the milk on the coffee table`
+    - `turn on the TV`, `turn off the TV`
+    - `sit on the sofa`, `stand up from the sofa`
+
+    `info["admissible"]` lists the reference's choice for the state. Some of these actions may have
+    no effect. Other actions are accepted if they are possible.
 
     ## Observation Space
-    Text: the room, what is seen there, what the agent stands at, what it holds, the chore. Only at
-    the TV and the sofa does it say whether the TV is on.
+    Text: the room, visible things, the furniture within reach, the things in hand, and the chore.
+    The text shows only at the TV and on the sofa whether the TV is on.
 
     ## Rewards
-    1 (term `task`) when the agent sits on the sofa facing the running TV, chips and milk each
-    within reach or on the coffee table.
+    Term `task`: 1 when the agent sits on the sofa facing the TV, the TV is on, and the chips and
+    the milk are each within reach or on the coffee table.
 
     ## Starting State
-    Chips and milk are in the kitchen, the TV is off; the task names the agent's room. Task
-    `start/kitchen` is the reference's.
+    The chips and the milk are in the kitchen and the TV is off. The task names the agent's room.
+    The reference starts in `start/kitchen`.
 
     ## Episode End
-    Termination: the chore is done. Truncation: after `max_turns`.
+    - Termination: the chore is done.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` says how much shorter the shortest way has become, `state_key` names
-    the whole state, also what the text does not tell.
+    The common keys. `progress` is the share of the shortest solution that is done. `state_key`
+    covers the complete state, including facts that the text leaves out.
 
     ## Arguments
-    `max_turns`: default 50.
+    - `max_turns` (int or None, default 50): turn limit.
 
-    ## Example Transcript
-    ```
-    You are in the kitchen. You see the chips (within reach) and the milk. Your hands are empty. ...
-    > grab the chips
-    You are in the kitchen. You see the milk. You hold the chips. ...
-    ```
-
-    ## Baselines
-    100 test episodes: random 0.01 return, 1 % success; expert (a shortest way) 1.00, 100 %, in
-    eleven turns. With four starts, imitation alone learns it (1.00 after 300 demonstrations): it
-    compares how fast methods learn from its one reward. `Household-v0` is a harder chore.
-
-    ## Registered Configurations
-    `VirtualHome-Entertainment-v0`.
+    ## Notes
+    - There are only four initial states, so behaviour cloning alone solves the task. Use it to
+      compare how fast methods learn from a single final reward. `Household-v0` is harder.
+    - As in the simulator, walking to a held thing takes the agent back to the room where its last
+      walk started.
 
     ## References
     TWOSOME (arXiv 2401.14151), POAD (arXiv 2405.15821), VirtualHome (arXiv 1806.07011). The
-    automaton has the reference's 213 distinct observations and transitions between them (and 576
-    states for its 821, which tell the hands apart); on all recorded steps the observation bits,
-    rewards and admissible actions are the same, and two texts are equal exactly where the
-    reference's are, in other words. One slip is not followed: where only one of the two things is
-    in the kitchen, the reference offers to walk to the other.
+    automaton has the 213 distinct observation vectors of the reference and the same transitions
+    between them. It has 576 states and the reference 821, because the reference tells the hands
+    apart. Observation vectors, rewards and admissible actions are the same on all recorded steps,
+    and two texts are equal exactly when the reference's prompts are. The wording of the texts is
+    our own. One slip of the reference is not reproduced: if only one of the two things is in the
+    kitchen, the reference offers to walk to the other.
 
     ## Version History
     v0: first version.
@@ -192,12 +195,14 @@ class Entertainment(Chore):
             f"stand up from the {SOFA}",
         )
         rules = (
-            f"It is done when you sit on the {SOFA} in the living room, facing the {TV}, which is "
-            f"on, and the chips and the milk are each in your hand or on the {TABLE}. You can only "
-            "use what is within reach: walk to it first; then you leave everything else but what "
-            f"you hold. Each hand holds one thing; turning the {TV} on needs a free hand. Sitting "
-            f"down turns you to the {TV}; while you sit you cannot walk, and once you have walked "
-            "away you must sit down again. What you read is not everything: remember what you did."
+            f"To do the chore, sit on the {SOFA} in the living room, facing the {TV}. The {TV} "
+            f"must be on. The chips and the milk must each be in your hand or on the {TABLE}.",
+            "You can only use things within reach. Walk to a thing to reach it.",
+            "When you walk somewhere else, only the things you hold stay within reach.",
+            f"Each hand holds one thing. You need a free hand to turn the {TV} on or off.",
+            f"Sitting down on the {SOFA} turns you to face the {TV}.",
+            "You cannot walk while you sit: stand up first. After walking, sit down again.",
+            "Observations leave some facts out, so remember your actions.",
         )
         names = dict(zip(self.moves, names, strict=True))
         chore = "enjoy the chips and the milk while watching TV"
@@ -205,14 +210,14 @@ class Entertainment(Chore):
 
     @staticmethod
     def apply(state: State, verb: str, target: str) -> State | None:
-        """Returns the state after a move; None where it is impossible."""
+        """Returns the state after a move, None if the move is impossible."""
         if verb == "walk":
             return walk(state, target)
         return handle(state, verb, target) if target else operate(state, verb)
 
     @staticmethod
     def offered(state: State) -> list[Move]:
-        """Returns the reference's choice of what makes sense; some of it may do nothing."""
+        """Returns the reference's admissible moves, some of which may have no effect."""
         moves = [("walk", room) for room in ROOMS if room != state.room]
         if state.room == "kitchen":
             loose = [thing for thing in THINGS if state.sees(thing) and thing not in state.held]
@@ -232,7 +237,7 @@ class Entertainment(Chore):
         return moves
 
     def describe(self, state: State) -> str:
-        """Returns what the agent reads of a state."""
+        """Returns the observation of a state, equal for two states iff the reference's is."""
         lines = [f"You are in the {state.room}."]
         if state.sees_furniture:
             lines += self._furniture(state)
@@ -242,19 +247,20 @@ class Entertainment(Chore):
             if seen:
                 lines.append(f"You see {' and '.join(seen)}.")
         held = [f"the {thing}" for thing in THINGS if thing in state.held]
-        lines.append(f"You hold {' and '.join(held)}." if held else "Your hands are empty.")
+        lines.append(f"You are holding {' and '.join(held)}." if held else "Your hands are empty.")
         return " ".join(lines)
 
     def _furniture(self, state: State) -> list[str]:
-        """What the reference tells of the living room, which is not everything."""
-        lines = ["Here are a coffee table, a TV and a sofa."]
+        """Returns the sentences about the living room, which is only partly observed."""
+        lines = ["You see a coffee table, a TV and a sofa."]
         at = [piece for piece in FURNITURE if piece in state.close]
         if not at:
             return [*lines, "None of them is within reach."]
         seated = at == [SOFA] and state.on_sofa
-        lines.append(f"You are on the {SOFA}." if seated else f"You stand at the {at[0]}.")
+        lines.append(f"You are on the {SOFA}." if seated else f"You are standing at the {at[0]}.")
         if at == [TV] or (at == [SOFA] and state.held):
             lines.append(f"The TV is {'on' if state.tv_on else 'off'}.")
         if len(state.held) == 1:
-            lines += [f"The {thing} is on the {TABLE}." for thing in state.laid]
+            verbs = {"chips": "are", "milk": "is"}
+            lines += [f"The {thing} {verbs[thing]} on the {TABLE}." for thing in state.laid]
         return lines

@@ -1,4 +1,4 @@
-"""VirtualHome's food preparation: put the food into the appliance and close it."""
+"""VirtualHome's food preparation: put the food in the appliance and close it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ VARIANTS = {
     "plate": ("plate", "dishwasher", "wash the plate"),
     "laundry": ("clothes", "washing machine", "wash the clothes"),
 }
-"""For each variant the thing, the appliance and the chore."""
+"""The thing, the appliance and the chore of each variant."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything there is to know.
+    """The complete state.
 
     Attributes:
-        room: where the agent is.
-        thing_room: where the simulator believes the thing: a held one in the room before the last
+        room: room of the agent.
+        thing_room: room of the thing in the simulator. For a held thing, the room before the last
             walk.
-        holding: whether the agent holds it.
-        close_to_thing: whether it is within reach.
-        close_to_appliance: whether the appliance is.
+        holding: whether the agent holds the thing.
+        close_to_thing: whether the thing is within reach.
+        close_to_appliance: whether the appliance is within reach.
         open: whether the appliance is open.
-        inside: whether the thing is in it.
+        inside: whether the thing is in the appliance.
     """
 
     room: str = "kitchen"
@@ -44,24 +44,24 @@ class State:
 
     @property
     def sees_thing(self) -> bool:
-        """Whether the thing can be seen: not through a closed door."""
+        """Whether the thing is visible. A closed door hides it."""
         if self.inside:
             return self.room == "kitchen" and self.open
         return self.holding or self.thing_room == self.room
 
     @property
     def done(self) -> bool:
-        """Whether the thing is shut away and the agent stands in the kitchen."""
+        """Whether the agent is in the kitchen and the thing is in the closed appliance."""
         return self.room == "kitchen" and not self.sees_thing
 
 
 def walk(state: State, target: str) -> State | None:
-    """Returns the state after walking to a room, "thing" or "appliance"; None where impossible."""
+    """Returns the state after walking to a room, "thing" or "appliance", None if impossible."""
     left_in = state.room if state.holding else state.thing_room
     if target == "thing":
         if not state.sees_thing:
             return None
-        # To a held thing too, the simulator walks to where it believes the thing.
+        # The simulator also walks to a held thing, in the room where it believes the thing is.
         room, thing, appliance = state.thing_room, True, state.inside
     elif target == "appliance":
         if state.room != "kitchen":
@@ -75,7 +75,7 @@ def walk(state: State, target: str) -> State | None:
 
 
 def handle(state: State, verb: str) -> State | None:
-    """Returns the state after "grab", "put", "open" or "close"; None where that is impossible."""
+    """Returns the state after "grab", "put", "open" or "close", None if impossible."""
     if verb == "grab":
         possible = state.close_to_thing and state.sees_thing and not state.holding
         after = replace(state, holding=True, inside=False, thing_room=state.room)
@@ -89,58 +89,61 @@ def handle(state: State, verb: str) -> State | None:
 
 
 class FoodPreparation(Chore):
-    """Find the food, put it into the microwave, close it; a chore in a house of four rooms.
+    """Put the food in the microwave and close it: a chore in a house of four rooms.
 
     ## Description
     The first VirtualHome task of TWOSOME and POAD, "heat the pancake", and six variants with other
-    nouns. Ten actions; hidden state (what is in reach stays so only while nothing else is walked
-    to); a single reward at the end.
+    nouns. A thing stays within reach only until the agent walks somewhere else, part of the state
+    is hidden, and the only reward comes at the end.
 
     ## Action Space
-    Text: one of ten. Those that make sense are admissible; the others are understood and change
-    nothing where they are impossible.
+    Text: one of ten actions.
+
+    - `walk to the kitchen` (or another room)
+    - `walk to the pancake`, `walk to the microwave`
+    - `grab the pancake`
+    - `put the pancake in the microwave`
+    - `open the microwave`, `close the microwave`
+
+    `info["admissible"]` lists the reference's choice for the state. Some of these actions may have
+    no effect. Other actions are accepted if they are possible.
 
     ## Observation Space
-    Text: the room, what is seen, what is within reach, what is held, the appliance, the chore.
+    Text: the room, visible things, things within reach, the thing in hand, whether the appliance is
+    open, and the chore. From a distance, the text is the same for a thing inside the open appliance
+    as for one beside it, as in the reference.
 
     ## Rewards
-    1 (term `task`) when the thing is in the closed appliance and the agent in the kitchen.
+    Term `task`: 1 when the thing is in the closed appliance and the agent is in the kitchen.
 
     ## Starting State
-    The thing lies in the kitchen, the appliance is closed; the task names the agent's room. Task
-    `start/kitchen` is the reference's.
+    The thing is in the kitchen and the appliance is closed. The task names the agent's room. The
+    reference starts in `start/kitchen`.
 
     ## Episode End
-    Termination: the chore is done. Truncation: after `max_turns`.
+    - Termination: the chore is done.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys; `progress` counts the steps of the shortest way that are done.
+    The common keys. `progress` is the share of the shortest solution that is done.
 
     ## Arguments
-    `variant`: "pancake", "cheese", "hamburger", "apple pie", "pizza", "plate" or "laundry".
-    `max_turns`: default 50.
+    - `variant` (str, default "pancake"): "pancake", "cheese", "hamburger", "apple pie", "pizza",
+      "plate" or "laundry".
+    - `max_turns` (int or None, default 50): turn limit.
 
-    ## Example Transcript
-    ```
-    You are in the kitchen. You see the pancake and the microwave, which is closed. ...
-    > walk to the pancake
-    ... The pancake is within reach. ...
-    ```
-
-    ## Baselines
-    200 test episodes: random 0.01 return, 1.5 % success; expert 1.00, 100 %. From the reference's
-    start the expert takes six steps, the fewest possible. With four starts, imitation alone learns
-    it (1.00 after 300 demonstrations): it compares how fast methods learn from its one reward, and
-    what they make of another variant's words. `Household-v0` is a harder chore.
-
-    ## Registered Configurations
-    `VirtualHome-FoodPreparation-v0` and one id for each variant, such as
-    `VirtualHome-FoodPreparation-Pizza-v0`.
+    ## Notes
+    - There are only four initial states, so behaviour cloning alone solves the task. Use it to
+      compare how fast methods learn from a single final reward, or how they generalise to the words
+      of another variant. `Household-v0` is harder.
+    - As in the simulator, walking to a held thing takes the agent back to the room where its last
+      walk started.
 
     ## References
     TWOSOME (arXiv 2401.14151), POAD (arXiv 2405.15821), VirtualHome (arXiv 1806.07011). The
-    automaton has the reference's 52 states and 19 distinct observations; on all recorded steps the
-    observation bits, rewards and admissible actions are the same; texts are in other words.
+    automaton has the 52 states and 19 distinct observation vectors of the reference. Observation
+    vectors, rewards and admissible actions are the same on all recorded steps, and two texts are
+    equal exactly when the reference's prompts are. The wording of the texts is our own.
 
     ## Version History
     v0: first version.
@@ -167,47 +170,51 @@ class FoodPreparation(Chore):
             f"close the {self.appliance}",
         )
         rules = (
-            f"It is done when the {self.thing} is in the closed {self.appliance}. "
-            f"You can only use what is within reach: walk to it first."
+            f"To do the chore, put the {self.thing} in the {self.appliance} and close it.",
+            "You can only use things within reach. Walk to a thing to reach it.",
+            "When you walk somewhere else, only the thing you hold stays within reach.",
+            f"Open the {self.appliance} before you put the {self.thing} in.",
+            f"From a distance, you cannot see whether the {self.appliance} is empty.",
         )
         names = dict(zip(self.moves, names, strict=True))
         super().__init__(names, chore, rules, max_turns=max_turns, **kwargs)
 
     @staticmethod
     def apply(state: State, verb: str, target: str) -> State | None:
-        """Returns the state after a move; None where it is impossible."""
+        """Returns the state after a move, None if the move is impossible."""
         return walk(state, target) if verb == "walk" else handle(state, verb)
 
     @staticmethod
     def offered(state: State) -> list[Move]:
-        """Returns the reference's choice of what makes sense; some of it may do nothing."""
+        """Returns the reference's admissible moves, some of which may have no effect."""
         moves = [("walk", room) for room in ROOMS if room != state.room]
         if state.room == "kitchen":
             if state.sees_thing and (state.holding or not state.close_to_thing):
                 moves.append(("walk", "thing"))
             if not state.close_to_appliance:
                 moves.append(("walk", "appliance"))
-            if state.sees_thing and state.close_to_thing and not state.holding:
+            if state.close_to_thing and not (state.holding or state.inside):
                 moves.append(("grab", ""))
             if state.close_to_appliance:
                 moves += [("put", "")] * state.holding + [("open", ""), ("close", "")]
         return moves
 
     def describe(self, state: State) -> str:
-        """Returns what the agent reads of a state."""
+        """Returns the observation of a state, equal for two states iff the reference's is."""
         thing, appliance = f"the {self.thing}", f"the {self.appliance}"
         door = "open" if state.open else "closed"
-        seen = [thing] * (state.sees_thing and not state.holding and not state.inside)
-        seen += [f"{appliance}, which is {door}"] * (state.room == "kitchen")
+        # As in the reference, the agent sees that the thing is inside only from close by.
+        inside = state.inside and state.close_to_thing and state.open
+        seen = [thing] * (state.sees_thing and not (state.holding or inside))
+        if state.room == "kitchen":
+            seen.append(f"{appliance}, which is {door}" + f", with {thing} inside" * inside)
         lines = [f"You are in the {state.room}."]
         if seen:
             lines.append(f"You see {' and '.join(seen)}.")
-        if state.inside and state.sees_thing:
-            lines.append(f"In {appliance} is {thing}.")
         reach = [thing] * (state.close_to_thing and not state.holding and state.sees_thing)
         reach += [appliance] * state.close_to_appliance
         if reach:
             lines.append(f"Within reach: {' and '.join(reach)}.")
         if state.holding:
-            lines.append(f"You hold {thing}.")
+            lines.append(f"You are holding {thing}.")
         return " ".join(lines)

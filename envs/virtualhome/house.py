@@ -1,9 +1,9 @@
-"""VirtualHome's chores: what one can do in a house of four rooms is a small finite automaton."""
+"""Base class of VirtualHome's chores: a finite automaton over a house of four rooms."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
@@ -15,19 +15,19 @@ from agentgym.utils.serialization import to_json
 ROOMS = ("living room", "kitchen", "bathroom", "bedroom")
 
 Move = tuple[str, str]
-"""A verb and what it is done to; "" for the only thing there is."""
+"""A verb and its target ("" if the verb has a single target)."""
 
 
 @cache
 def ways(
     apply: Callable[[Any, str, str], Any], moves: tuple[Move, ...], start: Any
 ) -> dict[Any, tuple[int, Move]]:
-    """Returns for each state that moves lead to how many are still needed, and a first one.
+    """Returns the distance to the goal and an optimal move for every reachable state.
 
     Args:
-        apply: the state after a move; None where it is impossible.
+        apply: transition function, None for an impossible move.
         moves: all moves.
-        start: where the automaton starts.
+        start: initial state.
     """
     before: dict[Any, list[tuple[Any, Move]]] = {start: []}
     queue = deque(before)
@@ -53,51 +53,62 @@ def ways(
 
 
 class Chore(TextEnv):
-    """Base of the chores: an author writes the automaton and what the agent reads.
+    """Base class of the chores: a subclass defines the automaton and its observations.
 
-    `ways` is its table: for each state the moves still needed and the first of a shortest way.
+    The table `ways` maps each state to the number of moves left and an optimal move.
 
-    `State` is a frozen dataclass with a `room` and a property `done`; its default is where the
-    reference starts.
+    `State` is a frozen dataclass with a `room` and a property `done`. Its default is the initial
+    state of the reference.
 
     Args:
-        names: what the agent says for each move, in the order of `moves`.
+        names: action text of each move, in the order of `moves`.
         chore: the chore, as in "Your chore: ...".
-        rules: what else the agent must know.
-        kwargs: those of `TextEnv`.
+        rules: further rules for the instructions.
+        kwargs: arguments of `TextEnv`.
     """
 
     moves: ClassVar[tuple[Move, ...]]
 
-    def __init__(self, names: Mapping[Move, str], chore: str, rules: str, **kwargs: Any):
+    def __init__(self, names: Mapping[Move, str], chore: str, rules: Sequence[str], **kwargs: Any):
         super().__init__(**kwargs)
         self.names = dict(names)
         self.known = {name.lower(): move for move, name in names.items()}
-        self.menu = "; ".join(names.values())
+        self.menu = ", ".join(names.values())
         self.chore = chore
         self.tasks = Tasks(
             train=("start/kitchen", "start/living room"), test=("start/bathroom", "start/bedroom")
         )
-        self.instructions = (
-            f"You are at home, in a house with four rooms: {', '.join(ROOMS)}. "
-            f"Your chore: {chore}. {rules} Actions: {self.menu}. "
-            "Answer with one of them, nothing else."
+        self.instructions = "\n".join(
+            (
+                f"You are in a house with four rooms: {', '.join(ROOMS[:-1])} and {ROOMS[-1]}. "
+                f"Your chore: {chore}.",
+                "",
+                "Rules:",
+                *(f"- {rule}" for rule in rules),
+                "- You get a reward of 1 when the chore is done.",
+                "- The episode ends when the chore is done or you run out of turns.",
+                "",
+                "Actions:",
+                *(f"- {name}" for name in names.values()),
+                "",
+                "Reply with exactly one of these actions.",
+            )
         )
         self.ways = ways(self.apply, self.moves, self.State())
         self._views: dict[Any, TimeStep] = {}
 
     @staticmethod
     def apply(state: Any, verb: str, target: str) -> Any:
-        """Returns the state after a move; None where it is impossible."""
+        """Returns the state after a move, None if the move is impossible."""
         raise NotImplementedError
 
     @staticmethod
     def offered(state: Any) -> list[Move]:
-        """Returns the reference's choice of what makes sense; some of it may do nothing."""
+        """Returns the reference's admissible moves, some of which may have no effect."""
         raise NotImplementedError
 
     def describe(self, state: Any) -> str:
-        """Returns what the agent reads of a state."""
+        """Returns the observation of a state."""
         raise NotImplementedError
 
     def _start(self, task: str) -> TimeStep:
@@ -108,14 +119,14 @@ class Chore(TextEnv):
         action = action.strip().lower()
         move = self.known.get(action)
         if move is None:
-            return self._invalid(f"Say one of: {self.menu}.")
+            return self._invalid(f"Unknown action. Reply with one of: {self.menu}.")
         after = self.apply(self.state, *move)
         if after is not None:
             self.state = after
             return self._view()
         if move in self.offered(self.state):
             return replace(self._view(), feedback="Nothing happens.")
-        return self._invalid("That is not possible now.")
+        return self._invalid("That is not possible right now.")
 
     def _view(self) -> TimeStep:
         state = self.state
@@ -133,5 +144,5 @@ class Chore(TextEnv):
         return self._views[state]
 
     def expert(self) -> str | None:
-        """Returns the first action of a shortest way."""
+        """Returns the first action of a shortest solution."""
         return None if self.state.done else self.names[self.ways[self.state][1]]

@@ -1,7 +1,8 @@
-"""How text becomes search terms: what Lucene's English analyser does, without Lucene.
+"""Converts text to search terms like Lucene's English analyser, without Lucene.
 
-Words are cut by the Unicode rules for word boundaries (UAX 29) as Lucene's StandardTokenizer
-applies them, possessive 's is dropped, letters become small, stop words go, Porter's stemmer runs.
+The text is split by the Unicode rules for word boundaries (UAX 29) as in Lucene's
+StandardTokenizer. Possessive 's is dropped, letters are converted to lower case, stop words are
+removed, and Porter's stemmer is applied.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ _EMOJI = (
 
 
 def _word_pattern(ascii_only: bool) -> re.Pattern[str]:
-    """Returns what one word is; in texts of ASCII characters alone it is much simpler.
+    """Returns the pattern of a word, in a much simpler form for ASCII text.
 
-    Quantifiers are possessive (`*+`) so that no text takes more than linear time.
+    Quantifiers are possessive (`*+`) so that matching takes linear time.
     """
     other = _HIRAGANA + _KATAKANA + _HAN + _SOUTH_EAST_ASIAN
     marks = "" if ascii_only else f"[{_EXTEND}]*+"
@@ -72,7 +73,7 @@ def _word_pattern(ascii_only: bool) -> re.Pattern[str]:
     if not ascii_only:
         katakana = f"[{_KATAKANA}]{marks}"
         part = f"(?:{part}|{katakana}(?:(?:{joiner})*+{katakana})*+)"
-    # Joiners are tried at the first of them only: "____" has no word and should fail at once.
+    # Joiners are tried only at the first one: "____" has no word and should fail at once.
     word = f"(?:(?<!_)(?:{joiner})*+)?{part}(?:(?:{joiner})++{part})*+(?:{joiner})*+"
     if ascii_only:
         return re.compile(word)
@@ -94,7 +95,7 @@ _local = threading.local()
 
 
 def words(text: str) -> list[str]:
-    """Cuts a text into words; signs and white space between them are lost."""
+    """Splits a text into words, without punctuation and white space."""
     found = (_ASCII_WORD if text.isascii() else _UNICODE_WORD).findall(text)
     if len(text) > MAX_TERM_LENGTH and max(map(len, found), default=0) > MAX_TERM_LENGTH:
         size = MAX_TERM_LENGTH
@@ -112,12 +113,12 @@ def term(word: str) -> str | None:
 
 
 def terms(text: str) -> list[str]:
-    """Returns the search terms of a text, in order, with repeats."""
+    """Returns the search terms of a text, in order, with duplicates."""
     return [found for word in words(text) if (found := term(word)) is not None]
 
 
 def _stem(word: str) -> str:
-    """Returns Porter's stem as Lucene computes it: with two rules that came after the paper."""
+    """Returns Porter's stem as computed by Lucene, with two rules added after the paper."""
     if len(word) <= 2:
         return word
     if not hasattr(_local, "stemmer"):
@@ -131,7 +132,7 @@ def _stem(word: str) -> str:
 
 
 def _has_measure(stem: str) -> bool:
-    """Tells whether a vowel is followed by a consonant, Porter's m > 0."""
+    """Returns whether a vowel is followed by a consonant, Porter's m > 0."""
     was_vowel = False
     for i, letter in enumerate(stem):
         vowel = letter in "aeiou" or (letter == "y" and i > 0 and not was_vowel)

@@ -1,4 +1,4 @@
-"""The shop's products: read once from the original's files, kept on disk, decoded on access."""
+"""The shop's products: read once from the original's files, cached on disk, decoded on access."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentgym.envs.webshop.records import DataFiles, Record, normalised
 from agentgym.errors import DataError
 from agentgym.utils import cache
 
-FORMAT = 1  # to be raised with every change of what is written or of the loading rules
+FORMAT = 1  # raise with every change of the files or the loading rules
 _open: dict[Path, Catalogue] = {}
 _lock = threading.RLock()
 
@@ -37,7 +37,7 @@ class HumanInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product as the shop shows it. It is shared: its dicts are not to be changed.
+    """A product as shown in the shop. It is shared, so do not modify its dicts.
 
     Attributes:
         index: Position in the catalogue.
@@ -47,8 +47,8 @@ class Product:
         pricing: The price, or the lower and the upper one of a range, in dollars.
         price_tag: "$12.99" or "$5.0 to $9.0".
         options: Option name -> values, all lower case, in the shop's order.
-        option_images: Option value -> address of its image, where it has one.
-        instruction: The synthetic instruction, None where there is none.
+        option_images: Option value -> URL of its image, if available.
+        instruction: The synthetic instruction, None if there is none.
     """
 
     index: int
@@ -72,12 +72,12 @@ class Product:
 
 
 class Catalogue(Sequence[Product]):
-    """An immutable list of products, memory-mapped and shared by everything in the process.
+    """An immutable list of products, memory-mapped and shared within the process.
 
-    Made by `load` or `from_records`. A pickled catalogue is its folder's name.
+    Create it with `load` or `from_records`. It is pickled as the path of its folder.
 
     Attributes:
-        directory: The folder of its files; search index and goals are kept in it too.
+        directory: The folder of its files, which also holds the search index and the goals.
         goal_counts: Synthetic goals of each product, -1 without instruction, int64 (n,).
         human_counts: Human goals of each product, int32 (n,).
     """
@@ -103,16 +103,16 @@ class Catalogue(Sequence[Product]):
         Args:
             data_dir: The folder, which must hold one file of each kind (or, as
                 the original's, one without and one with the number of products in its name).
-            num_products: How many records to read from the start; None reads all.
+            num_products: Number of records to read from the start, None for all.
 
         Returns:
-            The catalogue; the same files and number give the same object.
+            The catalogue. The same files and number give the same object.
 
         Raises:
             DataError: A file is missing, truncated or of another schema.
         """
         if num_products is not None and num_products < 1:
-            raise ValueError(f"num_products must be positive or None, not {num_products}.")
+            raise ValueError(f"num_products must be positive or None, got {num_products}.")
         files = DataFiles.find(Path(data_dir).expanduser(), num_products)
         key: list[Any] = [num_products]
         for path in (files.products, files.annotations, files.human):
@@ -127,12 +127,12 @@ class Catalogue(Sequence[Product]):
     def from_records(
         cls, records: Callable[[], Iterable[Record]], *, key: str | None = None
     ) -> Catalogue:
-        """Makes a catalogue of records in the original schema.
+        """Creates a catalogue from records in the original schema.
 
         Args:
-            records: Called for the records, only if they are not kept yet under `key`.
-            key: Names the records, which must depend on it alone: they are then kept in the
-                user's cache. Without a key they live in a temporary folder of this process.
+            records: Returns the records. Called only if they are not cached under `key`.
+            key: Cache key. The records must depend on it alone, and are kept in the user's
+                cache. Without a key they are kept in a temporary folder of this process.
 
         Raises:
             DataError: A record is of another schema.
@@ -197,13 +197,13 @@ class Catalogue(Sequence[Product]):
         return Product(index=index, human_instructions=instructions, **fields)
 
     def find(self, asin: str) -> int | None:
-        """Returns the index of the product with this asin (upper case), None if there is none."""
+        """Returns the index of the product with this ASIN (upper case), None if there is none."""
         rows = self._asins.rows_of(asin)
         return int(rows[0]) if len(rows) else None
 
     @property
     def by_asin(self) -> np.ndarray:
-        """The indices of all products in the order of their asins, int32 (n,)."""
+        """The indices of all products, sorted by ASIN, int32 (n,)."""
         return self._asins.rows
 
     @property
@@ -216,7 +216,7 @@ class Catalogue(Sequence[Product]):
         return self._categories.rows_of(category)
 
     def with_query(self, query: str) -> np.ndarray:
-        """Returns the indices (ascending, int64) of the products filed under exactly a query."""
+        """Returns the indices (ascending, int64) of the products with exactly this query."""
         return self._queries.rows_of(query)
 
     def with_attribute(self, attribute: str) -> np.ndarray:
@@ -229,7 +229,7 @@ class Catalogue(Sequence[Product]):
         return codes, cache.load(self.directory, "wanted_rows")
 
     def draw_prices(self, rng: random.Random) -> np.ndarray:
-        """Returns the price of every product, float64 (n,): one draw for each range, in order."""
+        """Returns the price of every product, float64 (n,), with one sample per price range."""
         prices = self._low.copy()
         for i in np.flatnonzero(~np.isnan(self._high)).tolist():
             prices[i] = rng.uniform(float(self._low[i]), float(self._high[i]))
@@ -269,7 +269,7 @@ def _write(folder: Path, records: Iterable[Record], source: str) -> None:
 
 
 def _goal_count(fields: dict[str, Any]) -> int:
-    """Returns how many combinations of option values there are, -1 without an instruction."""
+    """Returns the number of combinations of option values, -1 without an instruction."""
     if fields["instruction"] is None:
         return -1
     return math.prod(len(values) for values in fields["options"].values())

@@ -1,4 +1,4 @@
-"""WebShop: search a shop, compare products, choose options, buy what was asked for."""
+"""WebShop: search a shop, compare products, choose options and buy the requested product."""
 
 from __future__ import annotations
 
@@ -19,107 +19,104 @@ from agentgym.tasks import NumberedTasks, Tasks, task_number
 
 MODES = {"text": pages.render_text, "text_rich": pages.render_rich}
 GOALS = ("synthetic", "human")
+PARSING = ("auto", "lenient", "exact")
 MAX_SEEN = 64
 
 
 @dataclass
 class State:
-    """The shopper's session, and the pages seen so far (the expert reads them again)."""
+    """The shopper's session and the pages seen so far, which the expert uses."""
 
     session: Session
     seen: dict[str, Session] = field(default_factory=dict)
 
 
 class WebShop(TextEnv):
-    """Buy the product that an instruction describes, in a shop of 1,000 to over a million products.
+    r"""Buy the product that an instruction describes in a shop of 1,000 to 1,000,000 products.
 
     ## Description
-    The shop, its pages and its graded reward are those of WebShop, byte for byte where the pages
-    are read as text, without Java, a browser or a download. By default the shop sells generated
-    products (families of four that differ in one attribute, one option or the price only); with
-    `data_dir` it sells those of the original's files.
+    The web shop of Yao et al. as a native implementation, without Java, a browser or a download.
+    Pages, search and the graded reward are those of WebShop. Text observations are the same byte
+    for byte.
+
+    - By default, the shop sells generated products. They come in families of four that differ only
+      in one attribute, one option or the price.
+    - With `data_dir`, the shop sells the products of the original's files.
 
     ## Action Space
-    Text. `search[words]` looks for products, from any page; the words are free, so the set of
-    actions is open. `click[text]` clicks what the page offers: a button, a product's number, the
-    value of an option. The argument is read in lower case; what follows the bracket is ignored.
+    Text: one of two actions. The set of actions is open, because the words of a search are free.
+
+    - `search[red running shoes]` searches for products. It is possible on every page.
+    - `click[buy now]` clicks a button, a product's number or the value of an option.
+
+    The argument is converted to lower case, and text after the closing bracket is ignored. The
+    argument `action_parsing` selects how strictly an action is parsed:
+
+    - "exact": as in the original, by the regular expression `(.+)\[(.+)\]` at the start of the
+      action. The names `search` and `click` are case-sensitive, and leading blanks or a label
+      such as "Action:" make the action invalid.
+    - "lenient": as in the other environments of AgentGym. Capitals, blanks, quotes, code marks and
+      labels such as "Action:" are ignored, for searches and clicks alike. The first action counts.
+      Every action that "exact" accepts has the same effect.
 
     ## Observation Space
-    Text, in one of the original's forms. `text`: the texts of the page, separated by " [SEP] ".
-    `text_rich`: one line each, with buttons marked `[button] x [button_]` and what was chosen or
-    opened `[clicked button] x [clicked button_]`. Which options are chosen can be read in
-    `text_rich` only: with `text`, an agent needs its history.
+    Text, in one of two forms of the original.
+
+    - "text": the texts of the page, separated by " [SEP] ". It does not show the chosen options, so
+      an agent needs its history.
+    - "text_rich": one line per text. Buttons are marked `[button] x [button_]`, chosen options and
+      opened products `[clicked button] x [clicked button_]`.
 
     ## Rewards
-    Term `task`: on buying, type * (matched attributes + matched options + [price within the
-    limit]) / (attributes + options + 1), in [0, 1]; until then 0.
+    Term `task`: 0 until the purchase, then a value in [0, 1]:
+    `type * (matched attributes + matched options + [price within the limit]) / (attributes +
+    options + 1)`.
 
     ## Starting State
-    The search page with the instruction of the goal. The seed decides which goal it is where none
-    is given (all are equally likely; the original prefers goals with rare attributes) and what a
-    search for random products (`search[<r>]`) finds, nothing else.
+    The search page with the instruction of the goal. The seed determines the goal if no task is
+    given, and the results of a search for random products (`search[<r>]`). All goals are equally
+    likely. The original prefers goals with rare attributes.
 
     ## Episode End
-    Termination: `click[buy now]`. Truncation: after `max_turns` turns.
+    - Termination: `click[buy now]`.
+    - Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys. `success`: the reward is 1. `progress`: 0 until something is bought, then the
-    reward. `valid`: whether the page allowed the action. `admissible`: a click on everything that
-    can be clicked, and on the search page up to four searches made of the instruction's words
-    (examples: any other words are allowed too). `state_key`: page, open product, chosen options
-    and goal.
+    The common keys.
+
+    - `success`: whether the reward is 1.
+    - `progress`: 0 until the purchase, then the reward.
+    - `valid`: whether the action was possible on the page.
+    - `admissible`: a click for everything that can be clicked. On the search page, up to four
+      searches made of the instruction's words. They are examples, since any words are allowed.
+    - `state_key`: page, open product, chosen options and goal.
 
     ## Arguments
-    `data_dir`: folder of the original's JSON files (None: generated products). `num_products`:
-    how many products, from the start (None: all in the files; at most 1,000,000 are generated).
-    `goals`: "synthetic" (made of attributes and options) or "human" (written by people; they come
-    with `data_dir` only). `data_seed`: draws prices and price limits, as the original does after
-    `random.seed(data_seed)`. `catalogue_seed`: another seed, another generated shop.
-    `observation_mode`: "text" or "text_rich". `tagger`: what finds the nouns of titles for the
-    reward: "alphabetic" (every word but stop words), "spacy" (the original's) or a function.
-    `explain_invalid`: whether an action that the page does not allow is answered by what was wrong
-    with it, above the page; by default the page is shown again in silence, as in the original.
-    `max_turns`: 15; None removes the limit. `split`: "test" (the first 500 goals, or a tenth if
-    there are fewer than 5,000) or "train" (the rest); `goal/7` is goal 7 in the original's order.
+    - `data_dir` (path, default None): folder with the original's JSON files. None: generated
+      products.
+    - `num_products` (int or None, default 1000): number of products, from the start of the
+      catalogue. None: all products of the files. At most 1,000,000 products can be generated.
+    - `goals` (str, default "synthetic"): "synthetic" (made of attributes and options) or "human"
+      (written by people, only with `data_dir`).
+    - `data_seed` (int, default 0): seed of prices and price limits, as in the original after
+      `random.seed(data_seed)`.
+    - `catalogue_seed` (int, default 0): seed of the generated products.
+    - `observation_mode` (str, default "text"): "text" or "text_rich".
+    - `tagger` (str or function, default "alphabetic"): finds the nouns of a title for the reward:
+      "alphabetic" (all words but stop words), "spacy" (as in the original) or a function.
+    - `action_parsing` (str, default "auto"): "lenient", "exact" or "auto" ("exact" with `data_dir`,
+      otherwise "lenient").
+    - `explain_invalid` (bool, default False): whether an explanation precedes the page after an
+      invalid action. By default the page is shown again without one, as in the original.
+    - `max_turns` (int or None, default 15): turn limit.
+    - `split` (str, default "train"): "test" is the first 500 goals, or a tenth if there are fewer
+      than 5,000. "train" is the rest. Task `goal/7` is goal 7 in the original's order.
 
-    ## Example Transcript
-    Task `goal/500`; "..." stands for what was shown before.
-    ```
-    WebShop [SEP] Instruction: [SEP] Find me hands free clock radios with color: gray, and plug:
-    asia, and style: deluxe, and price lower than 40.00 dollars [SEP] Search
-    > search[hands free clock radios with color: gray, and plug: asia, and style: deluxe]
-    Instruction: [SEP] ... [SEP] Back to Search [SEP] Page 1 (Total results: 50) [SEP] Next >
-    [SEP] 4395845240 [SEP] Selette Water Proof Hands Free Clock Radio With Voice Assistant [SEP]
-    $104.99 [SEP] 6262708296 [SEP] Dunbury Noise Cancelling Hands Free Clock Radio For Video Calls
-    [SEP] $19.49 [SEP] ...
-    > click[6262708296]
-    Instruction: [SEP] ... [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] red [SEP] gray [SEP]
-    style [SEP] deluxe [SEP] sport [SEP] plug [SEP] europe [SEP] usa [SEP] asia [SEP] Dunbury Noise
-    Cancelling Hands Free Clock Radio For Video Calls [SEP] Price: $19.49 [SEP] Rating: N.A. [SEP]
-    Description [SEP] Features [SEP] Reviews [SEP] Buy Now
-    > click[gray]
-    > click[deluxe]
-    > click[asia]
-    > click[buy now]
-    Thank you for shopping with us! [SEP] ... Your score (min 0.0, max 1.0) [SEP] 1.0 [SEP] ...
-    ```
-
-    ## Baselines
-    Mean reward and success over the 500 test goals, 15 turns, one episode each:
-
-    | shop | random admissible | expert | expert's turns (median) |
-    |---|---|---|---|
-    | `WebShop-v0` | 0.195, 0.4 % | 1.000, 100 % | 6 |
-    | `WebShop-Large-v0` | 0.249, 0.2 % | 0.999, 99.6 % | 6 |
-    | the original's 1,000 products | 0.098, 0 % | 0.929, 83 % | 8 |
-
-    Even with the product that was meant and its options a goal of the original cannot always be
-    met in full: 0.994, 96 %.
-
-    `WebShop-Large-v0`: some 4,900 steps/s on one core, as a search goes through 100,000 products.
-
-    ## Registered Configurations
-    `WebShop-v0`: 1,000 generated products. `WebShop-Large-v0`: 100,000 of them.
+    ## Notes
+    - In the original's shop, not every goal can be met in full: even the product that a goal was
+      made from does not always earn the full reward.
+    - `WebShop-Large-v0` is slower than `WebShop-v0`, since every search covers 100 times as many
+      products.
 
     ## References
     Yao et al., WebShop: Towards Scalable Real-World Web Interaction with Grounded Language Agents,
@@ -130,13 +127,23 @@ class WebShop(TextEnv):
     """
 
     instructions = (
-        "You are shopping online. Find and buy a product that has every attribute and option that "
-        "the instruction asks for, within its price limit. Each turn, do one thing:\n"
-        "search[words] looks for products (you can search from any page);\n"
-        "click[text] clicks a button, a product's number or the value of an option on the page, "
-        "such as click[next >], click[back to search], click[description] or click[buy now].\n"
-        "Choose the options before you click[buy now]: buying ends the episode, and it is scored "
-        "by how well the purchase matches the instruction."
+        "You are shopping online. Buy a product that has every attribute and option that the "
+        "instruction asks for, within its price limit.\n"
+        "\n"
+        "Actions:\n"
+        "- search[words]: search for products. You can search from any page. "
+        "Example: search[red running shoes]\n"
+        "- click[text]: click a button, a product number or an option value that is shown on the "
+        "page. Examples: click[next >], click[back to search], click[description], "
+        "click[buy now]\n"
+        "\n"
+        "Rules:\n"
+        "- Click the option values you need, such as click[red], before you click[buy now].\n"
+        "- click[buy now] ends the episode. Your score is between 0 and 1 and measures how well "
+        "the purchase matches the instruction.\n"
+        "- The episode also ends, with a score of 0, when you run out of turns.\n"
+        "\n"
+        "Reply with exactly one action per turn."
     )
     State = State
 
@@ -150,6 +157,7 @@ class WebShop(TextEnv):
         catalogue_seed: int = 0,
         observation_mode: str = "text",
         tagger: str | NounTagger = "alphabetic",
+        action_parsing: str = "auto",
         explain_invalid: bool = False,
         max_turns: int | None = 15,
         **kwargs: Any,
@@ -160,18 +168,31 @@ class WebShop(TextEnv):
             )
         if goals not in GOALS:
             raise ValueError(f"goals must be one of {list(GOALS)}, got {goals!r}.")
+        if action_parsing not in PARSING:
+            raise ValueError(
+                f"action_parsing must be one of {list(PARSING)}, got {action_parsing!r}."
+            )
         super().__init__(max_turns=max_turns, **kwargs)
         folder = None if data_dir is None else os.fspath(data_dir)
         self.shop = open_shop(
             folder, num_products, goals == "human", data_seed, catalogue_seed, tagger
         )
         self.observation_mode = observation_mode
+        if action_parsing == "auto":
+            action_parsing = "lenient" if data_dir is None else "exact"
+        self.action_parsing = action_parsing
         self.explain_invalid = explain_invalid
         self.tasks = split_goals(len(self.shop.goals))
 
     def _start(self, task: str) -> TimeStep:
         self.state = State(Session(task_number(task)))
         return self._look()
+
+    def _read(self, action: str) -> str:
+        if self.action_parsing == "exact":
+            return action
+        action = pages.parse_leniently(action)
+        return action if action.startswith("search[") else super()._read(action)
 
     def _advance(self, action: str) -> TimeStep:
         session = self.state.session
@@ -195,8 +216,8 @@ class WebShop(TextEnv):
     def _explanation(self, action: str) -> str:
         name, argument = pages.parse_action(action)
         if name not in ("search", "click") or not argument:
-            return f"Say search[words] or click[text], not {action[:60]!r}."
-        return f"There is nothing to click on this page that reads {argument[:60]!r}."
+            return f"Expected search[words] or click[text], got {action[:60]!r}."
+        return f"This page has nothing to click named {argument[:60]!r}."
 
     def _look(self) -> TimeStep:
         session = self.state.session
@@ -222,7 +243,7 @@ class WebShop(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Returns the next action of a shopper who knows what its pages have shown, no more."""
+        """Returns the next action of a shopper that knows only the pages seen so far."""
         session = self.state.session
         if session.place == "done":
             return None
@@ -246,11 +267,13 @@ class WebShop(TextEnv):
 
     def _picture(self) -> str:
         assert self._last is not None
-        note = "" if self._last.valid else self._last.feedback or "This page does not offer that."
+        note = (
+            "" if self._last.valid else self._last.feedback or "This action is not possible here."
+        )
         return _painter()(self.state.session, self.shop, note)
 
     def snapshot(self) -> dict[str, Any]:
-        """Returns the episode's state; the shop is only named, by a fingerprint."""
+        """Returns the state of the episode, with a fingerprint of the shop."""
         return {**super().snapshot(), "shop": self.shop.fingerprint}
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -262,15 +285,15 @@ class WebShop(TextEnv):
         mine = snapshot.get("env") == type(self).__name__
         if mine and snapshot.get("shop") != self.shop.fingerprint:
             raise SnapshotError(
-                "This snapshot was taken in a shop with other products, prices or goals: make the "
-                "environment with the same data_dir, num_products, goals and seeds."
+                "This snapshot was taken in a shop with other products, prices or goals. Create "
+                "the environment with the same data_dir, num_products, goals and seeds."
             )
         return super().restore(snapshot)
 
 
 @functools.cache
 def _painter() -> Callable[..., str]:
-    """Returns `picture`: rich is slow to import, and draws from the user's `random` meanwhile."""
+    """Imports `picture` lazily, since rich is slow to import and uses the global `random`."""
     state = random.getstate()
     try:
         from agentgym.envs.webshop.picture import picture
@@ -280,7 +303,7 @@ def _painter() -> Callable[..., str]:
 
 
 def split_goals(count: int) -> Tasks:
-    """Returns the tasks: the first 500 goals (a tenth where there are few) are for testing."""
+    """Returns the tasks: the first 500 goals (a tenth if there are few) are test tasks."""
     held_out = min(500, max(1, count // 10))
     first_train = 0 if count == 1 else held_out
     return Tasks(

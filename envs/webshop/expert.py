@@ -1,9 +1,9 @@
-"""A scripted shopper that knows only what its instruction and the pages it has seen say.
+"""A scripted shopper that knows only the instruction and the pages it has seen.
 
-It searches for the instruction's own words, then always turns to the product that promises most:
-what a page has not told yet counts as half fulfilled, what it lacks counts nothing. Where
-the most promising product is the open one, it reads what is still unclear, chooses the options in
-the order of the page, and buys.
+It searches for the words of the instruction, then opens the product with the highest estimated
+reward. A requirement that no page has confirmed yet counts in part, a missing one counts nothing.
+If the best product is already open, the shopper reads its unread sections if requirements are
+unconfirmed, clicks the options in the order of the page, and buys.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _STOP_WORDS = frozenset("a an and are be for from in is it me of on or s that th
 _stem = Stemmer.Stemmer("porter")
 
 HOPE = 0.7
-"""What a wanted word counts that the title does not have while nothing else has been read."""
+"""Credit for a required word that is not in the title, before other sections are read."""
 LAST_HOPE = 0.25
-"""What it counts when the features do not have it either: another word may be meant."""
+"""Credit for a required word after reading, since the product may use another word for it."""
 RANK_COST = 0.012
-"""What each place further down a page of results takes from a product's promise."""
+"""Penalty on the estimated reward per rank on a page of results."""
 UNLIMITED = 40
 
 
 @dataclass(frozen=True)
 class Request:
-    """What an instruction asks for.
+    """The requirements of an instruction.
 
     Attributes:
         search: the instruction without its opening words and its price limit.
         head: the same without options.
-        options: option name -> value, where the instruction lists them.
+        options: option name -> value, if the instruction lists them.
         limit: the price limit in dollars.
         words: the stems of the words that a product should have.
-        count: roughly how many attributes there are.
+        count: approximate number of attributes.
     """
 
     search: str
@@ -62,7 +62,7 @@ class Request:
 
 @functools.lru_cache(maxsize=256)
 def parse(instruction: str) -> Request:
-    """Reads an instruction, in the form of the original's synthetic ones or any other."""
+    """Parses an instruction, in the form of the original's synthetic ones or any other."""
     text = _OPENERS.sub("", instruction.strip())
     clause = _PRICE_CLAUSE.search(text)
     if clause:
@@ -81,10 +81,11 @@ def parse(instruction: str) -> Request:
 
 @functools.lru_cache(maxsize=256)
 def queries(instruction: str) -> tuple[str, ...]:
-    """Returns up to four searches that suggest themselves to a reader of the instruction.
+    """Returns up to four natural searches for the instruction.
 
-    In this order: without opening words and price limit (what the expert searches for); also
-    without options; also without what follows "with" or "for"; the words before the price limit.
+    In this order: the instruction without opening words and price limit (the expert's first
+    search), the same without options, the same without the part after "with" or "for", and the
+    words before the price limit.
     """
     request = parse(instruction)
     noun = re.split(" with | for ", request.head)[0].split(", ")[-1]
@@ -103,14 +104,14 @@ def stems(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class View:
-    """A page as an agent has seen it, and what it had done to get there.
+    """A page that an agent has seen, with its context.
 
     Attributes:
         text: the page in the mode `text`.
-        clickables: what could be clicked.
-        asin: the product that was open, "" for none.
-        section: the part of the product that was open, "" for none.
-        keywords: what had been searched for.
+        clickables: clickable texts.
+        asin: the open product, "" for none.
+        section: the open section of the product, "" for none.
+        keywords: the last search.
         page: the number of the page of results.
     """
 
@@ -124,7 +125,7 @@ class View:
 
 @dataclass
 class Candidate:
-    """What is known of a product: `rank` is its place among the results, from 0."""
+    """The known facts about a product. `rank` is its place among the results, from 0."""
 
     asin: str
     title: str
@@ -137,18 +138,18 @@ class Candidate:
 
 @dataclass
 class Memory:
-    """What the pages seen tell: the products, and which ones each page of results lists."""
+    """The products on the pages seen so far, and the products on each page of results."""
 
     products: dict[str, Candidate] = field(default_factory=dict)
     results: dict[tuple[str, int], list[Candidate]] = field(default_factory=dict)
 
     def listed_with(self, view: View) -> list[Candidate]:
-        """Returns the products on the page of results that a page was reached from, or is."""
+        """Returns the products on a page of results, or on the one that led to the page."""
         return self.results.get((view.keywords, view.page), [])
 
 
 def recall(seen: Iterable[View]) -> Memory:
-    """Returns what the pages seen tell."""
+    """Collects the facts on the pages seen so far."""
     memory = Memory()
     for view in seen:
         nodes = view.text.split(" [SEP] ")
@@ -190,8 +191,8 @@ def _options(view: View, nodes: list[str]) -> dict[str, list[str]]:
     return options
 
 
-def _said(request: Request, value: str) -> tuple[float, int]:
-    """Returns which share of a value's words an instruction has ("120 ml" has "120ml")."""
+def _overlap(request: Request, value: str) -> tuple[float, int]:
+    """Returns the share of a value's words in the instruction ("120 ml" contains "120ml")."""
     words = stems(value)
     if value.replace(" ", "") in request.search.lower().replace(" ", "") and len(value) > 2:
         return 1.0, len(words)
@@ -201,8 +202,8 @@ def _said(request: Request, value: str) -> tuple[float, int]:
 def fitting(request: Request, name: str, values: Sequence[str]) -> str | None:
     """Returns the value of an option that the instruction asks for, None if there is none."""
     if not request.options:
-        best = max(values, key=lambda value: _said(request, value), default=None)
-        return best if best is not None and _said(request, best)[0] >= 0.5 else None
+        best = max(values, key=lambda value: _overlap(request, value), default=None)
+        return best if best is not None and _overlap(request, best)[0] >= 0.5 else None
     wanted = request.options.get(name)
     if wanted is None or wanted in values:
         return wanted
@@ -213,7 +214,7 @@ def fitting(request: Request, name: str, values: Sequence[str]) -> str | None:
 
 
 def choices(request: Request, product: Candidate) -> dict[str, str]:
-    """Returns which options to choose for a product that was opened, in the page's order."""
+    """Returns the options to choose for an opened product, in the order of the page."""
     found = {
         name: fitting(request, name, values) for name, values in (product.options or {}).items()
     }
@@ -221,7 +222,7 @@ def choices(request: Request, product: Candidate) -> dict[str, str]:
 
 
 def promise(request: Request, product: Candidate) -> float:
-    """Returns the reward that buying a product may bring, at best guess."""
+    """Returns the estimated reward of buying a product."""
     missing = len(request.words - product.words) / max(1, len(request.words))
     unclear = product.sections.isdisjoint(("Features", "Description"))
     attributes = request.count * (1 - missing * (1 - (HOPE if unclear else LAST_HOPE)))
@@ -245,14 +246,14 @@ def next_action(
     chosen: Mapping[str, str],
     turns_left: int | None,
 ) -> str:
-    """Returns what to do next.
+    """Returns the next action.
 
     Args:
-        instruction: what to buy.
-        seen: the pages seen so far, in order, the current one included.
+        instruction: the instruction of the goal.
+        seen: the pages seen so far, in order, including the current one.
         view: the current page.
         chosen: the options chosen for the open product.
-        turns_left: turns until the episode is cut off; None: no limit.
+        turns_left: turns until the episode is truncated, None for no limit.
     """
     request = parse(instruction)
     memory = recall(seen)
@@ -275,7 +276,7 @@ def _best(request: Request, products: Iterable[Candidate]) -> Candidate | None:
 
 
 def _turns_to_buy(request: Request, product: Candidate) -> int:
-    """Returns how many turns it takes to choose the options of an open product and to buy it."""
+    """Returns the number of turns to choose the options of an open product and buy it."""
     if product.options is None:
         return len(request.options) + 1
     return len(choices(request, product)) + 1
@@ -305,7 +306,7 @@ def _at_product(
 def _at_results(request: Request, listed: list[Candidate], page: int, turns: int) -> str:
     opened = [product for product in listed if product.options is not None]
     best = _best(request, opened)
-    # The last turns are for the best product that is known, not for another look.
+    # The last turns are reserved for buying the best known product.
     if best is None or turns >= 3 + _turns_to_buy(request, best):
         best = _best(request, listed)
     if best is None:

@@ -1,7 +1,7 @@
-"""How alike two short texts are: the token-set ratio of thefuzz 0.19 over the standard difflib.
+"""Fuzzy text similarity: the token-set ratio of thefuzz 0.19 over the standard difflib.
 
-The original counts two texts as equal when the ratio exceeds 85. Newer versions of the library and
-other back ends give other ratios for every tenth pair, though not across that threshold.
+The original counts two texts as equal if the ratio exceeds 85. Newer versions of the library and
+other back ends give other ratios for some pairs, but not across that threshold.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 
 MATCH_THRESHOLD = 85
 Text = str | tuple[str, str]
-"""A pair stands for the Python notation of a tuple, which is what the original compares."""
+"""A pair stands for the Python notation of a tuple, which the original compares."""
 
 _LATIN_1 = {code: None for code in range(128, 256)}
 _NO_WORD = re.compile(r"\W")
@@ -21,7 +21,7 @@ _NO_WORD = re.compile(r"\W")
 
 @functools.lru_cache(maxsize=1 << 14)
 def _tokens(text: Text) -> frozenset[str]:
-    plain = str(text).translate(_LATIN_1)  # "café" becomes "caf"; other scripts stay
+    plain = str(text).translate(_LATIN_1)  # "café" becomes "caf", other scripts stay
     return frozenset(_NO_WORD.sub(" ", plain).lower().split())
 
 
@@ -36,7 +36,7 @@ def token_set_ratio(a: Text, b: Text) -> int:
 
 @functools.lru_cache(maxsize=1 << 15)
 def is_match(a: Text, b: Text) -> bool:
-    """Tells whether `token_set_ratio(a, b) > 85`, mostly without computing it."""
+    """Returns whether `token_set_ratio(a, b) > 85`, mostly without computing it."""
     tokens_a, tokens_b = _tokens(a), _tokens(b)
     if not tokens_a or not tokens_b:
         return False
@@ -50,7 +50,7 @@ def is_match(a: Text, b: Text) -> bool:
 
 
 def _joined(tokens_a: frozenset[str], tokens_b: frozenset[str]) -> tuple[str, str, str]:
-    """Returns the shared words, and these with the words of either text alone, as texts."""
+    """Returns the shared words, and the same followed by the other words of each text."""
     shared = " ".join(sorted(tokens_a & tokens_b))
     alone_a = " ".join(sorted(tokens_a - tokens_b))
     alone_b = " ".join(sorted(tokens_b - tokens_a))
@@ -58,7 +58,7 @@ def _joined(tokens_a: frozenset[str], tokens_b: frozenset[str]) -> tuple[str, st
 
 
 def _could_match(a: str, b: str) -> bool:
-    """Bounds the ratio from above by the lengths and then by the characters in common."""
+    """Bounds the ratio from above by the lengths, then by the common characters."""
     needed = 0.855 * (len(a) + len(b)) / 2
     if min(len(a), len(b)) < needed:
         return False

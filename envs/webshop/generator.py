@@ -1,8 +1,8 @@
 """The bundled shop: a seeded generator of products in the schema of the original's files.
 
-Products come in families of four that are hard to tell apart: three of them differ from the first
-in one attribute, in the values of one option, or in the price only. A product depends on the seed
-and its number alone, so a catalogue of 1,000 is the start of one of 1,000,000.
+Products come in families of four similar products: three of them differ from the first only in one
+attribute, in the values of one option, or in the price. A product depends only on the seed and its
+number, so a catalogue of 1,000 is the start of one of 1,000,000.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 from agentgym.envs.webshop.catalogue import Catalogue, Record
 from agentgym.envs.webshop.words import BRANDS, GROUPS, Group
 
-VERSION = 8  # to be raised with every change of what is generated: it names the cached copy
+VERSION = 8  # raise with every change of the products: part of the cache key
 MAX_PRODUCTS = 1_000_000
 FAMILY = 4
 MAX_CHOICES = 12
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def generated_catalogue(num_products: int, seed: int = 0) -> Catalogue:
-    """Returns the generated catalogue, made once and kept in the user's cache.
+    """Returns the generated catalogue, created once and kept in the user's cache.
 
     Raises:
         ValueError: num_products is not in 1..1,000,000 or the seed is negative.
@@ -51,13 +51,13 @@ def generate(num_products: int, seed: int = 0) -> Iterator[Record]:
 
 
 def asin(index: int, seed: int = 0) -> str:
-    """Returns ten digits: different for each product, and from their first digits on."""
+    """Returns ten digits that differ between products from the first digits on."""
     spread = index * 5_562_306_487 + seed * 1_618_033 + 3_141_592_653
     return str(10**9 + spread % _ASIN_SPACE)
 
 
 class _Draw:
-    """Draws from sequences; `random.random` alone is the same in every version of Python."""
+    """Samples from sequences with `random.random`, which is stable across Python versions."""
 
     def __init__(self, seed: int):
         self.unit: Callable[[], float] = random.Random(seed).random
@@ -69,7 +69,7 @@ class _Draw:
         return items[int(self.unit() * len(items))]
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
-        """Returns `count` different items in the order in which they are listed."""
+        """Returns `count` different items in their original order."""
         left = list(range(len(items)))
         picked = sorted(left.pop(int(self.unit() * len(left))) for _ in range(count))
         return [items[i] for i in picked]
@@ -77,7 +77,7 @@ class _Draw:
 
 @dataclass(frozen=True)
 class _Item:
-    """What a product is made of.
+    """The parts of a product.
 
     Attributes:
         hidden: the attribute that the title leaves out: "feature" or "use".
@@ -122,7 +122,7 @@ def _family(draw: _Draw) -> list[_Item]:
 
 
 def _wanted(draw: _Draw, hidden: str) -> tuple[str, ...]:
-    """Returns what an instruction names; seldom what only the pages of a product tell."""
+    """Returns the attributes in the instruction, rarely ones found only on the product's pages."""
     names = [draw.one(("first", "second"))] if draw.unit() < 0.75 else ["first", "second"]
     for name in ("feature", "use"):
         if draw.unit() < (0.25 if name == hidden else 0.75):
@@ -156,7 +156,7 @@ def _other_attribute(draw: _Draw, base: _Item) -> _Item:
 
 
 def _other_values(draw: _Draw, base: _Item) -> _Item:
-    """Returns the item with one value of one axis exchanged, or another use where it has none."""
+    """Returns the item with one option value replaced, or another use if it has no options."""
     axes = [a for a, values in base.options.items() if len(values) < len(base.group.options[a])]
     if not axes:
         return replace(base, use=_other(draw, base.group.uses, (base.use,)))

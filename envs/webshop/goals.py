@@ -1,4 +1,4 @@
-"""What the shopper is asked to buy: synthetic and human goals in the original's order."""
+"""Shopping goals: synthetic and human goals in the original's order."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One shopping task. It is shared: its dict is not to be changed.
+    """A shopping goal. It is shared, so do not modify its dict.
 
     Attributes:
-        asin: The product that was in mind; category, query, name and product_category are its.
-        price_upper: No more dollars than this are to be spent.
+        asin: The target product. Category, query, name and product_category are taken from it.
+        price_upper: The price limit in dollars.
         options: Option name -> value (synthetic) or values (human).
         weight: Weight in sampling.
 
     Raises:
-        ValueError: There is no attribute, or `price_upper` is not positive: no reward is defined
-            for such a goal (the original fails with ZeroDivisionError or TypeError at a purchase).
+        ValueError: There is no attribute, or `price_upper` is not positive. The reward is undefined
+            for such a goal (the original raises ZeroDivisionError or TypeError at a purchase).
     """
 
     asin: str
@@ -56,17 +56,17 @@ class Goal:
             raise ValueError(f"The goal for {self.asin} needs at least one attribute.")
         if not self.price_upper > 0:
             raise ValueError(
-                f"The goal for {self.asin} needs a positive price_upper, not {self.price_upper}."
+                f"The goal for {self.asin} needs a positive price_upper, got {self.price_upper}."
             )
 
 
 class Goals(Sequence[Goal]):
-    """The goals of a catalogue, made when asked for. A few bytes each are kept, memory-mapped.
+    """The goals of a catalogue, created on access from a few memory-mapped bytes each.
 
-    The draws are those of the original when its global generator is seeded with `data_seed`
-    before it loads: first a price for each range-priced product, then a price limit for each
-    product with an instruction (synthetic) or for each instruction (human). The order is that
-    of the original, which shuffles by `order_seed`.
+    The random samples are those of the original if its global generator is seeded with `data_seed`
+    before loading: first a price per range-priced product, then a price limit per product with an
+    instruction (synthetic) or per instruction (human). The order is that of the original, which
+    shuffles with `order_seed`.
 
     Attributes:
         catalogue: The products.
@@ -94,16 +94,16 @@ class Goals(Sequence[Goal]):
         data_seed: int = 0,
         order_seed: int = ORDER_SEED,
     ) -> Goals:
-        """Opens the goals of a catalogue, building them first where they are not kept yet.
+        """Opens the goals of a catalogue, building them first if they are not cached.
 
         Args:
             catalogue: The products.
-            human: Instructions written by people instead of synthetic ones.
+            human: Whether to use instructions written by people instead of synthetic ones.
             data_seed: Seed of prices and price limits.
             order_seed: Seed of the order of the goals.
 
         Returns:
-            The goals; the same arguments give the same object.
+            The goals. The same arguments give the same object.
         """
         kind = "human" if human else "synthetic"
         target = catalogue.directory / f"goals-{FORMAT}-{kind}-{data_seed}-{order_seed}"
@@ -172,24 +172,24 @@ class Goals(Sequence[Goal]):
         return self._weights[owners]
 
     def sample(self, rng: np.random.Generator, start: int = 0, stop: int | None = None) -> int:
-        """Draws one of the goals start, ..., stop - 1 with probability proportional to its weight.
+        """Samples a goal from start, ..., stop - 1 with probability proportional to its weight.
 
         Raises:
             ValueError: There is no such goal.
         """
         first, last, _ = slice(start, stop).indices(len(self))
         if first >= last:
-            raise ValueError(f"There is no goal in {start}:{stop} of {len(self)} to draw from.")
+            raise ValueError(f"There is no goal in {start}:{stop} of {len(self)} to sample from.")
         below = self._cumulative[first - 1] if first else 0.0
         position = below + rng.random() * (self._cumulative[last - 1] - below)
         found = int(np.searchsorted(self._cumulative, position, side="right"))
         return min(max(found, first), last - 1)  # rounding may step over either end
 
     def sample_like_original(self, rng: random.Random) -> int:
-        """Draws as the original does, which is off by one.
+        """Samples a goal like the original, which is off by one.
 
-        It bisects cumulative weights that begin with 0, so goal i + 1 is drawn with the weight of
-        goal i, goal 0 never, and the last one with its own weight besides.
+        It bisects cumulative weights that begin with 0. Goal i + 1 is sampled with the weight of
+        goal i, goal 0 is never sampled, and the last goal is also sampled with its own weight.
         """
         position = rng.uniform(0, float(self._cumulative[-1]))
         return min(bisect.bisect_right(self._cumulative, position) + 1, len(self) - 1)
@@ -237,7 +237,7 @@ def _write(
         owners = np.repeat(np.arange(len(catalogue)), counts)
         limits[:] = [_draw_limit(price, rng) for price in prices[owners].tolist()]
     else:
-        asked = np.flatnonzero(counts >= 0)  # also where an option without values leaves no goal
+        asked = np.flatnonzero(counts >= 0)  # also if an option without values leaves no goal
         limits[asked] = [_draw_limit(price, rng) for price in prices[asked].tolist()]
     counts = np.maximum(counts, 0).astype(np.int64)
     order = array("I", range(int(counts.sum())))

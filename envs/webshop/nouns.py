@@ -1,4 +1,4 @@
-"""Which words of a product title count as nouns: without a model, or with spaCy's."""
+"""Extracts the nouns of a product title, without a model or with spaCy."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from agentgym.errors import DataError, MissingExtraError
 
 NounTagger = Callable[[str], list[str]]
-"""Text -> its nouns, lower-cased, in order, with repeats."""
+"""Text -> its nouns in lower case, in order, with duplicates."""
 
-# What spaCy's English tokenizer does to a piece between white space, as far as the alphabetic
-# tokens among the result depend on it: which characters come off its ends, where it breaks
-# inside, which abbreviations stay whole, which contractions fall into which words.
+# The rules of spaCy's English tokenizer for a piece between white space, as far as they affect the
+# alphabetic tokens: the characters stripped from its ends, the splits inside, the abbreviations
+# that stay whole, and the parts of contractions.
 _QUOTES = "'\"”“`‘´’‚,„»«「」『』（）〔〕【】《》〈〉⟦⟧"
 _MARKS = "…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪"
 _SYMBOL = "\ue000"  # stands for any symbol such as ® or an emoji
@@ -51,7 +51,7 @@ _ABBREVIATIONS = frozenset(
 
 
 def _contractions() -> dict[str, tuple[str, ...]]:
-    """Returns contraction -> the words that it falls into."""
+    """Returns the words of each contraction."""
     asking = "how that there these this those what when where who why".split()
     found: dict[str, tuple[str, ...]] = {}
     for word in [*asking, "i", "it", "we", "you", "he", "she", "they"]:
@@ -122,16 +122,16 @@ def _nouns(text: str) -> tuple[str, ...]:
 
 
 def alphabetic_nouns(text: str) -> list[str]:
-    """Returns the alphabetic words, lower-cased, that are no stop words.
+    """Returns the alphabetic words, in lower case, without stop words.
 
-    A deterministic stand-in for a part-of-speech tagger, cut as spaCy's English tokenizer cuts.
+    A deterministic replacement for a part-of-speech tagger, with spaCy's English tokenization.
     """
     return list(_nouns(text))
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _words(piece: str) -> tuple[str, ...]:
-    """Returns the words, lower-cased, of a piece of text without white space."""
+    """Returns the words, in lower case, of a piece of text without white space."""
     before: list[str] = []
     after: list[str] = []
     while piece and not _is_special(piece):
@@ -154,7 +154,7 @@ def _words(piece: str) -> tuple[str, ...]:
 
 
 def _uncapitalised(piece: str) -> str:
-    """Returns the piece with a small first letter: "Don't", but not "DON'T", is a contraction."""
+    """Lower-cases the first letter, since "Don't" is a contraction and "DON'T" is not."""
     return piece[:1].lower() + piece[1:]
 
 
@@ -167,7 +167,7 @@ def spacy_nouns(model: str = "en_core_web_lg") -> NounTagger:
 
     Raises:
         MissingExtraError: spaCy is not installed.
-        DataError: The model is not.
+        DataError: The model is not installed.
     """
     try:
         import spacy  # pyright: ignore[reportMissingImports]

@@ -1,8 +1,8 @@
-"""The shop's pages: what an action does, what can be clicked, what a page reads like.
+"""The shop's pages: the effect of actions, the clickable texts and the observations.
 
-Pure functions of a `Session` (where a shopper is) and a `Shop` (what is sold). Page layout, order
-of the buttons and the odd corners are the original's, byte for byte: its pages are an interface
-format that agents, prompts and published trajectories rely on.
+Pure functions of a `Session` (the shopper's position) and a `Shop` (products and goals). Page
+layout, order of the buttons and the corner cases are the original's, byte for byte: its pages are
+an interface format that agents, prompts and published trajectories rely on.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from agentgym.envs.webshop.catalogue import Product
+from agentgym.utils.action_parsing import LONGEST, labelled, plain
 
 BASE_URL = "http://127.0.0.1:3000"
 PAGE_SIZE = 10
@@ -31,7 +32,7 @@ Node = tuple[str, str]
 
 
 class Shop(Protocol):
-    """What pages need to know of a shop."""
+    """The interface of a shop that the pages use."""
 
     def product(self, index: int) -> Product:
         """Returns a product."""
@@ -42,7 +43,7 @@ class Shop(Protocol):
         ...
 
     def instruction(self, goal: int) -> str:
-        """Returns what the shopper is asked to buy."""
+        """Returns the instruction of a goal."""
         ...
 
     def buy(self, goal: int, product: int, options: dict[str, str]) -> float:
@@ -52,12 +53,12 @@ class Shop(Protocol):
 
 @dataclass
 class Session:
-    """Where a shopper is and what was chosen on the way.
+    """The position of a shopper and the choices so far.
 
     Attributes:
         goal: number of the goal.
         place: "" for the search page, else one of `PLACES`.
-        keywords: the last search, as typed but in lower case.
+        keywords: the last search, in lower case.
         page: number of the page of results.
         product: index of the product that is open.
         section: the part of the product that is open: "Description", "Features" or "Reviews".
@@ -65,7 +66,7 @@ class Session:
         opened: products opened since the search page was last shown.
         shown: products on the page of results.
         total: number of results.
-        reward: what the purchase was worth.
+        reward: reward of the purchase.
     """
 
     goal: int
@@ -82,10 +83,10 @@ class Session:
 
 
 def parse_action(action: str) -> tuple[str, str | None]:
-    r"""Splits "click[Buy Now]" into "click" and "buy now"; None: there is no argument.
+    r"""Splits "click[Buy Now]" into "click" and "buy now". The argument is None if there is none.
 
-    As the regular expression `(.+)\[(.+)\]` at the start would, but in linear time: in the first
-    line, the last "]" closes what the last "[" before it opened; what follows is ignored.
+    Equivalent to matching the regular expression `(.+)\[(.+)\]` at the start, in linear time: in
+    the first line, the last "]" closes the last "[" before it. The rest is ignored.
     """
     line = action.partition("\n")[0]
     end = line.rfind("]")
@@ -95,13 +96,35 @@ def parse_action(action: str) -> tuple[str, str | None]:
     return line[:start], line[start + 1 : end].lower()
 
 
+def parse_leniently(action: str) -> str:
+    """Returns a search or click without labels, marks and capitals around it.
+
+    An action that is neither is returned unchanged.
+    """
+    start = action[:LONGEST]
+    return (
+        _normal_form(action)
+        or _normal_form(labelled(start))
+        or _normal_form(plain(start, cased=True))
+        or action
+    )
+
+
+def _normal_form(text: str) -> str:
+    """Returns the search or click at the start of a text, "" if there is none."""
+    name, argument = parse_action(text.strip())
+    name = name.strip().lower()
+    found = name in ("search", "click") and argument is not None
+    return f"{name}[{argument}]" if found else ""
+
+
 def can_be_said(text: str) -> bool:
-    """Returns whether "click[text]" is understood as a click on this (lower-case) text."""
+    """Returns whether "click[text]" is parsed as a click on this (lower-case) text."""
     return "[" not in text[:-1] and "\n" not in text and text not in ("", "search")
 
 
 def url(session: Session, shop: Shop) -> str:
-    """Returns the address of a page; the original tells by it which kind of page is open."""
+    """Returns the URL of a page, from which the original infers the kind of the page."""
     if not session.place:
         return f"{BASE_URL}/{session.goal}"
     head = f"{BASE_URL}/{session.place}/{session.goal}"
@@ -117,7 +140,7 @@ def url(session: Session, shop: Shop) -> str:
 
 
 def state_key(session: Session) -> str:
-    """Returns what tells pages apart: equal iff the same actions lead to the same from here."""
+    """Returns a key that is equal for two sessions iff all actions have the same effects."""
     keywords = session.keywords
     if len(keywords) > LONGEST_KEY:
         keywords = hashlib.sha256(keywords.encode("utf-8", "surrogatepass")).hexdigest()
@@ -135,33 +158,33 @@ def state_key(session: Session) -> str:
 
 
 def clickables(session: Session, shop: Shop) -> list[str]:
-    """Returns what can be clicked, in lower case, in the original's order."""
+    """Returns the clickable texts, in lower case, in the original's order."""
     return list(_clickables(session, shop))
 
 
 def _clickables(session: Session, shop: Shop) -> dict[str, str]:
-    """Returns what can be clicked, with the name of the option that a value belongs to."""
+    """Returns the clickable texts, each with the name of its option ("" if it is no value)."""
     found = {text.lower(): "" for style, text in nodes(session, shop) if style in (BUTTON, LINK)}
     if session.place == "item_page":
-        # A value that is spelled like a button, or occurs twice, takes the other's place.
+        # A value that is spelled like a button, or occurs twice, replaces the earlier entry.
         for name, values in shop.product(session.product).options.items():
             found.update(dict.fromkeys(values, name))
     return found
 
 
 def act(session: Session, action: str, shop: Shop, seed: int = 0) -> Session | None:
-    """Returns the session after an action, None if the page does not allow the action.
+    """Returns the session after an action, None if the action is invalid on the page.
 
     Args:
-        session: where the shopper is; it is not changed.
-        action: what the agent said.
-        shop: what is sold.
-        seed: which products a search for random ones (`<r>`) finds.
+        session: current session, left unchanged.
+        action: action text.
+        shop: products and goals.
+        seed: seed of a search for random products (`<r>`).
     """
     name, argument = parse_action(action)
     if name == "search" and argument:
         return _results(session, argument, 1, shop, seed)
-    # "search" is a button that does nothing without words, wherever it is.
+    # "search" is a button that does nothing without words, on every page.
     if name == "click" and argument is not None and argument != "search":
         allowed = _clickables(session, shop)
         if argument in allowed:
@@ -189,7 +212,7 @@ def _click(session: Session, text: str, option: str, shop: Shop, seed: int) -> S
         return dataclasses.replace(session, place="done", reward=reward)
     if text == "back to search":
         return Session(session.goal)
-    # The address holds the keywords, so that a search for "search_results" misleads the original.
+    # The URL contains the keywords, so a search for "search_results" misleads the original.
     address = url(session, shop)
     place = next((place for place in PLACES if place in address), "")
     if text == "next >" and place == "search_results":
@@ -208,7 +231,7 @@ def _click(session: Session, text: str, option: str, shop: Shop, seed: int) -> S
 
 
 def _open(session: Session, link: str, shop: Shop) -> Session | None:
-    # A link leads to its own text in capitals: an asin with small letters leads nowhere.
+    # A link leads to its own text in capitals: an ASIN with lower-case letters leads nowhere.
     for index in session.shown:
         if shop.product(index).asin == link.upper():
             opened = session.opened if index in session.opened else (*session.opened, index)
@@ -301,7 +324,7 @@ def render_rich(session: Session, shop: Shop) -> str:
         if style == BUTTON:
             lines.append(_marked(text, False))
         elif style == OPTION:
-            # The original looks for the quoted value anywhere in the address, not in the options.
+            # The original looks for the quoted value anywhere in the URL, not in the options.
             chosen = f'"{text}"' in address
             lines.append("  " + _marked(text, chosen))
             if chosen:

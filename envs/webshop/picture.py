@@ -1,4 +1,4 @@
-"""The shop as a person in a terminal sees it: boxes, tables, and what to type."""
+"""The shop for a person in a terminal: boxes, tables and available actions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WIDTH = 100
 
 
 def picture(session: Session, shop: Shop, note: str = "") -> str:
-    """Returns a page as text in boxes, 100 columns wide, with the actions that it offers.
+    """Returns a page as text in boxes, 100 columns wide, with the available actions.
 
     Args:
-        session: where the shopper is.
-        shop: what is sold.
-        note: shown above the page, such as what was wrong with the last action.
+        session: current session.
+        shop: products and goals.
+        note: shown above the page, such as an explanation of an invalid action.
     """
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None, highlight=False)
     title = {
@@ -36,7 +36,7 @@ def picture(session: Session, shop: Shop, note: str = "") -> str:
     }[session.place]
     body = Group(
         *([Panel(Text(note), box=ROUNDED)] if note else []),
-        Panel(Text(shop.instruction(session.goal)), title="You are asked to buy", box=ROUNDED),
+        Panel(Text(shop.instruction(session.goal)), title="Instruction", box=ROUNDED),
         *_body(session, shop),
     )
     console.print(Panel(body, title=Text(f"WebShop · {title}"), box=ROUNDED))
@@ -57,9 +57,7 @@ def _body(session: Session, shop: Shop) -> Iterable[RenderableType]:
         return
     buttons = [text for style, text in pages.nodes(session, shop) if style == pages.BUTTON]
     actions = ["search[words]", *(f"click[{b.lower()}]" for b in buttons if b != "Search")]
-    yield Panel(
-        Columns([Text(action) for action in actions]), title="What you can type", box=ROUNDED
-    )
+    yield Panel(Columns([Text(action) for action in actions]), title="Actions", box=ROUNDED)
 
 
 def _results(session: Session, shop: Shop) -> RenderableType:

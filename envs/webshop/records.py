@@ -1,4 +1,4 @@
-"""Reads the original's JSON files record by record and says precisely what is wrong with them."""
+"""Reads the original's JSON files record by record, with precise error messages."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class DataFiles:
     def find(cls, data_dir: Path, num_products: int | None) -> DataFiles:
         """Finds `items_shuffle*.json`, `items_ins_v2*.json` and perhaps `items_human_ins.json`.
 
-        Of several, as in the original's folder, those are taken that are named for the number of
-        products (`items_shuffle_1000.json`), else those named for none.
+        If there are several, as in the original's folder, the files with the number of products
+        in their names (`items_shuffle_1000.json`) are used, else those without a number.
 
         Raises:
-            DataError: A file is missing, or it is unclear which one is meant.
+            DataError: A file is missing or the choice is ambiguous.
         """
         human = data_dir / "items_human_ins.json"
         return cls(
@@ -70,7 +70,7 @@ def _chosen(data_dir: Path, stem: str, num_products: int | None) -> Path:
 
 
 class _JsonReader:
-    """Takes one JSON value after another out of a file too large to hold."""
+    """Reads JSON values one by one from a file that is too large for memory."""
 
     _decoder = json.JSONDecoder()
 
@@ -87,7 +87,7 @@ class _JsonReader:
         return bool(more)
 
     def peek(self) -> str:
-        """Returns the next character that is no white space, "" at the end of the file."""
+        """Returns the next non-blank character, "" at the end of the file."""
         while True:
             while self._at < len(self._text):
                 if not self._text[self._at].isspace():
@@ -97,7 +97,7 @@ class _JsonReader:
                 return ""
 
     def take(self, wanted: str, where: str) -> str:
-        """Skips one of the wanted characters and returns it."""
+        """Skips one of the expected characters and returns it."""
         found = self.peek()
         if not found or found not in wanted:
             names = " or ".join(repr(char) for char in wanted)
@@ -116,15 +116,15 @@ class _JsonReader:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 near_end = error.pos >= len(self._text) - 8
-                self._grow *= 2  # a long value is parsed again a few times only
+                self._grow *= 2  # a long value is parsed again only a few times
                 if not (near_end or error.msg.startswith("Unterminated")) or not self._fill():
                     self.fail(where, f"invalid or truncated JSON ({error.msg})")
             else:
                 text, self._at = self._text[self._at : end], end
                 return value, text
 
-    def fail(self, where: str, what: str) -> NoReturn:
-        raise DataError(f"{self._path}, {where}: {what}.")
+    def fail(self, where: str, problem: str) -> NoReturn:
+        raise DataError(f"{self._path}, {where}: {problem}.")
 
 
 def _elements(path: Path) -> Iterator[Any]:
@@ -166,7 +166,7 @@ def normalised(records: Iterable[Record], source: str) -> Iterator[dict[str, Any
     An asin "nan", longer than 10 characters or already seen drops the record.
 
     Raises:
-        DataError: A field is missing or of another type; `source`, record and field are named.
+        DataError: A field is missing or has the wrong type. The message names the field.
     """
     seen: set[str] = set()
     for number, (product, annotation, human) in enumerate(records):

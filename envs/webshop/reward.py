@@ -1,4 +1,4 @@
-"""The original's graded reward: how well a bought product fits a goal.
+"""The original's graded reward: how well a purchase matches a goal.
 
 WebShop (arXiv 2207.01206), section 3 and equation 1: reward = r_type * (matched attributes +
 matched options + [price within limit]) / (attributes + options + 1). Success is a reward of 1.
@@ -29,7 +29,7 @@ COLOURS = tuple(
     tan taupe teal tiger turquoise violet walnut wheat white wine yellow
     """.split()
 )
-"""What counts as a colour, in the order in which the original looks for them."""
+"""The colours, in the order in which the original searches for them."""
 
 
 def purchase_reward(
@@ -42,15 +42,15 @@ def purchase_reward(
     """Returns the reward in [0, 1] and its parts.
 
     Args:
-        product: What was bought.
-        goal: What was asked for.
+        product: The purchased product.
+        goal: The goal.
         price: The product's price in dollars (`Goals.prices[product.index]`).
         chosen: Option name -> chosen value.
         nouns: Extracts the nouns of a title.
 
     Returns:
         The reward, and a dict of r_type, r_att, w_att, query_match, category_match, title_score,
-        r_price, w_price and - only where the goal has options - r_option, w_option.
+        r_price, w_price and, if the goal has options, r_option and w_option.
     """
     kind = _type_reward(product, goal, nouns)
     attributes = _matched_attributes(product, goal.attributes)
@@ -73,12 +73,12 @@ def purchase_reward(
 
 
 def _type_reward(product: Product, goal: Goal, nouns: NounTagger) -> dict[str, Any]:
-    """Judges whether the product is of the wanted kind, by query, categories and title."""
+    """Scores whether the product is of the right kind, by query, categories and title."""
     query_match = product.query == goal.query
     shared = _categories(product.product_category) & _categories(goal.product_category)
     category_match = len(shared) >= 2
     wanted = nouns(goal.name)
-    # Repeated nouns count in the denominator only.
+    # Repeated nouns count only in the denominator.
     found = len(set(wanted) & set(nouns(product.title)))
     title_score = found / len(wanted) if wanted else 0.2
     r_type = 1.0 if query_match or category_match or title_score > 0.2 else 0.5
@@ -98,7 +98,7 @@ def _categories(path: str) -> frozenset[str]:
 
 
 def _matched_attributes(product: Product, wanted: tuple[str, ...]) -> int:
-    """Counts wanted attributes that the product has or whose very words are on its page."""
+    """Counts goal attributes that the product has or that appear literally on its page."""
     page: tuple[str, ...] = ()
     matched = 0
     for attribute in wanted:
@@ -115,11 +115,11 @@ def _matched_attributes(product: Product, wanted: tuple[str, ...]) -> int:
 
 
 def _matched_options(chosen: tuple[str, ...], wanted: tuple[Text, ...]) -> int:
-    """Counts wanted options that some chosen value matches.
+    """Counts goal options that some chosen value matches.
 
-    Synthetic goals want (name, value) pairs and the original compares the pair with the bare
-    value: a colour counts only if it is the whole name or value, and otherwise the name is part
-    of the text that has to be similar.
+    Synthetic goals have (name, value) pairs, and the original compares the pair with the bare
+    value. A colour counts only if it is the whole name or value. Otherwise the name is part of the
+    text that must be similar.
     """
     values = [normalised_colour(value) for value in chosen]
     targets = [normalised_colour(target) for target in wanted]

@@ -1,9 +1,9 @@
-"""The shop's search engine: BM25 as Lucene computes it, over a memory-mapped inverted index.
+"""The shop's search engine: BM25 as in Lucene, over a memory-mapped inverted index.
 
 The formula is that of Lucene's BM25Similarity (Robertson & Zaragoza, "The Probabilistic Relevance
-Framework", 2009, without the constant factor k1 + 1) with the original's k1 = 0.9, b = 0.4. Also
-kept are what decides ties: the one-byte document length, single precision where Lucene has it,
-and the asin as the last criterion.
+Framework", 2009, without the constant factor k1 + 1) with the original's k1 = 0.9, b = 0.4. Ties
+are also broken as in Lucene: by the one-byte document length, single precision in the same places,
+and the ASIN as the last criterion.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from agentgym.utils import cache
 FORMAT = 1
 RESULT_LIMIT = 50
 K1, B = np.float32(0.9), np.float32(0.4)
-_CHUNK = 20_000  # documents in memory at a time during the building of an index
-_DENSE_LIMIT = 100_000  # up to so many postings it is faster to score all documents
-_LOOKUP_COST = 16  # of finding one document in postings, relative to adding one posting
-_WORTH_CHECKING = 0.3  # of what could be reached, the rest at which looking at the best may pay
+_CHUNK = 20_000  # documents in memory at a time while building an index
+_DENSE_LIMIT = 100_000  # up to this many postings, it is faster to score all documents
+_LOOKUP_COST = 16  # cost of finding a document in postings, relative to adding one posting
+_WORTH_CHECKING = 0.3  # try to prune below this ratio of remaining to processed bounds
 _open: dict[Path, SearchIndex] = {}
 _lock = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
 class _Postings:
-    """Where the postings of a term lie; its weight; the most that it adds to a score."""
+    """The range of a term's postings, its weight, and an upper bound on its contribution."""
 
     weight: np.float32
     first: int
@@ -45,7 +45,7 @@ class _Postings:
 
 
 class SearchIndex:
-    """An inverted index of a catalogue, memory-mapped and shared by everything in the process.
+    """An inverted index of a catalogue, memory-mapped and shared within the process.
 
     Attributes:
         catalogue: The products.
@@ -65,7 +65,7 @@ class SearchIndex:
 
     @classmethod
     def load(cls, catalogue: Catalogue) -> SearchIndex:
-        """Opens the index of a catalogue, building it first where it is not kept yet.
+        """Opens the index of a catalogue, building it first if it is not cached.
 
         The same catalogue gives the same object. Building takes a second for 1,000 products and
         minutes for a million.
@@ -99,7 +99,7 @@ class SearchIndex:
         postings = list(self._postings_of(query))
         if not postings or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        # Lucene adds single-precision parts in double precision and rounds the sum.
+        # Lucene sums single-precision parts in double precision and rounds the sum.
         if sum(posting.last - posting.first for posting in postings) > self._dense_limit:
             found = self._candidates(postings, k)
             sums = np.zeros(len(found))
@@ -137,11 +137,11 @@ class SearchIndex:
         return np.where(part[places] == docs, saturation, np.float32(0))
 
     def _candidates(self, postings: list[_Postings], k: int) -> np.ndarray:
-        """Returns documents, int32, ascending, among which are the best k of all.
+        """Returns documents, int32, ascending, that include the best k.
 
-        Terms come in order of the most that they can add (MaxScore: Turtle & Flood 1995). Once
-        the best k scores so far exceed what the remaining terms can add together, no new document
-        can enter, and those that cannot catch up are dropped after each further term.
+        Terms are processed in the order of their upper bounds (MaxScore: Turtle & Flood 1995). Once
+        the best k scores so far exceed the sum of the remaining bounds, no new document can enter,
+        and documents that cannot catch up are dropped after each further term.
         """
         scores = np.zeros(len(self.catalogue))
         found = np.empty(0, np.int32)
@@ -166,14 +166,14 @@ class SearchIndex:
 
 
 def find_products(index: SearchIndex, keywords: str, rng: random.Random) -> np.ndarray:
-    """Returns product indices, int64, for what was typed, special keywords included.
+    """Returns the product indices, int64, of a search, including special keywords.
 
     Args:
         index: The search index.
-        keywords: `<r>`: 50 random products; `<c> category`, `<q> query`, `<a> attribute`: all
-            products with exactly this category (one word), query or attribute, in catalogue
-            order; anything else: the best 50.
-        rng: Draws the random products.
+        keywords: `<r>` finds 50 random products. `<c> category`, `<q> query` and `<a> attribute`
+            find all products with exactly this category (one word), query or attribute, in
+            catalogue order. Other keywords find the best 50 products.
+        rng: Samples the random products.
     """
     catalogue = index.catalogue
     kind, *rest = keywords.split(" ")
@@ -190,7 +190,7 @@ def find_products(index: SearchIndex, keywords: str, rng: random.Random) -> np.n
 
 
 def document(product: Product) -> str:
-    """Returns the text under which a product is found."""
+    """Returns the indexed text of a product."""
     options = ", and ".join(
         f"{name}: {', '.join(values)}" for name, values in product.options.items()
     )
@@ -199,9 +199,9 @@ def document(product: Product) -> str:
 
 
 def encoded_length(length: np.ndarray) -> np.ndarray:
-    """Returns document lengths as they come out of Lucene's one-byte code.
+    """Returns document lengths rounded by Lucene's one-byte code.
 
-    Exact below 24, above it 24 + (n - 24) with all but its 4 leading bits cleared.
+    Lengths below 24 are exact. Above, n - 24 keeps its 4 leading bits.
     """
     above = np.maximum(length.astype(np.int64) - 24, 0)
     shift = np.maximum(np.frexp(above.astype(np.float64))[1].astype(np.int64) - 4, 0)
@@ -209,7 +209,7 @@ def encoded_length(length: np.ndarray) -> np.ndarray:
 
 
 class _TermCodes(dict[str, int]):
-    """Word -> code of its term, -1 for a stop word; analyses a word when it first comes up."""
+    """Word -> code of its term, -1 for a stop word, computed on first access."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +223,7 @@ class _TermCodes(dict[str, int]):
 
 
 def _write(folder: Path, catalogue: Catalogue) -> None:
-    """Writes an index: the postings of some documents at a time, then all of them by term."""
+    """Writes an index: postings in chunks of documents, then all postings by term."""
     codes = _TermCodes()
     lengths = np.zeros(len(catalogue), np.int64)
     chunks = 0
@@ -247,7 +247,7 @@ def _write(folder: Path, catalogue: Catalogue) -> None:
 def _postings(
     products: Iterator[Product], codes: _TermCodes, first: int, lengths: np.ndarray
 ) -> np.ndarray:
-    """Returns (code, document, times) of a chunk, int32 (3, n), sorted by code, then document."""
+    """Returns (code, document, count) of a chunk, int32 (3, n), sorted by code, then document."""
     flat = array("i")
     ends = []
     for product in products:
@@ -270,7 +270,7 @@ def _length_norms(lengths: np.ndarray) -> np.ndarray:
 
 
 def _merge(folder: Path, chunks: int, place: np.ndarray, norms: np.ndarray) -> None:
-    """Turns the chunks, which it deletes, into postings sorted by term, then document."""
+    """Merges the chunks into postings sorted by term, then document, and deletes them."""
     files = [folder / f"chunk-{i}.npy" for i in range(chunks)]
     counts = np.zeros(len(place), np.int64)
     for file in files:
@@ -285,7 +285,7 @@ def _merge(folder: Path, chunks: int, place: np.ndarray, norms: np.ndarray) -> N
         codes, chunk_docs, times = np.load(file)
         places = place[codes]
         runs = np.bincount(places, minlength=len(place))
-        # Within a chunk postings of a term are neighbours: number them from its first free slot.
+        # Within a chunk, postings of a term are contiguous: number them from its first free slot.
         new = np.flatnonzero(np.diff(codes, prepend=-1))
         within = np.arange(len(codes)) - np.repeat(new, np.diff(new, append=len(codes)))
         slots = free[places] + within

@@ -1,4 +1,4 @@
-"""`Shop`: catalogue, search index and goals, opened once a process for all environments."""
+"""`Shop`: catalogue, search index and goals, opened once per process for all environments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TAGGERS: dict[str, Callable[[], NounTagger]] = {
 
 
 class Shop:
-    """What is sold, what is asked for, and what buying it is worth: see `open_shop`.
+    """Products, goals and rewards of a shop: see `open_shop`.
 
     Attributes:
         catalogue: the products.
@@ -56,7 +56,7 @@ class Shop:
         return self._search(keywords)
 
     def instruction(self, goal: int) -> str:
-        """Returns what the shopper is asked to buy."""
+        """Returns the instruction of a goal."""
         return self.goals[goal].instruction_text
 
     def buy(self, goal: int, product: int, options: dict[str, str]) -> float:
@@ -68,7 +68,7 @@ class Shop:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Tells shops apart: by the number of products and goals, all prices, some of the texts."""
+        """Hash of the number of products and goals, all prices and a sample of the texts."""
         count = len(self.catalogue)
         digest = hashlib.sha256(f"{count} {len(self.goals)}".encode())
         digest.update(np.ascontiguousarray(self.goals.prices, dtype="<f8").tobytes())
@@ -89,19 +89,21 @@ def open_shop(
     catalogue_seed: int,
     tagger: str | NounTagger,
 ) -> Shop:
-    """Returns a shop, shared by all that ask for the same one; a pickled shop is its arguments.
+    """Returns a shop, shared by all callers with the same arguments.
+
+    A pickled shop consists of its arguments.
 
     Args:
-        data_dir: folder of the original's files; None: the generated catalogue.
-        num_products: how many products, from the start; None: all that the files have.
-        human: goals written by people instead of synthetic ones.
+        data_dir: folder with the original's files, None for the generated catalogue.
+        num_products: number of products, from the start, None for all products of the files.
+        human: whether the goals are written by people instead of synthetic.
         data_seed: seed of prices and price limits.
         catalogue_seed: seed of the generated catalogue.
         tagger: extracts the nouns of a title: "alphabetic", "spacy" or a function.
 
     Raises:
         ValueError: an argument is out of its range.
-        DataError: the files are missing or damaged, or give no goal.
+        DataError: the files are missing or damaged, or yield no goal.
     """
     if isinstance(tagger, str) and tagger not in _TAGGERS:
         raise ValueError(
@@ -113,7 +115,7 @@ def open_shop(
     if data_dir is not None:
         catalogue = Catalogue.load(data_dir, num_products)
     elif num_products is None:
-        raise ValueError("num_products must be a number: the generated catalogue has no end.")
+        raise ValueError("num_products must be a number for the generated catalogue.")
     else:
         catalogue = generated_catalogue(num_products, catalogue_seed)
     goals = Goals.load(catalogue, human=human, data_seed=data_seed)

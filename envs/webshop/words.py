@@ -1,8 +1,8 @@
 """The words of the generated catalogue: departments, kinds of products, attributes, options.
 
-Two rules keep goals solvable and near-duplicates distinguishable under the shop's fuzzy reward:
-no attribute and no value of an option matches another one of the same group, and no option value
-contains the name of a colour by accident ("standing" has "tan" in it).
+Two rules keep goals solvable and near-duplicates distinguishable under the shop's fuzzy reward: no
+attribute or option value matches another one of the same group, and no option value contains the
+name of a colour by accident ("standing" contains "tan").
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Group:
-    """Kinds of products that share a shelf, and the words that describe them.
+    """A group of related kinds of products, and the words that describe them.
 
     Attributes:
         department: the shop's category, such as "garden".

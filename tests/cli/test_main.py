@@ -396,17 +396,3 @@ def test_a_pipe_gets_plain_text():
     shown = process("eval", "NumberLine-v0", "--episodes", "3", env=environment)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "\x1b" not in shown.stdout
-
-
-def test_the_page_of_environments(tmp_path: Path, capsys):
-    page = tmp_path / "docs" / "environments.md"
-    assert run("docs", "--out", str(page), "--check") == 1
-    assert run("docs", "--out", str(page)) == 0
-    assert f"Wrote {page}." in capsys.readouterr().out.replace("\n", "")
-    assert run("docs", "--out", str(page), "--check") == 0
-    text = page.read_text()
-    assert "| `NumberLine-v0` | single-agent | Walk to a target number" in text
-    assert "## NumberLine\n\n`AgentGym/NumberLine-v0`" in text
-    assert "### Rewards" in text
-    page.write_text(text + "by hand")
-    assert run("docs", "--out", str(page), "--check") == 1

@@ -11,12 +11,14 @@ from accelerate import Accelerator
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.evaluation.runner import evaluate
+from agentgym.trainers import train
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
@@ -51,7 +53,7 @@ def play(policy: Policy, n: int = 12, mode: Any = "current", constrain: bool = T
 
 def updater_of(policy: Policy, critic: Any = TokenValueHead, **settings: Any) -> Updater:
     head = critic(policy.hidden_size, (16,), generator=torch.Generator().manual_seed(0))
-    config = poad.Config(epochs=1, minibatches=1, **settings)
+    config = poad.Config.of(epochs=1, minibatches=1, **settings)
     return build_updater(Accelerator(cpu=True), config, policy, head, None)
 
 
@@ -165,7 +167,7 @@ def test_a_saved_policy_acts_the_same(policy, tmp_path):
     tasks = [f"test/{i}" for i in range(8)]
     agents = [
         mine,
-        PolicyAgent.from_folder(str(tmp_path)),
+        load_agent(str(tmp_path)),
         f"policy:{tmp_path}",
     ]
     one, *others = [evaluate("NumberLine-v0", agent, tasks=tasks) for agent in agents]
@@ -189,21 +191,21 @@ def test_demonstrations_fit_where_the_policy_has_to(policy, mode):
 
 
 def test_a_small_share_of_demonstrations_is_one(tmp_path):
-    config = poad.Config(
+    settings: dict[str, Any] = dict(
         model="nano", context="current", bc_share=0.001, env_steps=20, bc_epochs=1, iterations=0,
         eval_episodes=0, quiet=True, device="cpu", threads=1, run_dir=str(tmp_path / "run"),
     )  # fmt: skip
-    assert poad.main(config) == []
+    assert train("poad", **settings) == []
 
 
 @pytest.mark.parametrize(("iterations", "names"), [(0, ["imitation"]), (1, ["imitation", "poad"])])
 def test_every_evaluation_is_reported_once(iterations, names, tmp_path, capsys):
-    config = poad.Config(
+    settings: dict[str, Any] = dict(
         model="nano", context="current", constrain=True, bc_demonstrations=2, bc_epochs=1,
         iterations=iterations, episodes_per_iteration=4, eval_episodes=2, quiet=True, device="cpu",
         threads=1, run_dir=str(tmp_path / "run"),
     )  # fmt: skip
-    assert [report.agent for report in poad.main(config)] == names
+    assert [report.agent for report in train("poad", **settings)] == names
     assert capsys.readouterr().out.count("imitation") == 1
 
 
@@ -242,7 +244,7 @@ def test_the_best_of_several_answers_is_said(policy, tmp_path):
 
     judged = BestOf(agent, TurnModel(policy, seed=3), 4)
     judged.save(tmp_path)
-    again = PolicyAgent.from_folder(str(tmp_path))
+    again = load_agent(str(tmp_path))
     assert isinstance(again, BestOf)
     assert evaluate("NumberLine-v0", again, tasks=tasks) == evaluate(
         "NumberLine-v0", judged, tasks=tasks

@@ -94,9 +94,9 @@ def test_only_what_stands_where_one_is_is_seen_and_nothing_in_what_is_closed():
     assert "It is closed." in play(env, "go to cabinet 1")
     assert "cabinet 1 is closed" in refused(env, "take mug 1 from cabinet 1")
     assert "In it: mug 1." in play(env, "open cabinet 1")
-    assert "see no mug 2" in refused(env, "take mug 2 from cabinet 1")
+    assert "no mug 2" in refused(env, "take mug 2 from cabinet 1")
     assert "not at countertop 1" in refused(env, "take mug 2 from countertop 1")
-    assert "open already" in refused(env, "open cabinet 1")
+    assert "already open" in refused(env, "open cabinet 1")
     assert "It is closed." in play(env, "close cabinet 1")
     play(env, "go to shelf 1")
     assert "cannot be opened" in refused(env, "open shelf 1")
@@ -106,7 +106,7 @@ def test_one_hand_holds_one_thing_and_puts_it_where_it_fits():
     env = household("pick", "mug", "shelf")
     play(env, "go to countertop 1", "take mug 2 from countertop 1", "go to desk 1")
     assert "hand is full" in refused(env, "take book 1 from desk 1")
-    assert "do not hold" in refused(env, "put book 1 in/on desk 1")
+    assert "not holding" in refused(env, "put book 1 in/on desk 1")
     play(env, "put mug 2 in/on desk 1", "take book 1 from desk 1", "go to sinkbasin 1")
     assert "does not belong" in refused(env, "put book 1 on sinkbasin 1")
     play(env, "go to cabinet 1")
@@ -165,7 +165,7 @@ def test_a_thing_is_looked_at_under_a_lamp_that_is_on():
     play(env, "go to desk 1")
     assert "cannot be moved" in refused(env, f"take {LAMP} 1 from desk 1")
     assert f"{LAMP} 1 (on)" in play(env, f"use {LAMP} 1")
-    assert "can be used" in refused(env, "use book 1")
+    assert "cannot use" in refused(env, "use book 1")
     play(env, "go to countertop 1", "take mug 2 from countertop 1")
     play(env, "examine mug 2")
     assert progress(env.level, env.state) == 0.5
@@ -190,9 +190,9 @@ def test_commands_are_understood_in_their_several_forms():
     ):
         assert parse(nonsense) is None
     env = household("pick", "mug", "shelf")
-    assert "Say one of" in refused(env, "dance")
+    assert "go to (receptacle)" in refused(env, "dance")
     assert "no shelf 9" in refused(env, "go to shelf 9")
-    assert "Commands:" in play(env, "help")
+    assert "The commands are: go to" in play(env, "help")
     assert "Around you: cabinet 1" in play(env, "go to desk 1", "look")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ def bits(state: State) -> list[int]:
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden records")
 def test_every_recorded_step_is_the_reference_s():
     env = FoodPreparation(max_turns=None)
+    prompts: defaultdict[str, set[str]] = defaultdict(set)
+    texts: defaultdict[str, set[str]] = defaultdict(set)
     steps = 0
     with gzip.open(GOLDEN, "rt", encoding="utf-8") as file:
         for record in map(json.loads, file):
@@ -37,12 +40,47 @@ def test_every_recorded_step_is_the_reference_s():
                 _, reward, terminated, _, info = env.step(step["action_text"])
                 assert bits(env.state) == step["obs"]
                 assert reward == step["reward"]
+                text = env.describe(env.state)
+                prompts[text].add(step["prompt_sha1"])
+                texts[step["prompt_sha1"]].add(text)
                 if terminated:
                     assert step["done"]
                     break
                 assert list(info["admissible"]) == step["actions"]
                 steps += 1
     assert steps > 600
+    assert len(prompts) > 10
+    assert {len(same) for same in (*prompts.values(), *texts.values())} == {1}
+
+
+def test_texts_are_equal_exactly_where_the_reference_s_prompts_are():
+    env = FoodPreparation()
+    texts: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for state in env.ways:
+        # The reference's prompt depends on all bits but the last one, `pancake_in_microwave`.
+        texts[env.describe(state)].add(tuple(bits(state)[:-1]))
+    assert len(texts) == 18
+    assert all(len(prompts) == 1 for prompts in texts.values())
+
+
+def test_a_thing_in_the_open_appliance_is_not_offered_to_be_grabbed():
+    env = FoodPreparation(max_turns=None)
+    env.reset(seed=0, options={"task": "start/kitchen"})
+    way = ("walk to the pancake", "grab the pancake", "walk to the microwave")
+    for action in (*way, "open the microwave", "put the pancake in the microwave"):
+        *_, info = env.step(action)
+    rooms = tuple(f"walk to the {room}" for room in ("living room", "bathroom", "bedroom"))
+    assert env.state.inside and env.state.close_to_thing
+    assert info["admissible"] == (*rooms, "open the microwave", "close the microwave")
+    *_, info = env.step("grab the pancake")
+    assert info["valid"] and env.state.holding, "it is possible all the same"
+
+
+def test_from_afar_a_thing_in_the_open_appliance_looks_like_a_loose_one():
+    env = FoodPreparation()
+    inside, loose = State(open=True, inside=True), State(open=True)
+    assert env.describe(inside) == env.describe(loose)
+    assert env.offered(inside) == env.offered(loose)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

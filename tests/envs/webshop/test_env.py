@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -100,9 +101,9 @@ def test_invalid_actions_can_be_explained_and_cost(env: WebShop):
     told = WebShop(explain_invalid=True, invalid_penalty=0.1)
     first, _ = told.reset(seed=3)
     text, reward, *_, info = told.step("buy it")
-    assert text == f"Say search[words] or click[text], not 'buy it'.\n\n{first}"
+    assert text == f"Expected search[words] or click[text], got 'buy it'.\n\n{first}"
     assert reward == -0.1 and info["reward_terms"] == {"task": 0.0, "invalid": -0.1}
-    assert "'buy now'" in told.step("click[Buy Now]")[0]
+    assert "nothing to click named 'buy now'" in told.step("click[Buy Now]")[0]
 
 
 @pytest.mark.slow
@@ -145,6 +146,83 @@ def test_max_turns_truncates_and_can_be_removed(env: WebShop):
         *_, truncated, _ = endless.step("click[next >]")
         assert not truncated
     assert len(endless.state.seen) <= 64
+
+
+# Reading of actions.
+
+DRESSES = (
+    *(" {}", "{}\n", "{}.", "`{}`", "**{}**", '"{}"', "```\n{}\n```", "{}, I think"),
+    *("Action: {}", "**Action:** `{}`.", "Action: {}\nObservation: click[buy now]"),
+    "Thought: search[blue] found nothing.\nAction: {}\nObservation: made up",
+)
+
+
+def spoken(action: str) -> list[str]:
+    """The action with additions that do not change its meaning."""
+    name, _, rest = action.partition("[")
+    cased = (action.upper(), f"{name.capitalize()} [{rest}")
+    return [dress.format(way) for dress in DRESSES for way in (action, *cased)]
+
+
+def accepted(action: str, clickables: list[str]) -> bool:
+    """Whether the original carries an action out, by its regular expression."""
+    match = re.match(r"(.+)\[(.+)\]", action)
+    if match is None:
+        return False
+    argument = match[2].lower()
+    return match[1] == "search" or (match[1] == "click" and argument in clickables)
+
+
+@pytest.mark.parametrize("action", ["search[Red Shoes]", "click[features]", "click[buy now]"])
+def test_lenient_parsing_treats_searches_and_clicks_alike(env: WebShop, action: str):
+    open_product(env)
+    start = env.snapshot()
+    expected = env.step(action)
+    assert expected[-1]["valid"]
+    for said in spoken(action):
+        env.restore(start)
+        assert env.step(said) == expected, said
+
+
+@pytest.mark.parametrize("action", ["search[Red Shoes]", "click[features]", "click[buy now]"])
+def test_exact_parsing_accepts_the_actions_of_the_original_only(action: str):
+    exact = WebShop(action_parsing="exact")
+    clickables = [text[6:-1] for text in open_product(exact)["admissible"]]
+    start = exact.snapshot()
+    found = set()
+    for said in (action, *spoken(action), "click[buy now", "buy now"):
+        exact.restore(start)
+        *_, info = exact.step(said)
+        assert info["valid"] == accepted(said, clickables), said
+        found.add(info["valid"])
+    assert found == {True, False}
+
+
+@pytest.mark.parametrize("parsing", ["lenient", "exact"])
+def test_the_first_action_counts(parsing: str):
+    env = WebShop(action_parsing=parsing)
+    open_product(env)
+    _, _, terminated, _, info = env.step("search[blue]\nAction: click[buy now]")
+    assert info["valid"] and not terminated
+    assert env.state.session.keywords == "blue"
+
+
+@pytest.mark.parametrize(
+    "action", ["I will click[buy now]", "search[red] click[buy now]", "click buy now", "buy now"]
+)
+def test_lenient_parsing_guesses_nothing(env: WebShop, action: str):
+    open_product(env)
+    *_, info = env.step(action)
+    assert not info["valid"]
+
+
+def test_actions_are_parsed_exactly_in_the_original_shop(env: WebShop, real_env: WebShop):
+    for shop, valid in ((env, True), (real_env, False)):
+        shop.reset(seed=0)
+        assert shop.step(" search[red]")[-1]["valid"] is valid
+    lenient = WebShop(data_dir=REAL, action_parsing="lenient")
+    lenient.reset(seed=0)
+    assert lenient.step(" search[red]")[-1]["valid"]
 
 
 # Tasks.
@@ -268,7 +346,7 @@ def test_pages_as_a_person_sees_them(capsys: pytest.CaptureFixture[str]):
     shown = capsys.readouterr().out
     assert "WebShop · Search" in shown and "WebShop · Results for “red”, page 1" in shown
     assert f"● {option[6:-1]}" in shown and "Options: click[value]" in shown
-    assert "This page does not offer that." in shown
+    assert "This action is not possible here." in shown
     assert "Your score: " in shown
     assert all(len(line) <= 100 for line in shown.splitlines())
 
@@ -281,6 +359,7 @@ def test_pages_as_a_person_sees_them(capsys: pytest.CaptureFixture[str]):
     [
         ({"observation_mode": "html"}, "observation_mode must be one of"),
         ({"goals": "robot"}, "goals must be one of"),
+        ({"action_parsing": "strict"}, "action_parsing must be one of"),
         ({"num_products": 0}, "num_products must be at least 1"),
         ({"num_products": 2_000_000}, "num_products must be in"),
         ({"num_products": None}, "num_products must be a number"),

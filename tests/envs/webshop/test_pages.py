@@ -108,6 +108,14 @@ def test_parsing_equals_the_regular_expression(action: str):
     assert pages.parse_action(action) == expected
 
 
+@given(st.sampled_from(["search", "click"]), st.text(alphabet="ab[]\n ", max_size=12))
+def test_lenient_parsing_keeps_every_action_of_the_original(name: str, rest: str):
+    action = f"{name}[{rest}"
+    found = pages.parse_action(action)
+    if found[0] == name:
+        assert pages.parse_action(pages.parse_leniently(action)) == found
+
+
 @given(st.text(alphabet="ab[]\n ", max_size=8) | st.sampled_from(["search", "searches"]))
 def test_a_text_can_be_said_if_saying_it_is_read_as_it(text: str):
     read = pages.parse_action(f"click[{text}]") == ("click", text)

@@ -6,38 +6,21 @@ import importlib
 import inspect
 import pkgutil
 from dataclasses import is_dataclass
-from typing import Any
 
 import numpy as np
-import pytest
 
-from agentgym.trainers import credit
+from agentgym.trainers import credit, recipes
 from agentgym.trainers.credit.group import GiGPO
-from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.credit.two_clock import poad
-from agentgym.trainers.run.cli import RECIPES, load_recipe
-from agentgym.trainers.trainer import CreditFn, Trainer
+from agentgym.trainers.trainer import CreditFn
 
 from ...helpers.worlds import random_batch
 
 
-class _Found(Exception):
-    """Carries the credit function that a recipe hands to its trainer."""
-
-
-def of_recipe(name: str) -> CreditFn:
-    """The credit function of a recipe with its default settings; nothing is trained."""
-
-    def found(self: Any, recipe: str, config: Any, *, credit: CreditFn, **rest: Any) -> None:
-        assert recipe == name
-        raise _Found(credit)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "__init__", found)
-        module = load_recipe(name)
-        with pytest.raises(_Found) as caught:
-            module.main(module.Config())
-    return caught.value.args[0]
+def of_recipe(name: str) -> CreditFn | None:
+    """The credit function of a recipe with its default settings; None if its hooks assign it."""
+    module = recipes.load(name)
+    return module.build(module.Config()).credit
 
 
 def of_package() -> dict[str, CreditFn]:
@@ -65,10 +48,11 @@ def of_package() -> dict[str, CreditFn]:
 
 def every_estimator() -> dict[str, CreditFn]:
     """Those of recipes, those of the package and some other settings; each once."""
-    found = {name: of_recipe(name) for name in RECIPES} | of_package()
+    found = {
+        name: credit for name in recipes.names() if (credit := of_recipe(name)) is not None
+    } | of_package()
     found |= {
         "poad, lambda_token": poad(0.9, 0.8, 0.8),
-        "token baseline": TurnReward(baseline=True),
         "gigpo over steps": GiGPO(statistics="steps"),
     }
     seen: set[str] = set()

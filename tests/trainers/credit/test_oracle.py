@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from agentgym.trainers.run.cli import RECIPES
+from agentgym.trainers import recipes
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -65,7 +65,7 @@ def test_archer_with_exact_critics_is_unbiased(results):
 def test_rows_are_of_recipes_that_there_are(oracle):
     rows = {name for recipes in oracle.ROWS.values() for name in recipes.split()}
     assert rows.isdisjoint(oracle.IMITATION.split())
-    assert rows | set(oracle.IMITATION.split()) <= RECIPES.keys()
+    assert rows | set(oracle.IMITATION.split()) <= set(recipes.names())
     assert (
         oracle.ROWS.keys() <= oracle.with_critic(0.9, 0.9).keys() | oracle.without_critic().keys()
     )

@@ -6,18 +6,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from agentgym.trainers.credit.turn_rewards import (
     StepBaseline,
     attribute_progress,
     implicit_process_rewards,
     monte_carlo_values,
-    shape_rewards,
     value_gains,
 )
-from agentgym.trainers.credit.two_clock import turn
-from agentgym.trainers.trajectory import Batch, Values
+from agentgym.trainers.trajectory import Batch
 
 from ...helpers.worlds import generators, random_batch, trajectory
 
@@ -69,7 +66,7 @@ def test_golden_monte_carlo_values():
 def test_golden_value_gains():
     # One group of two: both first states are worth (0.4 + 0.8) / 2; a later state Q_{t-1} / gamma.
     batch = Batch.of([trajectory([1, 1], [0, 1]), trajectory([1], [0])])
-    gains = value_gains(batch, [0.4, 1.0, 0.8], gamma=0.5).rewards
+    gains = value_gains(batch, [0.4, 1.0, 0.8], gamma=0.5)
     assert gains.tolist() == pytest.approx([-0.2, 1.0 - 0.8, 0.2])
     with pytest.raises(ValueError, match="gamma"):
         value_gains(batch, [0.4, 1.0, 0.8], gamma=0.0)
@@ -83,23 +80,8 @@ def test_gains_of_exact_values_are_advantages():
             for said, r in [("left", 1), ("left", 0), ("right", 0), ("right", 0)]
         ]
     )
-    gains = value_gains(batch, monte_carlo_values(batch, 1.0), 1.0).rewards
+    gains = value_gains(batch, monte_carlo_values(batch, 1.0), 1.0)
     assert gains.tolist() == pytest.approx([0.25, 0, 0.25, 0, -0.25, 0, -0.25, 0])
-
-
-@given(generators, st.floats(0, 1))
-def test_shaping_moves_advantages_by_the_potential_only(rng, gamma):
-    # Exact Monte Carlo advantages do not change when the critic's values are shifted by -Phi.
-    batch = random_batch(rng)
-    potentials, final = rng.normal(size=batch.num_turns), rng.normal(size=len(batch.trajectories))
-    v = rng.normal(size=batch.num_turns).astype(np.float32)
-    after = rng.normal(size=len(batch.trajectories)).astype(np.float32)
-    plain = turn(gamma, 0.7)(batch, Values(None, v, after))
-    shaped = turn(gamma, 0.7)(
-        shape_rewards(batch, potentials, gamma, final),
-        Values(None, (v - potentials).astype(np.float32), (after - final).astype(np.float32)),
-    )
-    assert np.allclose(plain.advantages, shaped.advantages, atol=1e-4)
 
 
 def test_mistakes_are_named():
@@ -108,5 +90,3 @@ def test_mistakes_are_named():
         batch.with_rewards([1.0])
     with pytest.raises(ValueError, match="2 contributions"):
         attribute_progress(batch, [1.0])
-    with pytest.raises(ValueError, match="cut off"):
-        shape_rewards(batch, [0.0, 0.0], 0.9)

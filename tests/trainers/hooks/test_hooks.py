@@ -16,15 +16,14 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import make_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.credit.turn_rewards import TurnReward
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
 from agentgym.trainers.critics.turn_model import TurnModel
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.recipes import archer_iql, etpo
-from agentgym.trainers.recipes.dpo import preference_weights
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
@@ -32,7 +31,7 @@ from agentgym.trainers.recipes.spear import SelfImitation
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
@@ -73,14 +72,11 @@ def test_pairs_are_of_one_group_and_the_better_comes_first():
     rng=generators,
 )
 def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
-    from agentgym.trainers.update.offline_losses import preference_loss
-
     n = len(scores)
     pairs = [(int(a), int(b)) for a, b in rng.integers(n, size=(4, 2)) if a != b] or [(0, 1)]
     x = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
     better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
-    zeros = torch.zeros(len(pairs), dtype=torch.float64)
-    preference_loss(x[better], x[worse], zeros, zeros, beta=beta).mean().backward()
+    (-torch.nn.functional.logsigmoid(beta * (x[better] - x[worse])).mean()).backward()
     assert x.grad is not None
     weights, _ = preference_weights(np.array(scores), pairs, beta)
     assert np.allclose(weights, -x.grad.numpy(), atol=1e-9)
@@ -95,7 +91,7 @@ def test_groups_in_which_all_are_equal_are_left_out_unless_nothing_is_left():
 
 def test_long_actions_are_charged_for():
     batch = Batch.of([trajectory([2, 7, 8, 10], [0, 0, 0, 1])])
-    config = Config(max_new_tokens=10, overlong_margin=4)
+    config = Config.of(max_new_tokens=10, overlong_margin=4)
     rewards = with_penalties(batch, None, config).rewards
     assert np.allclose(rewards, [0, -0.25, -0.5, 0.0])
     assert with_penalties(batch, None, Config()) is batch
@@ -107,23 +103,23 @@ def test_divergence_is_taken_off_the_turn_it_happened_in():
     batch = Batch.of([trajectory([2, 1], [0, 1])])
     zeros = np.zeros(3, np.float32)
     forward = ForwardPass(np.array([-1, -1, -2], np.float32), None, zeros - 1.5, zeros)
-    config = Config(kl_coef=0.1, kl_in="reward")
+    config = Config.of(kl_coef=0.1, kl_in="reward")
     assert np.allclose(with_penalties(batch, forward, config).rewards, [-0.1, 1.05])
 
 
 def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
-    config = SpearConfig(ramp=2, max_age=5, episodes_per_iteration=8)
+    config = SpearConfig.of(ramp=2, max_age=5, episodes_per_iteration=8)
     hook, rng = SelfImitation(config), np.random.default_rng(0)
     first = [trajectory([1], [r], seed=1) for r in (0.0, 1.0)]
-    assert hook.gather(first, 0, rng) == first  # nothing to replay yet
+    assert hook.on_rollout_end(first, 0, rng) == first  # nothing to replay yet
     second = [trajectory([1], [r], seed=2) for r in (0.0, 0.0)]
-    mixed = hook.gather(second, 1, rng)
+    mixed = hook.on_rollout_end(second, 1, rng)
     assert [t.episode_return for t in mixed] == [0.0, 0.0, 1.0]
     batch = Batch.of(mixed)
-    credit = hook.adjust(batch, Credit(np.array([0.3, -0.3, 9.0], np.float32)), 1)
+    credit = hook.on_advantages(batch, Credit(np.array([0.3, -0.3, 9.0], np.float32)), 1)
     assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
     assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
-    assert hook.adjust(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+    assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
 
 
 def test_branches_keep_what_they_took_over(tmp_path: Path):
@@ -176,13 +172,13 @@ def test_etpo_charges_every_token_for_its_divergence():
     )
     logprobs, reference = rng.normal(size=(2, batch.num_tokens)).astype(np.float32)
     forward = ForwardPass(logprobs, values, reference, np.zeros_like(logprobs))
-    assert soft.relabel(batch, forward, 0, rng) is batch
+    assert soft.on_rewards(batch, forward, 0, rng) is batch
     charged = two_clock.poad(0.9, 0.8)(batch, values, token_rewards=0.5 * (reference - logprobs))
-    np.testing.assert_allclose(soft.credit(batch, values).advantages, charged.advantages)
+    np.testing.assert_allclose(soft.estimate(batch, values).advantages, charged.advantages)
     same = ForwardPass(logprobs, values, logprobs, np.zeros_like(logprobs))
-    soft.relabel(batch, same, 0, rng)
+    soft.on_rewards(batch, same, 0, rng)
     free = two_clock.poad(0.9, 0.8)(batch, values).advantages
-    np.testing.assert_allclose(soft.credit(batch, values).advantages, free)
+    np.testing.assert_allclose(soft.estimate(batch, values).advantages, free)
 
 
 def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
@@ -194,11 +190,11 @@ def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
             self.model = TurnModel(trainer.policy, seed=0)
             seen.append(self.model.reader)
 
-    config = TrainConfig(
+    config = TrainConfig.of(
         model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
         eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
     )  # fmt: skip
-    trainer = Trainer("test", config, credit=TurnReward(), hooks=Copies)
+    trainer = Trainer("test", config, Algorithm(credit=two_clock.turn(), hooks=Copies))
     before = trainer.policy.clone()
     trainer.run()
     now = trainer.policy.state_dict()
@@ -269,9 +265,9 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
         pairs = zip(reader.parameters(), trainer.policy.parameters(), strict=True)
         same.extend(torch.equal(a, b) and a is not b for a, b in pairs)
         assert all(p.requires_grad for p in reader.parameters())
-        trainer.progress.iteration += 1
+        trainer.state.iteration += 1
 
-    monkeypatch.setattr(Trainer, "_round", begun)
+    monkeypatch.setattr(Trainer, "iterate", begun)
     train_quickly(recipe, tmp_path, iterations=1)
     assert same and all(same)
 
@@ -279,4 +275,4 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
 @pytest.mark.parametrize("setting", [{"gamma": 2.0}, {"expectile": 1.0}, {"critic_steps": 0}])
 def test_offline_archer_checks_its_settings_at_once(setting: dict[str, Any]):
     with pytest.raises(ConfigError, match=next(iter(setting))):
-        archer_iql.Config(**setting)
+        archer_iql.Config.of(**setting)

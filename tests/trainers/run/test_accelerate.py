@@ -17,7 +17,7 @@ from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trainer import Algorithm, Trainer
 
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
@@ -72,7 +72,7 @@ def test_a_gradient_scaler_changes_no_step(monkeypatch, tmp_path: Path):
     """What fp16 on a GPU does to gradients, on the CPU: scaled in `backward`, unscaled once."""
 
     def steps(folder: Path, scale: float | None) -> dict[str, torch.Tensor]:
-        config = poad.Config(
+        config = poad.Config.of(
             model="nano", context="current", constrain=True, bc_demonstrations=4, bc_epochs=2,
             iterations=1, episodes_per_iteration=4, eval_episodes=0, quiet=True, device="cpu",
             threads=1, run_dir=str(folder),
@@ -95,8 +95,7 @@ def test_a_gradient_scaler_changes_no_step(monkeypatch, tmp_path: Path):
         trainer = Trainer(
             "test",
             config,
-            credit=two_clock.poad(0.99, 0.95),
-            critic=value_head(TokenValueHead, config),
+            Algorithm(credit=two_clock.poad(0.99, 0.95), critic=value_head(TokenValueHead, config)),
         )
         trainer.run()
         assert len(trainer.accelerator._optimizers) == 1  # imitation's is gone, and its memory

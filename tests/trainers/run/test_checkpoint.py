@@ -28,7 +28,8 @@ def command(folder: Path, *flags: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "agentgym.trainers.recipes.poad",
+        "agentgym.trainers",
+        "poad",
         *FLAGS,
         "--run-dir",
         str(folder),
@@ -84,7 +85,7 @@ if place == "save":
     import agentgym.trainers.trainer as trainer
     trainer.replace_folder = counted
 from agentgym.trainers.run.cli import main
-main("poad", sys.argv[3:])
+main(["poad", *sys.argv[3:]])
 """
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import ForwardPass, Output
-from agentgym.trainers.update.updater import _Data
+from agentgym.trainers.update.updater import Updater
 
 from ...helpers.worlds import trajectory
 
@@ -34,11 +36,17 @@ def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor
     entropy = torch.tensor(ENTROPY, requires_grad=True)
     reference = new.detach().numpy() - np.float32(math.log(2))
     forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, old)
-    config, every = Config(**changes), torch.arange(4)
+    config, every = Config.of(**changes), torch.arange(4)
     credit = Credit(np.array(ADVANTAGES, np.float32))
-    data = _Data.of(batch, credit, forward, config, torch.device("cpu"), 0)
+    learner: Any = torch.nn.Module()
+    learner.policy = SimpleNamespace(device=torch.device("cpu"))
+    updater = Updater(
+        Accelerator(cpu=True), learner, None, loss=config.loss, critic=config.critic,
+        optimisation=config.optimisation, sampling=config.sampling(),
+    )  # fmt: skip
+    data = updater._data(batch, credit, forward, 0)
     output = Output(new, entropy, None, every, None)
-    loss, _ = data.loss(every, output, data.counts(np.arange(4)), config)
+    loss, _ = data.loss(every, output, data.counts(np.arange(4)), config.loss, config.critic)
     loss.backward()
     return loss.detach(), [new.grad, entropy.grad]
 

@@ -1,0 +1,81 @@
+"""Tables of `results/grid.json` in Markdown, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from agentgym.evaluation.report import Estimate, mean_interval
+
+THRESHOLDS = {"salad": 1.0, "webshop": 0.56, "cars": 0.3}
+"""Rewards that count as learned. They were set after the first seed."""
+
+
+def interval(estimate: Estimate) -> str:
+    """Returns "mean ± half the interval"."""
+    if estimate.high is None:
+        return f"{estimate.mean:.3f}"
+    return f"{estimate.mean:.3f} ± {estimate.high - estimate.mean:.3f}"
+
+
+def rows(grid: Mapping[str, Any], env: str) -> list[tuple[str, list[str]]]:
+    """Returns (recipe, cells) pairs, the recipe with the highest mean over the run first.
+
+    The cells are: runs, final reward, mean over the run, steps to the threshold, thousand tokens,
+    seconds, learning rate.
+    """
+    found = []
+    runs = [run for run in grid["runs"] if run["env"] == env]
+    for recipe in dict.fromkeys(run["recipe"] for run in runs):
+        mine = [run for run in runs if run["recipe"] == recipe]
+        reached = [run["steps_to_threshold"] for run in mine]
+        count = sum(steps is not None for steps in reached)
+        steps = f"{np.mean(reached):,.0f}" if count == len(mine) else f"{count} of {len(mine)}"
+        rates = grid["envs"][env]["tuning"][recipe]
+        mean = mean_interval([run["mean"] for run in mine])
+        cells = [
+            str(len(mine)),
+            interval(mean_interval([run["final"] for run in mine])),
+            interval(mean),
+            steps,
+            f"{np.mean([run['tokens'] for run in mine]) / 1000:,.0f}",
+            f"{np.mean([run['seconds'] for run in mine]):,.0f}",
+            max(rates, key=lambda rate: rates[rate]),
+        ]
+        found.append((mean.mean, recipe, cells))
+    found.sort(key=lambda row: -row[0])
+    return [(recipe, cells) for _, recipe, cells in found]
+
+
+def header(env: str) -> tuple[str, ...]:
+    """Returns the titles of the columns, the recipe's included."""
+    threshold = f"Steps to {THRESHOLDS[env]:g}"
+    last = ("Thousand tokens", "Seconds", "Learning rate")
+    return ("Recipe", "Runs", "Final", "Mean over the run", threshold, *last)
+
+
+def ranks(grid: Mapping[str, Any], env: str) -> list[str]:
+    """Returns the recipes by mean over the run, the highest first."""
+    return [recipe for recipe, _ in rows(grid, env)]
+
+
+def table(grid: Mapping[str, Any], env: str) -> str:
+    """Returns the table of an environment in Markdown."""
+    lines = [header(env), ("---",) + ("---:",) * (len(header(env)) - 1)]
+    lines += [(f"`{recipe}`", *cells) for recipe, cells in rows(grid, env)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def caption(grid: Mapping[str, Any], env: str) -> str:
+    """Returns an environment's id, budget and baselines in a line."""
+    about = grid["envs"][env]
+    config = about["config"]
+    named = ", ".join(f"{name} {reward:.2f}" for name, reward in about["baselines"].items())
+    return f"**{env}** (`{config['env_id']}`, {config['env_steps']:,} steps): {named}"
+
+
+def tables(grid: Mapping[str, Any]) -> str:
+    """Returns the tables of all environments in Markdown."""
+    return "\n\n".join(f"{caption(grid, env)}\n\n{table(grid, env)}" for env in grid["envs"])

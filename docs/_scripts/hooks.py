@@ -1,0 +1,55 @@
+"""Hooks of MkDocs: add the generated pages and their navigation to the site."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+import environment_pages
+import project
+import recipe_pages
+import reference_pages
+import wrapper_pages
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+GENERATORS = (environment_pages, recipe_pages, wrapper_pages, reference_pages)
+SECTIONS = {
+    "environments/": environment_pages.navigation,
+    "recipes/": recipe_pages.navigation,
+    "wrappers/": wrapper_pages.navigation,
+    "reference/": reference_pages.navigation,
+}
+"""Entries of `nav` in mkdocs.yml that stand for generated sections."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fills in the navigation of the generated sections."""
+    for entry in config.nav or []:
+        for title, target in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(target, str) and target in SECTIONS:
+                entry[title] = SECTIONS[target]()
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages, and the pages and pictures from outside docs/."""
+    found: dict[str, str | bytes] = {}
+    for generator in GENERATORS:
+        found.update(generator.pages())
+    found.update(_benchmarks())
+    for path, content in found.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def _benchmarks() -> dict[str, str | bytes]:
+    """Returns benchmarks/README.md as a page, with its pictures."""
+    folder = project.ROOT / "benchmarks"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    found: dict[str, str | bytes] = {}
+    for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
+        path = posixpath.join("benchmarks", posixpath.basename(target))
+        found[path] = (folder / target).read_bytes()
+        text = text.replace(f"]({target})", f"]({path})")
+    return {"benchmarks.md": text, **found}

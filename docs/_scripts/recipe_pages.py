@@ -1,0 +1,161 @@
+"""Pages of the recipes: one each, and an index."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import curves
+import project
+from project import MISSING, Setting, grid_tables
+from writing import ARXIV, code_block, details, link_papers, table
+
+CHANGES = re.compile(r"(?:^|(?<=[.;)])\s+)((?:Kept|Changed|Added|Left out)\b[^:]{0,60}):\s+")
+GRID = "grid"
+EXAMPLE = "WebShop-v0"
+
+
+def pages() -> dict[str, str]:
+    """Returns the generated files, Markdown and SVG, by path."""
+    found: dict[str, str] = {"recipes/index.md": _index()}
+    for name in project.recipe_names():
+        found[f"recipes/{name}.md"] = _page(name)
+        if (picture := curves.recipe_curves(project.results(GRID), name)) is not None:
+            found[f"recipes/{name}.svg"] = picture
+    return found
+
+
+def navigation() -> list[Any]:
+    """Returns the section of the navigation."""
+    names = project.recipe_names()
+    return ["recipes/index.md", *({name: f"recipes/{name}.md"} for name in names)]
+
+
+def _page(name: str) -> str:
+    doc = inspect.getdoc(project.recipe_module(name)) or ""
+    title, _, body = doc.partition("\n")
+    lines = [f"# {name}", "", link_papers(title), "", *_description(body.strip("\n"))]
+    lines += ["", "## Usage", "", *code_block(_usage(name), "bash")]
+    lines += ["", f"`agentgym train {name} --help` lists every setting.", "", "## Settings", ""]
+    lines += _settings(project.recipe_settings(name))
+    lines += _results(name)
+    lines += ["", "## Source", "", f"`{project.recipe_source(name)}`", ""]
+    source = (project.ROOT / project.recipe_source(name)).read_text(encoding="utf-8")
+    lines += details("The file", code_block(source, "python"))
+    return "\n".join(lines) + "\n"
+
+
+def _description(body: str) -> list[str]:
+    """Returns the docstring's text; its paragraphs about changes get a heading of their own."""
+    texts, changes = [], []
+    for paragraph in re.split(r"\n\s*\n", body):
+        text, *parts = CHANGES.split(paragraph)
+        texts += [text] if text.strip() else []
+        changes += zip(parts[::2], parts[1::2], strict=True)
+    lines = link_papers("\n\n".join(texts)).split("\n")
+    if changes:
+        lines += ["", "## Differences from the Paper", ""]
+        for kind, text in changes:
+            lines.append(f"- **{link_papers(kind)}**: {link_papers(' '.join(text.split()))}")
+    return lines
+
+
+def _usage(name: str) -> str:
+    return "\n".join(
+        [
+            "pip install 'agentgym-suite[train]'",
+            f"agentgym train {name} --env-id {EXAMPLE} --constrain --bc-demonstrations 200",
+            f"agentgym eval {EXAMPLE} --agent policy:runs/{name}-{EXAMPLE}-0 random expert",
+        ]
+    )
+
+
+def _settings(settings: Sequence[Setting]) -> list[str]:
+    own = [setting for setting in settings if setting.shared is MISSING]
+    changed = [s for s in settings if s.shared is not MISSING and s.shared != s.default]
+    shared = [s for s in settings if s.shared is not MISSING and s.shared == s.default]
+    lines = (
+        ["The recipe's own settings:", ""] if own else ["The recipe has no settings of its own."]
+    )
+    if own:
+        lines += table(("Flag", "Default", "Description"), [_row(s) for s in own])
+    if changed:
+        rows = [(*_row(s)[:2], f"`{_value(s.shared)}`", s.help) for s in changed]
+        header = ("Flag", "Default here", "Shared default", "Description")
+        lines += ["", "Shared settings with another default:", "", *table(header, rows)]
+    body: list[str] = []
+    for group in dict.fromkeys(setting.group for setting in shared):
+        rows = [_row(setting) for setting in shared if setting.group == group]
+        title = f"**{group.capitalize() or 'Other'}**"
+        body += [title, "", *table(("Flag", "Default", "Description"), rows), ""]
+    return [*lines, "", *details("All other settings", body)]
+
+
+def _row(setting: Setting) -> tuple[str, str, str]:
+    return f"`{setting.flag}`", f"`{_value(setting.default)}`", setting.help
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (tuple, list)):
+        return " ".join(map(str, value)) or "()"
+    return str(value)
+
+
+def _results(name: str) -> list[str]:
+    grid = project.results(GRID)
+    envs = [env for env in grid["envs"] if curves.curves_of(grid, env, name)]
+    if not envs:
+        return []
+    lines = ["", "## Learning Curves", ""]
+    lines += [f"![Learning curves of {name}]({name}.svg){{ .figure }}", ""]
+    lines += [
+        "Thin: seeds. Thick: their mean. Grey: the other recipes. Dotted: random agent. Dashed:",
+        "scripted expert. All runs of an environment start from the same behaviour-cloned decoder",
+        "of 0.2 million parameters (`benchmarks/grid.py`). [Benchmarks](../benchmarks.md) compares",
+        "the recipes and gives the thresholds.",
+        "",
+    ]
+    rows = []
+    for env in envs:
+        [cells] = [cells for recipe, cells in grid_tables.rows(grid, env) if recipe == name]
+        rank, count = (
+            1 + grid_tables.ranks(grid, env).index(name),
+            len(grid_tables.ranks(grid, env)),
+        )
+        rows.append((f"`{grid['envs'][env]['config']['env_id']}`", *cells, f"{rank} of {count}"))
+    middle = ("Runs", "Final", "Mean over the run", "Steps to the threshold")
+    header = ("Environment", *middle, *grid_tables.header(envs[0])[-3:], "Rank")
+    return [*lines, *table(header, rows, len(header) - 1)]
+
+
+INDEX = """
+A recipe is one training algorithm in one file. All recipes share rollouts, policy, optimiser,
+evaluation and checkpoints, so that they can be compared from the same start. `agentgym train` lists
+them. [Benchmarks](../benchmarks.md) compares twelve of them in three environments.
+"""
+
+
+def _index() -> str:
+    grid = project.results(GRID)
+    envs = list(grid["envs"])
+    final = {
+        env: {recipe: cells[1] for recipe, cells in grid_tables.rows(grid, env)} for env in envs
+    }
+    rows = []
+    for name in project.recipe_names():
+        doc = inspect.getdoc(project.recipe_module(name)) or ""
+        summary = link_papers(doc.partition("\n")[0])
+        paper = ARXIV.search(doc)
+        link = f"[{paper[2]}](https://arxiv.org/abs/{paper[2]})" if paper else "-"
+        measured = (final[env].get(name, "-") for env in envs)
+        rows.append((f"[{name}]({name}.md)", summary, link, *measured))
+    lines = ["# Recipes", "", *inspect.cleandoc(INDEX).split("\n"), "", "## All Recipes", ""]
+    lines += table(("Recipe", "Description", "Paper", *envs), rows, len(envs))
+    names = ", ".join(f"{env}: `{grid['envs'][env]['config']['env_id']}`" for env in envs)
+    lines += ["", f"The last columns are the final rewards on held-out tasks ({names}), means of"]
+    lines += ["three seeds with 95 % confidence intervals, from `benchmarks/results/grid.json`."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,160 @@
+"""Pages of the API reference: which objects, in which order. The text comes from docstrings.
+
+Objects are imported, so that a page follows a class that moves to another module.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any
+
+import agentgym
+from agentgym import agents, core, errors, registration, spaces, tasks, wrappers
+from agentgym.agents.view import View
+from agentgym.evaluation.report import Estimate, Record, Report, compare
+from agentgym.evaluation.runner import evaluate, make_env
+from agentgym.multiagent.game import InvalidMove, TextGame
+from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
+from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.trainers import settings, trajectory
+from agentgym.trainers.api import LoadedPolicy, load_policy, train
+from agentgym.trainers.callbacks import Callback
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import chunk, group, normalize, soft, turn_rewards, two_clock
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.trainer import Algorithm, Trainer
+
+PAGES: dict[str, tuple[str, str, list[Any]]] = {
+    "agentgym": (
+        "agentgym",
+        "The top level of the package. `import agentgym` registers every environment.",
+        [
+            agentgym.make_aec,
+            agentgym.make_parallel,
+            agentgym.textify,
+            agentgym.ToolEnvironment,
+            agentgym.tool_rows,
+            registration.Entry,
+        ],
+    ),
+    "core": (
+        "Environment contract",
+        "The base class of text environments and the result of one turn.",
+        [core.TextEnv, core.TimeStep, core.UnreadableAction],
+    ),
+    "tasks": (
+        "Tasks and spaces",
+        "Names of tasks, their split into training and test tasks, and the text space.",
+        [tasks.Tasks, tasks.NumberedTasks, tasks.task_rng, spaces.UnicodeText],
+    ),
+    "multiagent": (
+        "Multi-agent games",
+        "The rules of a game, its PettingZoo environments, and one seat of it as a Gymnasium "
+        "environment.",
+        [TextGame, InvalidMove, AECGame, ParallelGame, SingleSeat],
+    ),
+    "wrappers": (
+        "Wrappers",
+        "Every wrapper also has [a page of its own](../wrappers/index.md).",
+        [wrappers.TextWrapper, wrappers.Transition],
+    ),
+    "agents": (
+        "Agents",
+        "Agents that play environments, made by name or from their classes.",
+        [
+            agents.make_agent,
+            agents.Agent,
+            View,
+            agents.RandomAgent,
+            agents.ExpertAgent,
+            agents.HumanAgent,
+            agents.ChatAgent,
+            PolicyAgent,
+        ],
+    ),
+    "evaluation": (
+        "Evaluation",
+        "Evaluation of agents on held-out tasks, with confidence intervals.",
+        [evaluate, make_env, Report, Record, Estimate, compare],
+    ),
+    "trainers": (
+        "Trainer",
+        "Training from Python, settings, callbacks and trajectories. Needs the extra `train`.",
+        [
+            train,
+            load_policy,
+            LoadedPolicy,
+            Callback,
+            trajectory.Trajectory,
+            trajectory.Turn,
+            trajectory.Segment,
+            trajectory.Support,
+            trajectory.Batch,
+            trajectory.Values,
+            trajectory.Credit,
+            TrainConfig,
+            Algorithm,
+            Trainer,
+            RecipeHooks,
+            Policy,
+            Sampling,
+            ContextSettings,
+        ],
+    ),
+    "settings": (
+        "Settings",
+        "The groups of `TrainConfig`. On the command line their flags are flat.",
+        [
+            settings.EnvironmentConfig,
+            settings.ModelConfig,
+            settings.RunConfig,
+            settings.RolloutConfig,
+            settings.OptimisationConfig,
+            settings.LossConfig,
+            settings.CriticConfig,
+            settings.ImitationConfig,
+            settings.EvaluationConfig,
+        ],
+    ),
+    "credit": (
+        "Credit assignment",
+        "Estimators map a `Batch` and `Values` to a `Credit`, without a model.",
+        [two_clock, chunk, group, turn_rewards, soft, normalize],
+    ),
+    "errors": ("Errors", "Exceptions for callers.", [errors]),
+}
+
+
+def pages() -> dict[str, str]:
+    """Returns the generated Markdown by path."""
+    found = {"reference/index.md": _index()}
+    for name, (title, summary, objects) in PAGES.items():
+        lines = [f"# {title}", "", summary]
+        for thing in objects:
+            lines += ["", f"::: {identifier(thing)}"]
+        found[f"reference/{name}.md"] = "\n".join(lines) + "\n"
+    return found
+
+
+def navigation() -> list[Any]:
+    """Returns the section of the navigation."""
+    lines = ({title: f"reference/{name}.md"} for name, (title, _, _) in PAGES.items())
+    return ["reference/index.md", *lines]
+
+
+def identifier(thing: Any) -> str:
+    """Returns the dotted path of a module, class or function."""
+    if isinstance(thing, ModuleType):
+        return thing.__name__
+    return f"{inspect.unwrap(thing).__module__}.{thing.__qualname__}"
+
+
+def _index() -> str:
+    lines = ["# API reference", "", "The public API, from docstrings.", ""]
+    lines += [f"- [{title}]({name}.md): {text}" for name, (title, text, _) in PAGES.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,333 @@
+"""The documentation: every id, recipe and wrapper has a page, and figures are those measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from agentgym.core import INFO_KEYS
+from agentgym.multiagent.game import GAME_INFO_KEYS
+from agentgym.registration import TABLE
+
+pytest.importorskip("torch")  # pages of recipes read their settings
+
+ROOT = Path(__file__).resolve().parents[1]
+for folder in ("benchmarks", "docs/_scripts"):
+    sys.path.append(str(ROOT / folder))
+
+import curves  # noqa: E402
+import environment_pages  # noqa: E402
+import figures  # noqa: E402
+import project  # noqa: E402
+import recipe_pages  # noqa: E402
+import reference_pages  # noqa: E402
+import transcripts  # noqa: E402
+import wrapper_pages  # noqa: E402
+import writing  # noqa: E402
+
+from agentgym.trainers.run.cli import read_config  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def environments() -> dict[str, str]:
+    return environment_pages.pages()
+
+
+@pytest.fixture(scope="module")
+def recipes() -> dict[str, str]:
+    return recipe_pages.pages()
+
+
+# Environments.
+
+
+def test_every_id_has_a_page_with_its_transcript(environments: dict[str, str]):
+    for cls in project.environment_classes():
+        page = environments[cls.page]
+        for entry in cls.entries:
+            assert f'id="{writing.anchor(entry.name)}"' in page
+        if project.golden_file(cls.entries[0]).exists():
+            svg = environments[cls.page.removesuffix(".md") + ".svg"]
+            assert "Transcript as text" in page and len(re.findall("<text", svg)) > 5
+        else:
+            assert cls.entries[0].files and "needs files of your own" in page
+    found = [entry.name for cls in project.environment_classes() for entry in cls.entries]
+    assert sorted(found) == sorted(entry.name for entry in TABLE)
+
+
+def test_a_page_holds_facts_instructions_and_baselines(environments: dict[str, str]):
+    page = environments["environments/webshop/WebShop.md"]
+    assert '`gymnasium.make("AgentGym/WebShop-v0")`' in page
+    assert "## Instructions" in page and "search[" in page.partition("## Instructions")[2][:1500]
+    assert "`num_products=100000`" in page
+    row = project.results("baselines")["environments"]["WebShop-v0"]["random/test"]
+    assert f"{row['reward'][0]:.2f} [{row['reward'][1]:.2f}, {row['reward'][2]:.2f}]" in page
+    speed = environment_pages.speeds()["WebShop-v0"]["steps_per_second"]
+    assert f"{speed:,.0f} steps/s" in page
+
+
+def test_instructions_are_on_every_page_that_can_know_them(environments: dict[str, str]):
+    for cls in project.environment_classes():
+        env = project.make(cls.entries[0])
+        if env is not None:
+            first = env.instructions.split("\n")[0]
+            assert first in environments[cls.page], cls.name
+
+
+def test_sections_that_are_generated_are_there_once(environments: dict[str, str]):
+    for cls in project.environment_classes():
+        headings = re.findall(r"^## (.+)$", environments[cls.page], re.MULTILINE)
+        assert len(headings) == len(set(headings)), cls.name
+        assert headings[0] == "Description" and headings[-1] == "Source"
+        assert "Registered Configurations" not in headings
+
+
+def test_tables_of_all_environments_link_to_the_pages(environments: dict[str, str]):
+    measured = project.results("baselines")["environments"]
+    for entry in TABLE:
+        link = f"[{entry.name}]("
+        assert link in environments["environments/index.md"]
+        if entry.name in measured:
+            assert link in environments["environments/baselines.md"]
+        if entry.name in environment_pages.speeds():
+            assert link in environments["environments/speed.md"]
+
+
+def test_a_class_without_its_engine_is_read_from_the_file():
+    for cls in project.environment_classes():
+        entry = cls.entries[0]
+        if cls.available and not entry.multi_agent:
+            name, doc, instructions = project._parse(ROOT / cls.source, cls.name)
+            assert (name, doc) == (cls.name, cls.doc)
+            assert instructions in (None, cls.instructions)
+
+
+def test_an_environment_without_transcript_stops_the_build(tmp_path: Path, monkeypatch):
+    cls = next(c for c in project.environment_classes() if c.name == "NumberLine")
+    monkeypatch.setattr(project, "GOLDEN", tmp_path)
+    with pytest.raises(transcripts.EmptyTranscriptError, match="no golden file"):
+        environment_pages.class_page(cls)
+    (tmp_path / "NumberLine-v0.txt").write_text("AgentGym/NumberLine-v0, seed 0, task x\nRules.\n")
+    with pytest.raises(transcripts.EmptyTranscriptError, match="plays no action"):
+        environment_pages.class_page(cls)
+
+
+def test_a_picture_is_the_same_twice_and_loads_nothing():
+    text = (project.GOLDEN / "WebShop-v0.txt").read_text(encoding="utf-8")
+    svg = transcripts.picture(text, "WebShop-v0")
+    assert svg == transcripts.picture(text, "WebShop-v0")
+    assert set(re.findall(r"https?://[^\"' )]+", svg)) == {"http://www.w3.org/2000/svg"}
+    assert "@font-face" not in svg
+
+
+def test_a_long_observation_is_cut_in_the_picture():
+    rows = "\n".join(f"row{i}" for i in range(40))
+    svg = transcripts.picture(f"{rows}\n> go\nend\n", "X-v0")
+    assert f"row{transcripts.MAX_OBSERVATION - 1}<" in svg
+    assert f"row{transcripts.MAX_OBSERVATION}<" not in svg
+    assert svg.count("[...]") == 1 and "&#160;go<" in svg and "end<" in svg
+
+
+def test_the_instructions_are_cut_from_a_transcript(tmp_path: Path):
+    file = tmp_path / "x.txt"
+    file.write_text("AgentGym/X-v0, seed 0, task t\nRules.\n\nMore rules.\n\nYou see a.\n> go\n")
+    text = transcripts.read(file, "Rules.\n\nMore rules.")
+    assert text == "AgentGym/X-v0, seed 0, task t\n\nYou see a.\n> go\n"
+
+
+# Recipes, wrappers, reference.
+
+
+def test_every_recipe_has_a_page_with_its_settings(recipes: dict[str, str]):
+    for name in project.recipe_names():
+        page = recipes[f"recipes/{name}.md"]
+        for setting in project.recipe_settings(name):
+            assert f"`{setting.flag}`" in page and setting.help, (name, setting.name)
+        assert f"agentgym train {name} " in page
+        assert f"({name}.md)" in recipes["recipes/index.md"]
+
+
+def test_the_usage_of_a_recipe_is_accepted():
+    for name in project.recipe_names():
+        command = recipe_pages._usage(name).split("\n")[1].split()
+        assert command[:3] == ["agentgym", "train", name]
+        config = read_config(name, command[3:])
+        assert config.environment.env_id == recipe_pages.EXAMPLE
+
+
+def test_learning_curves_are_those_of_the_grid(recipes: dict[str, str]):
+    measured = {run["recipe"] for run in project.results("grid")["runs"]}
+    assert measured and measured <= set(project.recipe_names())
+    for name in project.recipe_names():
+        assert (f"recipes/{name}.svg" in recipes) == (name in measured)
+        assert ("## Learning Curves" in recipes[f"recipes/{name}.md"]) == (name in measured)
+    assert curves.recipe_curves(project.results("grid"), "poad") == recipes["recipes/poad.svg"]
+
+
+def test_a_changed_setting_is_shown_beside_the_shared_default(recipes: dict[str, str]):
+    settings = {setting.name: setting for setting in project.recipe_settings("grpo")}
+    group = settings["group_size"]
+    assert group.default != group.shared
+    row = f"| `--group-size` | `{group.default}` | `{group.shared}` |"
+    assert row in recipes["recipes/grpo.md"]
+
+
+def test_nested_groups_of_settings_are_flattened():
+    @dataclasses.dataclass
+    class Inner:
+        lr: float = 0.1
+
+    @dataclasses.dataclass
+    class Outer:
+        seed: int = 0
+        optimisation: Inner = dataclasses.field(default_factory=Inner)
+
+    found = [("", Outer, "seed", 0), ("optimisation", Inner, "lr", 0.1)]
+    assert list(project._fields(Outer())) == found
+
+
+def test_every_wrapper_and_reference_page_names_its_objects():
+    pages = wrapper_pages.pages()
+    for name in project.wrappers():
+        assert f"::: agentgym.wrappers.{name}\n" in pages[f"wrappers/{name}.md"]
+        assert f"({name}.md)" in pages["wrappers/index.md"]
+    for name, (_, _, objects) in reference_pages.PAGES.items():
+        page = reference_pages.pages()[f"reference/{name}.md"]
+        assert page.count("\n::: agentgym") == len(objects)
+
+
+def test_the_info_page_has_every_key():
+    text = (ROOT / "docs" / "info.md").read_text(encoding="utf-8")
+    common, rest = text.split("A PettingZoo environment")
+    assert tuple(re.findall(r"^\| `(\w+)` \|", common, re.MULTILINE)) == INFO_KEYS
+    games = rest.partition("## Keys of wrappers")[0]
+    extra = tuple(re.findall(r"^\| `(\w+)` \|", games, re.MULTILINE))
+    assert INFO_KEYS + extra == GAME_INFO_KEYS
+
+
+# Writing.
+
+
+def test_links_to_papers_leave_code_and_links_alone():
+    link = "[arXiv 2207.01206](https://arxiv.org/abs/2207.01206)"
+    assert writing.link_papers("WebShop, arXiv 2207.01206.") == f"WebShop, {link}."
+    for text in ("`arXiv 2207.01206`", link, "    2207.01206", "0.12345", "v 12.2207.01206"):
+        assert writing.link_papers(text) == text
+
+
+def test_a_code_block_can_hold_a_code_block():
+    assert writing.code_block("```\nx\n```") == ["````text", "```", "x", "```", "````"]
+
+
+# Figures.
+
+
+def test_figures_are_those_of_the_results():
+    assert figures.problems() == []
+
+
+def test_a_stale_figure_is_found(tmp_path: Path, monkeypatch):
+    readme = tmp_path / "README.md"
+    readme.write_text("x <!-- figures:webshop_speedup -->1 times<!-- end --> faster\n")
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "PICTURES", {})
+    monkeypatch.setattr(figures, "documents", lambda: [readme])
+    assert figures.main(["--check"]) == 1
+    assert figures.main(["--write"]) == 0
+    assert re.fullmatch(r"x <!-- \S+ -->\d+ times<!-- end --> faster\n", readme.read_text())
+    assert figures.main(["--check"]) == 0
+    readme.write_text(readme.read_text() + "It reaches 0.71.\n")
+    assert figures.main(["--check"]) == 1
+
+
+def test_a_stale_picture_is_found(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "documents", list)
+    (tmp_path / "docs").mkdir()
+    assert figures.problems() and figures.main(["--write"]) == 0
+    assert figures.problems() == []
+    new = {"runs": [dict(figures.results("learning_webshop")["runs"][0], env_steps=1)]}
+    monkeypatch.setattr(figures, "results", lambda name: new)
+    assert figures.problems() == [
+        "docs/curve.png: stale picture, run `python benchmarks/figures.py --write`"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It reaches 0.71.", "23 % succeed", "a share of 5%", "20,500 steps/s", "12 times as fast"],
+)
+def test_a_result_in_prose_is_found(text: str):
+    assert len(figures.stray_figures(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`--lr 0.001`",
+        "```\n0.71\n```",
+        "arXiv 2405.15821",
+        "Python 3.11",
+        "[figure](figure-0.71.md)",
+        "<!-- figures:x -->0.71<!-- end -->",
+        "8,192 episodes",
+    ],
+)
+def test_other_numbers_are_left_alone(text: str):
+    assert figures.stray_figures(text) == []
+
+
+def test_an_unknown_block_is_refused():
+    with pytest.raises(ValueError, match="webshop_speedup"):
+        figures.render("<!-- figures:nothing --><!-- end -->")
+
+
+# The site.
+
+
+class Loaded(HTMLParser):
+    """Collects the addresses that a browser loads with a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in ("script", "img", "iframe", "source", "video", "audio", "embed", "object"):
+            self.found += [given.get("src") or "", given.get("data") or ""]
+        if tag == "link" and given.get("rel") not in ("canonical", "prev", "next"):
+            self.found.append(given.get("href") or "")
+        assert "mermaid" not in (given.get("class") or "").split(), "the theme loads its renderer"
+
+
+@pytest.mark.slow
+def test_the_strict_build_makes_a_site_that_loads_nothing_remote(tmp_path: Path):
+    pytest.importorskip("mkdocs", reason="needs the extra `docs`")
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    for cls in project.environment_classes():
+        assert (site / cls.page).with_suffix(".html").is_file()
+    for name in project.recipe_names():
+        assert (site / "recipes" / f"{name}.html").is_file()
+    for file in site.rglob("*.html"):
+        parser = Loaded()
+        parser.feed(file.read_text(encoding="utf-8"))
+        remote = [url for url in parser.found if re.match(r"(https?:)?//", url)]
+        assert remote == [], file.name
+    for file in site.rglob("*.css"):
+        assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", file.read_text()), file.name
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    assert any("KuhnPoker" in doc["location"] for doc in index["docs"])
