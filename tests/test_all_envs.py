@@ -62,8 +62,6 @@ def available(entry: Entry) -> bool:
 def parameter(entry: Entry) -> Any:
     # One process per module: its data are read once.
     marks = [pytest.mark.xdist_group(entry.entry_point)]
-    if entry.extra is not None:  # engines take a third of the time of all ids
-        marks.append(pytest.mark.slow)
     if not available(entry):
         files = " and files" * entry.files
         marks.append(pytest.mark.skip(reason=f"needs the extra {entry.extra}{files}"))

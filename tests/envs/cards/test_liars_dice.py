@@ -149,6 +149,7 @@ def test_the_duel_is_solved():
         assert duel.worth(table, 1)[1] <= value + 1e-3
 
 
+@pytest.mark.slow
 def test_a_best_response_gets_what_it_is_said_to_get():
     for level in (*dice.SIMPLE, "shrewd"):
         theirs = duel.equilibrium() if level == "shrewd" else dice.duel_table(level)

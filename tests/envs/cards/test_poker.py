@@ -123,6 +123,7 @@ def test_best_responses_in_kuhn_against_all_pure_strategies():
             assert solver.value(tree(KUHN), *pair, 3) == pytest.approx(won if me == 0 else -won)
 
 
+@pytest.mark.slow
 @by_game
 def test_the_expert_wins_what_a_best_response_wins(game):
     """The mean over many hands is near the exact value, so solver and environment agree."""
