@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+import numbers
+import reprlib
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import gymnasium
@@ -15,6 +18,7 @@ from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import check_arguments, check_render_mode, check_types, parameters_of
+from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json, to_json
 
 INFO_KEYS = (
@@ -28,6 +32,9 @@ INFO_KEYS = (
     "reward_terms",
 )
 
+LARGEST_REWARD = 1e100
+"""Largest absolute value of a reward term: sums and squares of smaller ones stay finite."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeStep:
@@ -39,7 +46,8 @@ class TimeStep:
         terminated: whether the game itself ended.
         valid: whether the action was one the game understands and allows.
         success: whether the task is solved.
-        progress: how far the task is solved, in [0, 1].
+        progress: how far the task is solved, in [0, 1]. In games in which `success` means a win
+            and progress is the share of the possible gain, success may come with progress < 1.
         admissible: actions that are valid now; empty where the set is open.
         state_key: equal iff the state the agent must act in is equal; empty: the text says it.
         feedback: what is said about the last action, shown before the text; no part of the state.
@@ -129,14 +137,59 @@ def check_limits(split: str, max_turns: int | None) -> None:
         raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
 
 
-def check_reward_terms(where: str, terms: Iterable[str], reward_names: tuple[str, ...]) -> None:
-    """Raises a ValueError if an author's rules return a reward term that they do not declare."""
-    for name in terms:
+def check_reward_terms(
+    where: str, terms: Mapping[str, float], reward_names: tuple[str, ...]
+) -> None:
+    """Checks the reward terms that an author's rules return.
+
+    Raises:
+        ValueError: for a term that is not declared, or is no finite number of at most
+            `LARGEST_REWARD`.
+    """
+    for name, value in terms.items():
         if name not in reward_names:
             raise ValueError(
                 f"{where} returned the reward term {name!r}, which reward_names "
                 f"{reward_names} does not list.{did_you_mean(name, reward_names)}"
             )
+        if not _fits(value):
+            raise ValueError(
+                f"{where} returned {value!r:.80} for the reward term {name!r}; expected a finite "
+                f"number of at most {LARGEST_REWARD:g}."
+            )
+
+
+def _fits(value: Any) -> bool:
+    if isinstance(value, int):  # may be too large for a float
+        return abs(value) <= LARGEST_REWARD
+    return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD
+
+
+@dataclasses.dataclass
+class _Snapshot:
+    """A snapshot of a `TextEnv`, before its state is read."""
+
+    task: str
+    turn: int
+    over: bool
+    last: TimeStep
+    state: dict[str, Any]
+    rng: dict[str, Any]
+    seed: int | None
+
+
+def refused(error: Exception) -> SnapshotError:
+    """Returns the error to raise for a snapshot whose restoration raised another one."""
+    if isinstance(error, SnapshotError):
+        return error
+    if isinstance(error, UnknownTaskError):
+        return SnapshotError(
+            f"This snapshot is of an environment made with other arguments: {error!s:.500}"
+        )
+    return SnapshotError(
+        "This snapshot is damaged or of an environment made with other arguments: "
+        f"{type(error).__name__}: {error!s:.500}"
+    )
 
 
 TurnLimit = int | Literal["auto"] | None
@@ -171,6 +224,9 @@ class TextEnv(gymnasium.Env[str, str]):
     """The dataclass of `self.state`."""
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
     """The reward terms the rules may return; "invalid" is added."""
+
+    turn_bound: ClassVar[int | str | None] = None
+    """Turns after which the rules end every episode, or the name of the argument that sets it."""
 
     cased: ClassVar[bool] = False
     """Whether capitals tell actions apart."""
@@ -249,8 +305,8 @@ class TextEnv(gymnasium.Env[str, str]):
         options = options or {}
         for key in options:
             if key != "task":
-                hint = did_you_mean(key, ["task"])
-                raise ValueError(f"Unknown reset option {key!r}; known: 'task'.{hint}")
+                hint = did_you_mean(str(key), ["task"])
+                raise ValueError(f"Unknown reset option {key!r:.80}; known: 'task'.{hint}")
         tasks = self.tasks.split(self.split)
         # Drawn even if a task is given: the rest of the stream must not depend on who chose it.
         drawn = int(self.np_random.integers(len(tasks)))
@@ -260,7 +316,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self._over = False
         self._last = self._checked(self._start(self.task), "_start")
         if self.render_mode == "human":
-            print(self._picture())
+            print(printable(self._picture()))
         return self._last.observation, self._info(self._last)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -290,7 +346,7 @@ class TextEnv(gymnasium.Env[str, str]):
         truncated = not step.terminated and self._turn == self.max_turns
         self._over = step.terminated or truncated
         if self.render_mode == "human":
-            print(self._picture())
+            print(printable(self._picture()))
         info = self._info(step)
         reward = float(sum(info["reward_terms"].values()))
         return step.observation, reward, step.terminated, truncated, info
@@ -376,24 +432,39 @@ class TextEnv(gymnasium.Env[str, str]):
             SnapshotError: if the snapshot is of another environment or damaged.
         """
         self._check_author()
-        if snapshot.get("env") != type(self).__name__:
-            raise SnapshotError(
-                f"Expected a snapshot of {type(self).__name__}, got one of {snapshot.get('env')!r}."
-            )
+        name = type(self).__name__
+        other = snapshot.get("env") if isinstance(snapshot, Mapping) else None
+        if other != name:
+            got = reprlib.repr(other)
+            raise SnapshotError(f"Expected a snapshot of {name}, got one of {got}.")
+        before = dict(vars(self))
         try:
-            generator = np.random.PCG64()
-            generator.state = snapshot["rng"]
-            last = from_json(TimeStep, snapshot["last"])
-            state = from_json(self.State, snapshot["state"])
-            task = self.tasks.check(snapshot["task"])
-            turn, over, seed = snapshot["turn"], snapshot["over"], snapshot["seed"]
-        except UnknownTaskError as error:
-            raise SnapshotError(
-                f"This snapshot is of an environment made with other arguments: {error}"
-            ) from error
-        except (KeyError, ValueError, TypeError) as error:
-            raise SnapshotError(f"This snapshot is damaged: {error!r}") from error
-        self.task, self._turn, self._over = task, turn, over
-        self._last, self.state = last, state
-        self._np_random, self._np_random_seed = np.random.Generator(generator), seed
-        return last.observation, self._info(last)
+            saved = from_json(_Snapshot, snapshot)
+            generator: Any = np.random.PCG64()
+            generator.state = saved.rng
+            state = from_json(self.State, saved.state)
+            task = self.tasks.check(saved.task)
+            limit = self.max_turns
+            if saved.turn < 0 or (limit is not None and saved.turn > limit):
+                raise ValueError(f"turn {saved.turn} is not possible with max_turns = {limit}")
+            if saved.last.terminated and not saved.over:
+                raise ValueError("the game has ended, but not the episode")
+            self.task, self._turn, self._over = task, saved.turn, saved.over
+            self._last, self.state = saved.last, state
+            self._checked(saved.last, "restore")
+            self._np_random, self._np_random_seed = np.random.Generator(generator), saved.seed
+            self._restored()
+            return saved.last.observation, self._info(saved.last)
+        except Exception as error:
+            vars(self).clear()
+            vars(self).update(before)
+            if self._last is not None:
+                with contextlib.suppress(Exception):
+                    self._restored()
+            raise refused(error) from error
+
+    def _restored(self) -> None:
+        """Rebuilds everything that follows from `self.state` but is kept elsewhere.
+
+        It is called by `restore`. An error means that the snapshot is damaged.
+        """

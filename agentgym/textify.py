@@ -1,4 +1,4 @@
-"""`textify`: any environment with numbered actions as a text environment."""
+"""`textify`: an environment with numbered or text actions as a text environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Discrete, Text
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.errors import SnapshotError
@@ -21,7 +21,7 @@ LISTED = 20
 """Instructions and feedback do not list more actions than this."""
 
 Describe = Callable[[Any, Any], str]
-"""(observation, environment) -> what the agent reads."""
+"""(observation, environment) -> text of the observation."""
 Opponent = Callable[[Any, np.ndarray, np.random.Generator], int]
 """(observation, numbers of the legal actions, generator) -> one of the numbers."""
 
@@ -29,8 +29,8 @@ Opponent = Callable[[Any, np.ndarray, np.random.Generator], int]
 def textify(
     env: Any,
     *,
-    describe: Describe,
-    actions: Sequence[str],
+    describe: Describe | None = None,
+    actions: Sequence[str] | None = None,
     instructions: str = "",
     success: Callable[[float], bool] | None = None,
     progress: Callable[[Any, Any], float] | None = None,
@@ -39,7 +39,7 @@ def textify(
     max_turns: int | None = None,
     **kwargs: Any,
 ) -> TextEnv:
-    """Returns a text environment around one with numbered actions.
+    """Returns a text environment around one with numbered or text actions.
 
     ```python
     import gymnasium, agentgym
@@ -51,39 +51,44 @@ def textify(
     observation, info = env.reset(seed=0)
     ```
 
-    The environment inside is seeded by the task's name, and its `np_random` then by the episode's
-    seed: a task is a level, seeds differ in what happens there. Rewards, endings and truncations
-    are its own. A mask of legal actions in the observation ("action_mask") is a rule: what it
-    forbids is an invalid action and is not played; so is the mask of a PettingZoo game. A mask in
-    the `info` of a Gymnasium environment, as Taxi's, is advice: `admissible` lists what it allows,
-    all else is played nevertheless.
+    A task is a level: the wrapped environment is reset with a seed derived from the name of the
+    task. Its `np_random` is then seeded by the seed of the episode, which decides about chance
+    events. Rewards, termination and truncation are those of the wrapped environment.
 
-    Snapshots are the actions so far, and restoring plays them again. That works for whatever is
-    deterministic given its seed, in any process, and takes as long as playing did.
+    A mask of legal actions in the observation ("action_mask"), or of a PettingZoo game, is a rule:
+    an action that it excludes is invalid and is not played. A mask in the `info` of a Gymnasium
+    environment, such as Taxi's, is advice: `admissible` lists the actions it includes, and the
+    others are played as well.
+
+    A Gymnasium environment whose actions are texts (a `Text` action space) needs no `actions`, and
+    no `describe` if its observations are texts too: see `integrations.text_actions.TextActionEnv`.
+
+    Snapshots hold the actions of the episode, and `restore` replays them. This works in any process
+    for environments that are deterministic given their seed, and takes as long as the episode did.
 
     Args:
-        env: a Gymnasium environment with a `Discrete` action space, or a PettingZoo AEC game
-            whose agents have one.
-        describe: (observation, env) -> what the agent reads. It should say all that matters:
-            where two states read the same, their `state_key` is the same.
-        actions: what the agent says for each action, in their order.
-        instructions: the rules; how to act is added.
-        success: reward of the last step -> whether the task is solved, asked when the environment
-            has terminated; by default whether the reward is positive.
-        progress: (observation, env) -> how far the task is solved, in [0, 1]; by default 1 after
-            success, else 0.
-        seat: the agent of a game to be; by default its first.
+        env: a Gymnasium environment with a `Discrete` or `Text` action space, or a PettingZoo AEC
+            game whose agents have `Discrete` actions.
+        describe: (observation, env) -> text of the observation. The text must be complete: two
+            states with the same text have the same `state_key`. Not needed for text observations.
+        actions: text of each numbered action, in their order.
+        instructions: the rules. The list of actions is appended.
+        success: reward of the last step -> whether the task is solved. It is called when the
+            environment has terminated. Default: whether the reward is positive.
+        progress: (observation, env) -> progress on the task in [0, 1]. Default: 1 after success,
+            else 0.
+        seat: the agent of a game that acts through this environment. Default: the first one.
         opponent: (observation, numbers of the legal actions, generator) -> the action of another
-            agent of a game; by default a random one.
-        max_turns: turns after which the episode is truncated; by default the limit that the
+            agent of a game. Default: a random legal action.
+        max_turns: turns after which the episode is truncated. Default: the limit that the
             environment is registered with, if any.
         **kwargs: `split`, `invalid_penalty`, `render_mode`: see `TextEnv`.
 
     Raises:
-        TypeError: if the environment is of another kind, its actions are not numbered or their
-            names no texts.
-        ValueError: if the names of the actions are not distinct or not as many as actions; if
-            there is no such seat.
+        TypeError: if the environment or its action space is of another kind, or a name of an
+            action is not a string.
+        ValueError: if the names of the actions are not distinct, or not one per action, or there is
+            no such seat.
     """
     shared = {
         "describe": describe,
@@ -95,9 +100,16 @@ def textify(
     }
     if isinstance(env, gymnasium.Env):
         if seat is not None or opponent is not None:
-            raise ValueError("seat and opponent are for games; this is a Gymnasium environment.")
+            raise ValueError("seat and opponent are for games. This is a Gymnasium environment.")
         if max_turns is None and env.spec is not None:
             max_turns = env.spec.max_episode_steps
+        if isinstance(env.action_space, Text):
+            from agentgym.integrations.text_actions import TextActionEnv
+
+            if shared.pop("actions") is not None:
+                raise ValueError("actions are for numbered actions. This environment takes text.")
+            return TextActionEnv(env, max_turns=max_turns, **shared)
+        _need_names(describe, actions)
         return TextifiedEnv(env, env.action_space, max_turns=max_turns, **shared)
     from pettingzoo import AECEnv
 
@@ -106,11 +118,19 @@ def textify(
             "textify takes a gymnasium.Env or a PettingZoo AECEnv (for a parallel game: "
             f"pettingzoo.utils.parallel_to_aec), got {type(env).__name__}."
         )
+    _need_names(describe, actions)
     agent = env.possible_agents[0] if seat is None else seat
     if agent not in env.possible_agents:
         raise ValueError(f"seat must be one of {env.possible_agents}, got {agent!r}.")
     shared |= {"seat": agent, "opponent": opponent or _at_random}
     return TextifiedGame(env, env.action_space(agent), max_turns=max_turns, **shared)
+
+
+def _need_names(describe: Describe | None, actions: Sequence[str] | None) -> None:
+    if describe is None or actions is None:
+        raise TypeError(
+            "textify needs `describe` and `actions` for an environment with numbered actions."
+        )
 
 
 def _at_random(observation: Any, legal: np.ndarray, rng: np.random.Generator) -> int:
@@ -119,29 +139,30 @@ def _at_random(observation: Any, legal: np.ndarray, rng: np.random.Generator) ->
 
 @dataclass
 class State:
-    """What was played: all that is needed to play it again.
+    """The actions of an episode, from which it is replayed.
 
     Attributes:
-        seed: of what happens within the episode.
-        played: actions of the environment inside, those of opponents included; None of an agent
-            that is out.
+        seed: seeds the chance events of the episode.
+        played: actions of the wrapped environment, including those of opponents. None for an agent
+            that is out of the game.
     """
 
     seed: int
-    played: list[int | None] = field(default_factory=list)
+    played: list[int | str | None] = field(default_factory=list)
 
 
 @dataclass
 class Look:
-    """What the environment inside shows.
+    """The state of the wrapped environment as the agent sees it.
 
     Attributes:
         observation: its observation.
-        mask: which actions are legal or advised; None: all.
-        rule: whether what the mask forbids is invalid.
-        reward: since the agent's last action.
-        terminated: whether it has terminated.
+        mask: the legal or advised actions. None: all of them.
+        rule: whether an action that the mask excludes is invalid.
+        reward: the reward since the agent's last action.
+        terminated: whether the environment has terminated.
         truncated: whether it was truncated.
+        info: its info.
     """
 
     observation: Any
@@ -150,10 +171,11 @@ class Look:
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
+    info: dict[str, Any] = field(default_factory=dict)
 
 
-class _Textified(TextEnv):
-    """What environments and games have in common; see `textify` for the arguments."""
+class Textified(TextEnv):
+    """Base class of the adapters. See `textify` for the arguments."""
 
     State = State
     state: State
@@ -161,52 +183,38 @@ class _Textified(TextEnv):
     def __init__(
         self,
         env: Any,
-        space: Any,
         *,
         describe: Describe,
-        actions: Sequence[str],
-        instructions: str,
-        success: Callable[[float], bool] | None,
-        progress: Callable[[Any, Any], float] | None,
+        success: Callable[[float], bool] | None = None,
+        progress: Callable[[Any, Any], float] | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if not isinstance(space, Discrete):
-            raise TypeError(f"textify needs Discrete actions, got {space}.")
-        self.actions = tuple(actions)
-        for name in self.actions:
-            if not isinstance(name, str):
-                raise TypeError(f"actions must be texts, got {type(name).__name__}: {name!r:.80}.")
-        self._number = {plain(name): i for i, name in enumerate(self.actions)}
-        if len(self.actions) != space.n or len(self._number) != space.n:
-            raise ValueError(
-                f"actions must be {space.n} different texts, one for each of {space}, got "
-                f"{len(self.actions)}, of which {len(self._number)} differ."
-            )
         try:
             inspect.signature(describe).bind(None, None)
         except TypeError as error:
             raise TypeError(f"describe takes (observation, environment): {error}.") from error
-        except ValueError:  # a builtin that does not say what it takes
+        except ValueError:  # a builtin without a signature
             pass
         self.env = env
         self.tasks = Tasks.generated()
-        how = f"Each turn, say one action: {_listed(self.actions)}."
-        self.instructions = f"{instructions} {how}" if instructions else how
-        self._first = int(space.start)
         self._describe, self._success, self._progress = describe, success, progress
 
     @abstractmethod
     def _begin(self, level: int) -> None:
-        """Resets the environment inside."""
+        """Resets the wrapped environment."""
 
     @abstractmethod
-    def _move(self, action: int | None) -> None:
-        """Plays one action in the environment inside."""
+    def _move(self, action: Any) -> None:
+        """Plays one action in the wrapped environment."""
 
     @abstractmethod
     def _seen(self) -> Look:
-        """Returns what the agent sees."""
+        """Returns the current state as the agent sees it."""
+
+    @abstractmethod
+    def _admissible(self, now: Look) -> tuple[str, ...]:
+        """Returns the admissible actions."""
 
     def _others(self) -> None:
         """Lets other agents act until it is the agent's turn."""
@@ -221,18 +229,107 @@ class _Textified(TextEnv):
         self._begin(int(task_rng(self.task, "textify").integers(2**31)))
         self.env.unwrapped.np_random = np.random.default_rng(self.state.seed)
 
-    def _play(self, action: int | None) -> None:
+    def _play(self, action: int | str | None) -> None:
         self.state.played.append(action)
         self._move(action)
+
+    def _look(self) -> TimeStep:
+        now = self._now = self._seen()
+        won = now.reward > 0 if self._success is None else self._success(now.reward)
+        success = now.terminated and bool(won)
+        progress = float(success)
+        if self._progress is not None:
+            progress = float(self._progress(now.observation, self.env))
+        return TimeStep(
+            text=self._describe(now.observation, self.env),
+            rewards={"task": now.reward},
+            terminated=now.terminated,
+            success=success,
+            progress=progress,
+            admissible=() if now.terminated else self._admissible(now),
+        )
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays one turn: see `TextEnv.step`. Truncations of the wrapped environment count."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        truncated = truncated or (self._now.truncated and not terminated)
+        self._over = terminated or truncated
+        return observation, reward, terminated, truncated, info
+
+    def _restored(self) -> None:
+        """Replays the recorded actions.
+
+        Raises:
+            SnapshotError: if the replay ends in another observation, because the snapshot is of
+                another environment, or the environment is not deterministic given its seed.
+        """
+        assert self._last is not None
+        try:
+            self._replay()
+            text = self._describe(self._now.observation, self.env)
+        except Exception as error:  # the wrapped environment may raise anything
+            raise SnapshotError(f"The snapshot's actions could not be played: {error!r}") from error
+        if text != self._last.text:
+            raise SnapshotError(
+                "The replay of the snapshot ended in another observation: expected "
+                f"{self._last.text!r:.200}, got {text!r:.200}."
+            )
+
+    def _replay(self) -> None:
+        self._reset_inside()
+        for action in self.state.played:
+            self._move(action)
+        self._now = self._seen()
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Replays the episode in a copy: `EzPickle` copies an environment as a new one."""
+        self.__dict__.update(attributes)
+        if self._last is not None:
+            self._replay()
+
+    def close(self) -> None:
+        """Closes the wrapped environment."""
+        self.env.close()
+
+
+class _Numbered(Textified):
+    """An environment or game with numbered actions. See `textify` for the arguments."""
+
+    def __init__(
+        self,
+        env: Any,
+        space: Any,
+        *,
+        describe: Describe,
+        actions: Sequence[str],
+        instructions: str,
+        **kwargs: Any,
+    ):
+        super().__init__(env, describe=describe, **kwargs)
+        if not isinstance(space, Discrete):
+            raise TypeError(f"textify needs Discrete actions, got {space}.")
+        self.actions = tuple(actions)
+        for name in self.actions:
+            if not isinstance(name, str):
+                raise TypeError(f"actions must be texts, got {type(name).__name__}: {name!r:.80}.")
+        self._number = {plain(name): i for i, name in enumerate(self.actions)}
+        if len(self.actions) != space.n or len(self._number) != space.n:
+            raise ValueError(
+                f"actions must be {space.n} different texts, one for each of {space}, got "
+                f"{len(self.actions)}, of which {len(self._number)} differ."
+            )
+        how = f"Each turn, reply with one action: {_listed(self.actions)}."
+        self.instructions = f"{instructions} {how}" if instructions else how
+        self._first = int(space.start)
 
     def _advance(self, action: str) -> TimeStep:
         number = self._number.get(plain(action))
         if number is None:
-            return self._invalid(f"There is no action {action[:40]!r}; say {self._choices()}.")
+            return self._invalid(f"There is no action {action[:40]!r}. Choose {self._choices()}.")
         now = self._now
         if now.mask is not None and now.rule and not now.mask[number]:
             return self._invalid(
-                f"{self.actions[number]!r} is not allowed now; say {self._choices()}."
+                f"{self.actions[number]!r} is not allowed now. Choose {self._choices()}."
             )
         self._play(self._first + number)
         self._others()
@@ -242,70 +339,13 @@ class _Textified(TextEnv):
         assert self._last is not None
         return f"one of: {_listed(self._last.admissible or self.actions)}"
 
-    def _look(self) -> TimeStep:
-        now = self._now = self._seen()
-        won = now.reward > 0 if self._success is None else self._success(now.reward)
-        success = now.terminated and bool(won)
-        progress = float(success)
-        if self._progress is not None:
-            progress = float(self._progress(now.observation, self.env))
+    def _admissible(self, now: Look) -> tuple[str, ...]:
         mask = range(len(self.actions)) if now.mask is None else np.flatnonzero(now.mask)
-        return TimeStep(
-            text=self._describe(now.observation, self.env),
-            rewards={"task": now.reward},
-            terminated=now.terminated,
-            success=success,
-            progress=progress,
-            admissible=() if now.terminated else tuple(self.actions[i] for i in mask),
-        )
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays one turn; see `TextEnv.step`. Truncated also where the environment inside is."""
-        observation, reward, terminated, truncated, info = super().step(action)
-        truncated = truncated or (self._now.truncated and not terminated)
-        self._over = terminated or truncated
-        return observation, reward, terminated, truncated, info
-
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Plays what a snapshot says was played; see `TextEnv.restore`.
-
-        Raises:
-            SnapshotError: if the snapshot is damaged, or playing it again ends elsewhere: it is of
-                another environment, or that is not deterministic given its seed.
-        """
-        result = super().restore(snapshot)
-        assert self._last is not None
-        try:
-            self._replay()
-            text = self._describe(self._now.observation, self.env)
-        except Exception as error:  # the environment inside may raise anything
-            raise SnapshotError(f"The snapshot's actions could not be played: {error!r}") from error
-        if text != self._last.text:
-            raise SnapshotError(
-                "Playing the snapshot's actions again ended elsewhere: expected "
-                f"{self._last.text!r:.200}, got {text!r:.200}."
-            )
-        return result
-
-    def _replay(self) -> None:
-        self._reset_inside()
-        for action in self.state.played:
-            self._move(action)
-        self._now = self._seen()
-
-    def __setstate__(self, attributes: dict[str, Any]) -> None:
-        """Completes a copy: many environments (Gymnasium's `EzPickle`) are copied as new ones."""
-        self.__dict__.update(attributes)
-        if self._last is not None:
-            self._replay()
-
-    def close(self) -> None:
-        """Closes the environment inside."""
-        self.env.close()
+        return tuple(self.actions[i] for i in mask)
 
 
-class TextifiedEnv(_Textified):
-    """A Gymnasium environment with `Discrete` actions as text; made by `textify`."""
+class TextifiedEnv(_Numbered):
+    """A Gymnasium environment with `Discrete` actions as text, made by `textify`."""
 
     def _begin(self, level: int) -> None:
         observation, info = self.env.reset(seed=level)
@@ -322,8 +362,8 @@ class TextifiedEnv(_Textified):
         return self._shown
 
 
-class TextifiedGame(_Textified):
-    """One seat of a PettingZoo AEC game as text; made by `textify`."""
+class TextifiedGame(_Numbered):
+    """One seat of a PettingZoo AEC game as text, made by `textify`."""
 
     def __init__(self, env: Any, space: Any, *, seat: str, opponent: Opponent, **kwargs: Any):
         super().__init__(env, space, **kwargs)
@@ -355,7 +395,7 @@ class TextifiedGame(_Textified):
 
 
 def _mask(observation: Any, info: dict[str, Any]) -> tuple[np.ndarray | None, bool]:
-    """Returns the mask of actions and whether it is a rule: that of the observation is."""
+    """Returns the mask of actions and whether it is a rule. That of the observation is."""
     if isinstance(observation, dict) and "action_mask" in observation:
         return np.array(observation["action_mask"], dtype=bool), True
     if "action_mask" in info:

@@ -26,7 +26,6 @@ from rich.table import Table
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.credit.soft import soft_q_targets
 from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn, Values
 
@@ -106,9 +105,6 @@ def estimators() -> dict[str, Callable[[Batch, Values], object]]:
     def normalised(batch: Batch, values: Values) -> object:
         return normalize_advantages(poad_(batch, values), batch)
 
-    def soft(batch: Batch, values: Values) -> object:
-        return soft_q_targets(batch, values, gamma=0.99)
-
     return {
         "POAD": poad_,
         "POAD, lambda_token .95": poad(lambda_token=0.95),
@@ -117,7 +113,6 @@ def estimators() -> dict[str, Callable[[Batch, Values], object]]:
         "turn GAE": turn(),
         "bi-level GAE": BilevelGAE(),
         "chunks of 4 turns": ChunkGAE(4),
-        "soft Q targets (ETPO)": soft,
         "RLOO / LOOP": rloo(),
         "Dr. GRPO": dr_grpo(),
         "GRPO": grpo(),

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# No test may depend on the speed of the machine.
+settings.register_profile("agentgym", deadline=None)
+settings.load_profile("agentgym")
 
 import agentgym
 

@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 
 from agentgym import Tasks, TextEnv, TimeStep
 from agentgym.core import INFO_KEYS, UnreadableAction
-from agentgym.errors import SnapshotError, UnknownTaskError
+from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError
 
 from .helpers.echo import Echo, State
 
@@ -246,6 +246,13 @@ class Broken(Echo):
         (TimeStep("x", rewards=1.0), "whose rewards is a Mapping, got float"),  # type: ignore[arg-type]
         (TimeStep("x", progress=1.5), r"progress must lie in \[0, 1\], got 1.5"),
         (TimeStep("x", progress=float("nan")), r"progress must lie in \[0, 1\], got nan"),
+        *(
+            (
+                TimeStep("x", rewards={"task": x}),
+                r"Broken\._advance returned .* term 'task'; .*finite",
+            )
+            for x in (float("nan"), float("inf"), -1e101, np.float32("nan"), 10**400, "1", None)
+        ),
         (TimeStep("x", rewards={"taks": 1.0}), r"'taks', which .* Did you mean: task\?"),
     ],
 )
@@ -255,6 +262,20 @@ def test_an_authors_mistake_is_named(returned: Any, message: str):
     env.returned = returned
     with pytest.raises((TypeError, ValueError), match=message):
         env.step("a")
+
+
+@pytest.mark.parametrize("penalty", [float("nan"), float("inf"), -float("inf"), np.float64("nan")])
+def test_a_penalty_is_finite(penalty: float):
+    with pytest.raises(ConfigError, match="'invalid_penalty' of Echo must be finite"):
+        Echo(invalid_penalty=penalty)
+
+
+@pytest.mark.parametrize("reward", [0, 1e100, -1e100, np.float64(2.5), np.int64(3)])
+def test_rewards_of_all_numeric_types_count(reward: Any):
+    env = Broken()
+    env.reset(seed=0)
+    env.returned = TimeStep("x", rewards={"task": reward})
+    assert env.step("a")[1] == reward
 
 
 def test_what_an_author_must_set_is_named():
@@ -306,3 +327,9 @@ def test_a_state_that_json_cannot_hold_is_named():
     env.reset(seed=0)
     with pytest.raises(TypeError, match="got ndarray"):
         env.snapshot()
+
+
+@pytest.mark.parametrize("key", [5, None, (1, 2), "tsk"])
+def test_unknown_reset_options_of_any_type_are_named(key: Any):
+    with pytest.raises(ValueError, match="Unknown reset option"):
+        Echo().reset(options={key: 1})

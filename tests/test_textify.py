@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import string
 from typing import Any
 
 import gymnasium
@@ -15,8 +16,10 @@ from gymnasium.utils.env_checker import check_env
 from pettingzoo import AECEnv
 
 import agentgym
+from agentgym.cli.main import main
 from agentgym.core import INFO_KEYS
 from agentgym.errors import SnapshotError
+from agentgym.evaluation.runner import evaluate, make_env
 
 TAXI = ["south", "north", "east", "west", "pick up", "drop off"]
 MOVES = ["left", "down", "right", "up"]
@@ -238,7 +241,7 @@ def test_a_seat_of_a_game_is_rewarded_for_what_happens_until_its_next_turn(seat:
     if seat == "a":
         assert [result[0] for result in results] == ["5 sticks.", "3 sticks.", "1 sticks."]
         text, _, _, _, info = env.step("take two")
-        assert "not allowed now; say one of: take one" in text and not info["valid"]
+        assert "not allowed now. Choose one of: take one" in text and not info["valid"]
         _, reward, done, _, info = env.step("take one")
         assert (reward, done, info["success"]) == (1.0, True, True)
     else:
@@ -285,3 +288,154 @@ def test_what_cannot_be_textified_is_said():
         lake(describe=lambda observation: "")
     with pytest.raises(TypeError, match="parallel_to_aec"):
         agentgym.textify("Taxi-v4", describe=lambda a, e: "", actions=["go"])
+
+
+class GuessNumber(gymnasium.Env[str, str]):
+    """A plain Gymnasium environment: text in, text out, no tasks."""
+
+    instructions = "Guess a number from 1 to 9."
+
+    def __init__(self, hints: bool = True):
+        self.hints = hints
+        self.observation_space = gymnasium.spaces.Text(200, charset=string.printable)
+        self.action_space = gymnasium.spaces.Text(20)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.secret = int(self.np_random.integers(1, 10))
+        return "Guess.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if action == f"guess {self.secret}":
+            return "Right.", 1.0, True, False, {}
+        return "Higher or lower." if self.hints else "Wrong.", 0.0, False, False, {}
+
+
+class Menu(GuessNumber):
+    """GuessNumber that lists its actions, with an expert, a picture and a character set."""
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None):
+        super().__init__()
+        self.render_mode = render_mode
+        self.action_space = gymnasium.spaces.Text(20, min_length=7, charset="gues 123456789")
+
+    def _info(self, valid: bool = True) -> dict[str, Any]:
+        listed = tuple(f"guess {i}" for i in range(1, 10))
+        return {"admissible": listed, "valid": valid, "progress": 0.25}
+
+    def reset(self, **kwargs: Any) -> tuple[str, dict[str, Any]]:
+        return super().reset(**kwargs)[0], self._info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        *result, _ = super().step(action)
+        return *result, self._info(action in self._info()["admissible"])  # type: ignore[return-value]
+
+    def expert(self) -> str:
+        return f"guess {self.secret}"
+
+    def render(self) -> str:  # type: ignore[override]
+        return "[picture]"
+
+
+@pytest.fixture
+def guessing() -> Any:
+    gymnasium.register(
+        "Guess-v0", entry_point=lambda **kwargs: GuessNumber(**kwargs), max_episode_steps=5
+    )
+    gymnasium.register("Menu-v0", entry_point=Menu, max_episode_steps=5)  # type: ignore[arg-type]
+    yield
+    del gymnasium.registry["Guess-v0"], gymnasium.registry["Menu-v0"]
+
+
+class Guesser:
+    """Counts up from 1."""
+
+    name = "guesser"
+
+    def act(self, views: Any) -> list[str]:
+        return [f"guess {len(view.history) + 1}" for view in views]
+
+
+@pytest.mark.parametrize("id", ["Guess-v0", "Menu-v0"])
+def test_a_plain_text_environment_meets_the_contract(id: str, guessing: None):
+    env = make_env(id)
+    check_env(env, skip_render_check=True)
+    assert env.get_wrapper_attr("instructions") == GuessNumber.instructions
+    first = env.reset(seed=3, options={"task": "test/7"})
+    assert make_env(id).reset(seed=3, options={"task": "test/7"}) == first
+    assert tuple(first[1]) == INFO_KEYS
+    env.step("guess 99")
+    snapshot = json.loads(json.dumps(env.snapshot()))  # type: ignore[attr-defined]
+    other = make_env(id)
+    assert other.restore(snapshot)[0] == "Higher or lower."  # type: ignore[attr-defined]
+    secret = env.env.unwrapped.secret  # type: ignore[attr-defined]
+    for action in ("guess 88", f"guess {secret}"):
+        assert env.step(action) == other.step(action)
+
+
+def test_a_plain_text_environment_is_evaluated(guessing: None):
+    report = evaluate("Guess-v0", Guesser(), tasks=60)
+    solved = [episode for episode in report.episodes if episode.success]
+    assert 0 < len(solved) < 60, "five guesses find some of nine numbers"
+    for episode in report.episodes:
+        assert episode.reward == episode.progress == float(episode.success)
+        assert episode.truncated == (not episode.success)
+        assert episode.turns <= 5
+    assert report == evaluate("Guess-v0", Guesser(), tasks=60, num_envs=1)
+    assert (
+        report.episodes
+        == evaluate(lambda: gymnasium.make("Guess-v0"), Guesser(), tasks=60).episodes
+    )
+    test, train = (evaluate("Guess-v0", Guesser(), tasks=5, split=s) for s in ("test", "train"))
+    assert {e.task for e in test.episodes}.isdisjoint(e.task for e in train.episodes)
+
+
+def test_arguments_reach_a_plain_text_environment(guessing: None):
+    env = make_env("Guess-v0", hints=False)
+    env.reset(seed=0, options={"task": "train/0"})
+    assert {env.step(f"guess {i}")[0] for i in (1, 2)} <= {"Wrong.", "Right."}
+
+
+def test_info_and_expert_of_a_plain_text_environment_are_used(guessing: None):
+    env = make_env("Menu-v0")
+    _, info = env.reset(seed=0)
+    assert info["admissible"][0] == "guess 1" and info["progress"] == 0.25
+    assert env.step("guess 12")[4]["valid"] is False
+    too_short, wrong = env.step("guess")[0], env.step("guess four")[0]
+    assert "at least 7 characters" in too_short and "'for'" in wrong
+    assert "at most 20" in env.step("guess " * 9)[0]
+    assert evaluate("Menu-v0", "expert", tasks=8).aggregate()["success"].mean == 1.0
+    assert evaluate("Menu-v0", "random", tasks=8).aggregate()["valid"].mean == 1.0
+
+
+def test_a_plain_text_environment_is_played_in_the_shell(guessing: None, capsys: Any):
+    assert main(["play", "Menu-v0", "--agent", "expert", "--task", "test/0"]) == 0
+    assert "[picture]" in capsys.readouterr().out
+    assert main(["play", "Guess-v0", "--agent", "random", "--task", "test/0"]) == 0
+    shown = capsys.readouterr().out
+    assert GuessNumber.instructions in shown and "Higher or lower." in shown
+    assert main(["eval", "Guess-v0", "--episodes", "3"]) == 0
+
+
+def test_textify_takes_text_actions():
+    env = agentgym.textify(GuessNumber(), instructions="Guess!", success=lambda reward: False)
+    assert env.instructions == "Guess!"
+    env.reset(seed=0)
+    secret = env.env.unwrapped.secret  # type: ignore[attr-defined]
+    _, reward, done, _, info = env.step(f"guess {secret}")
+    assert (reward, done, info["success"]) == (1.0, True, False)
+    with pytest.raises(ValueError, match="takes text"):
+        agentgym.textify(GuessNumber(), actions=["guess 1"])
+    with pytest.raises(TypeError, match="`describe` and `actions`"):
+        agentgym.textify(gymnasium.make("FrozenLake-v1"))
+
+
+def test_an_observation_that_is_no_text_is_named():
+    class Broken(GuessNumber):
+        def reset(self, **kwargs: Any) -> Any:
+            return 3, {}
+
+    with pytest.raises(TypeError, match="observation of type int: 3"):
+        evaluate(Broken, "random", tasks=1)

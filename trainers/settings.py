@@ -69,6 +69,8 @@ class ModelConfig:
     model: str = "tiny"
     """"tiny", "nano" or "small" (a new decoder with a tokenizer trained on the environment's
     text), a Hugging Face id, or a folder."""
+    trust_remote_code: bool = False
+    """Run Python code that the model folder contains. Set it only for models that you trust."""
     lora_rank: Count = 0
     """Rank of a LoRA adapter; 0: train all parameters."""
     lora_alpha: float = 32.0
@@ -323,8 +325,8 @@ def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...]) -> None:
                 raise ConfigError(f"{name} must be at most {high:g}, got {value}.")
             case Lt(lt=high) if not value < high:
                 raise ConfigError(f"{name} must be below {high:g}, got {value}.")
-    if isinstance(value, float) and math.isnan(value):
-        raise ConfigError(f"{name} must be a number, got {value}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{name} must be finite, got {value}.")
 
 
 def _parts(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

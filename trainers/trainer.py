@@ -26,12 +26,17 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
+from agentgym.trainers.rollout.collector import (
+    EnvPool,
+    EpisodeSpec,
+    collect,
+    rollout_metrics,
+)
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
-from agentgym.trainers.run.checkpoint import replace_folder
+from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
-from agentgym.trainers.run.logger import RunLog
+from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.setup import (
     build_updater,
     load_hooks,
@@ -133,8 +138,9 @@ class Trainer:
             if start is not None:
                 saved = load_hooks(start)
                 self.hooks = self._make_hooks()
-                self.hooks.load_state_dict(saved["experience"])
-                self.curriculum.load_state_dict(saved["curriculum"])
+                with loading(start / "experience.pt"):
+                    self.hooks.load_state_dict(saved["experience"])
+                    self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
             self.folder.close()
             raise
@@ -177,6 +183,7 @@ class Trainer:
         over = config.loss.normalize_advantages
         entering = normalize_advantages(credit, batch, None if over == "none" else over)
         entering = hooks.on_advantages(batch, entering, at)
+        alternatives = self._alternatives(batch)  # before the weights change
         self._set_learning_rates()
         epochs = range(config.optimisation.epochs)
         shuffles = (self.rng(SHUFFLE, state.iteration, epoch) for epoch in epochs)
@@ -197,7 +204,7 @@ class Trainer:
             "time/env_steps_per_second": len(turns) / (updated - begun),
         }
         played = trajectories or list(batch.trajectories)
-        numbers = self._log(played, batch, credit, forward, losses, times)
+        numbers = self._log(played, batch, credit, forward, losses, times, alternatives)
         self.callbacks.call("on_update_end", self, numbers)
 
     # The run.
@@ -268,7 +275,7 @@ class Trainer:
         if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:
-                replace_folder(self.folder.path / "reference", self.policy.save)
+                replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)
         self._save()
 
     def _make_hooks(self) -> RecipeHooks:
@@ -315,6 +322,13 @@ class Trainer:
         found = gather_object(list(zip(numbers, mine, strict=True)))
         return [trajectory for _, trajectory in sorted(found, key=lambda pair: pair[0])]
 
+    def _alternatives(self, batch: Batch) -> Alternatives:
+        """Returns log-probabilities of the admissible actions in the transcripts to be logged."""
+        if not self.is_main:
+            return {}
+        count, sampling = self.config.run.transcripts, self.config.sampling()
+        return find_alternatives(self.policy, batch, count, sampling)
+
     def _set_learning_rates(self) -> None:
         config, left = self.config, 1.0
         if config.optimisation.lr_schedule == "linear":
@@ -331,6 +345,7 @@ class Trainer:
         forward: ForwardPass | None,
         losses: dict[str, float],
         times: dict[str, float],
+        alternatives: Alternatives,
     ) -> dict[str, float]:
         """Logs the iteration; returns its scalars."""
         state = self.state
@@ -362,6 +377,7 @@ class Trainer:
             state.iteration,
             self.config.run.transcripts,
             self.policy.decode,
+            alternatives,
         )
         return numbers
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gymnasium.envs.registration import load_env_creator
 
-from agentgym.agents.chat import ChatAgent, ChatError
+from agentgym.agents.chat import ChatAgent, ChatError, Usage, hide_userinfo
 from agentgym.agents.expert import ExpertAgent, NoExpertError
 from agentgym.agents.human import HumanAgent, Quit
 from agentgym.agents.random import RandomAgent
@@ -28,6 +28,7 @@ __all__ = [
     "NoExpertError",
     "Quit",
     "RandomAgent",
+    "Usage",
     "View",
     "make_agent",
 ]
@@ -63,7 +64,7 @@ def make_agent(spec: str, **options: Any) -> Agent:
         if found is None:
             raise ConfigError(
                 f"A chat agent is written chat:MODEL@URL, such as "
-                f"chat:llama3@http://localhost:11434/v1; got {spec!r}."
+                f"chat:llama3@http://localhost:11434/v1; got {hide_userinfo(spec)!r}."
             )
         return _call(spec, ChatAgent, found.groups(), options)
     if kind == "policy" and rest:
@@ -75,7 +76,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
             raise MissingExtraError("A policy agent", "train", error.name) from error
         return _call(spec, load_agent, (rest,), options)
     raise ConfigError(
-        f"Unknown agent {spec!r}.{did_you_mean(spec, _SIMPLE)} Known: {', '.join(KINDS)}."
+        f"Unknown agent {hide_userinfo(spec)!r}.{did_you_mean(spec, _SIMPLE)} "
+        f"Known: {', '.join(KINDS)}."
     )
 
 
@@ -83,5 +85,5 @@ def _call(
     spec: str, make: Callable[..., Agent], args: tuple[str, ...], options: dict[str, Any]
 ) -> Agent:
     known = {name: p for name, p in keyword_parameters(make).items() if p.kind is p.KEYWORD_ONLY}
-    check_arguments(f"Agent {spec!r}", known, options)
+    check_arguments(f"Agent {hide_userinfo(spec)!r}", known, options)
     return make(*args, **options)

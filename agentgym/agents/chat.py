@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import email.utils
 import http.client
 import json
+import math
 import os
+import re
 import socket
 import ssl
 import threading
@@ -13,6 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from email.message import Message
 from typing import IO, Any
 
@@ -21,12 +27,67 @@ from agentgym.errors import AgentGymError, ConfigError
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
+LARGEST_REPLY = 1 << 24
+"""Most bytes of a reply that are read."""
 # A server that was never reached and is not there now is a mistake in the address, not an outage.
 NOT_THERE = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
 
 
 class ChatError(AgentGymError, RuntimeError):
     """The chat server cannot be reached, refuses, or replies with something else than a chat."""
+
+
+@dataclass
+class Usage:
+    """Tokens that a chat server reports, summed over the replies to an agent.
+
+    Attributes:
+        requests: chat completions received.
+        prompt_tokens: tokens of the prompts.
+        completion_tokens: tokens of the completions.
+        unreported: completions for which the server reported no usage. Both sums are too low if it
+            is above 0.
+        prompt_price: price of a million prompt tokens; None: unknown.
+        completion_price: price of a million completion tokens; None: unknown.
+    """
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    unreported: int = 0
+    prompt_price: float | None = None
+    completion_price: float | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """The price of all tokens; None if a price is unknown."""
+        if self.prompt_price is None or self.completion_price is None:
+            return None
+        cost = self.prompt_tokens * self.prompt_price
+        return (cost + self.completion_tokens * self.completion_price) / 1e6
+
+    def add(self, usage: Any) -> None:
+        """Adds the field "usage" of a completion."""
+        fields = usage if isinstance(usage, dict) else {}
+        counts = [fields.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        known = [n if type(n) is int and n >= 0 else None for n in counts]
+        self.requests += 1
+        self.unreported += None in known
+        self.prompt_tokens += known[0] or 0
+        self.completion_tokens += known[1] or 0
+
+
+class _UnusableReply(Exception):
+    """A reply with status 200 that holds no chat completion.
+
+    Args:
+        problem: what is wrong with it.
+        page: whether it is no JSON object at all.
+    """
+
+    def __init__(self, problem: str, page: bool = False):
+        super().__init__(problem)
+        self.page = page
 
 
 class ChatAgent:
@@ -44,9 +105,15 @@ class ChatAgent:
         history: how many earlier turns are shown; None: all.
         temperature: 0 is the most reproducible; None leaves it to the server.
         extra: further fields of the request, such as {"max_tokens": 256}.
-        retries: further attempts after a failed connection, an overload or a server error.
+        retries: further attempts after a failed connection, an overload, a server error or a reply
+            without a chat completion.
         backoff: seconds before the first retry; doubled for each one after it.
-        timeout: seconds to wait for a reply.
+        timeout: seconds to wait for a complete reply to one attempt.
+        prompt_price: price of a million prompt tokens, for `usage.cost`.
+        completion_price: price of a million completion tokens.
+
+    Attributes:
+        usage: the tokens used so far.
     """
 
     def __init__(
@@ -62,12 +129,18 @@ class ChatAgent:
         retries: int = 5,
         backoff: float = 1.0,
         timeout: float = 120.0,
+        prompt_price: float | None = None,
+        completion_price: float | None = None,
     ):
         _check_url(base_url)
         if history is not None and history < 0:
             raise ConfigError(f"history must be None or at least 0, got {history}.")
         if retries < 0:
             raise ConfigError(f"retries must be at least 0, got {retries}.")
+        if not 0 <= backoff < math.inf:
+            raise ConfigError(f"backoff must be finite and at least 0, got {backoff}.")
+        if not 0 < timeout < math.inf:
+            raise ConfigError(f"timeout must be finite and above 0, got {timeout}.")
         self.name = f"chat:{model}"
         self.model = model
         self.url = base_url.rstrip("/") + "/chat/completions"
@@ -79,8 +152,10 @@ class ChatAgent:
         self.retries = retries
         self.backoff = backoff
         self.timeout = timeout
+        self.usage = Usage(prompt_price=prompt_price, completion_price=completion_price)
+        self._counting = threading.Lock()
         self._reached = False
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._opener = urllib.request.build_opener(_NoRedirect, _HTTPHandler, _HTTPSHandler)
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns the model's action for each view.
@@ -123,54 +198,100 @@ class ChatAgent:
         if self.temperature is not None:
             body["temperature"] = self.temperature
         headers = {"Content-Type": "application/json"}
-        if key := os.environ.get(self.api_key_env):
+        if key := self._key():
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
-        problem, asked = "", ""
+        problem, asked = "", None
         for attempt in range(self.retries + 1):
             if attempt:
-                wait = float(asked) if asked.isdigit() else self.backoff * 2 ** (attempt - 1)
+                wait = self.backoff * 2 ** (attempt - 1) if asked is None else asked
                 time.sleep(min(wait, LONGEST_WAIT))
+            asked = None
+            deadline = _Deadline(self.timeout)
+            request.deadline = deadline  # type: ignore[attr-defined]
             try:
-                with self._opener.open(request, timeout=self.timeout) as reply:
+                with deadline, self._opener.open(request, timeout=self.timeout) as reply:
                     self._reached = True
-                    return self._action(reply.read())
+                    data = _read(reply)
+                    deadline.check()
+                    return self._action(data)
             except urllib.error.HTTPError as error:
                 self._reached = True
-                problem, asked = self._explain(error), error.headers.get("Retry-After", "")
+                problem = self._hidden(self._explain(error))
+                asked = _retry_after(error.headers.get("Retry-After", ""), time.time())
                 if error.code not in RETRIED:
                     raise ChatError(problem) from error
+            except _UnusableReply as error:
+                problem = self._hidden(str(error))
+                # An HTML page as the first reply is a mistake in the address, not an overload.
+                if error.page and not self.usage.requests:
+                    raise ChatError(f"{problem} Is base_url right?") from error
             except (OSError, http.client.HTTPException) as error:
-                reason = getattr(error, "reason", None) or error
-                problem, asked = f"No reply from {self.url}: {reason}.", ""
+                reason: Any = getattr(error, "reason", None) or error
+                if deadline.expired:
+                    reason = f"it took more than {self.timeout:g} s"
+                problem = self._hidden(f"No reply from {self.url}: {reason}.")
                 if isinstance(reason, NOT_THERE) and not self._reached:
                     raise ChatError(
                         f"{problem} Is the server running, and base_url right?"
                     ) from error
         raise ChatError(f"{problem} Gave up after {self.retries + 1} attempts.")
 
-    def _action(self, reply: bytes) -> str:
-        try:
-            content = json.loads(reply)["choices"][0]["message"]["content"]
-            if content is None:  # a reply of only reasoning or tool calls: the model said nothing
-                content = ""
-            return content.strip()
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+    def _key(self) -> str:
+        """Returns the key, or "" if there is none."""
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not (key.isascii() and key.isprintable()):
             raise ChatError(
-                f"{self.url} did not reply with a chat completion (choices[0].message.content); "
-                f"it said: {reply.decode('utf-8', 'replace')[:200]!r}. Is base_url right?"
-            ) from error
+                f"The key in the environment variable {self.api_key_env} holds characters that an "
+                "HTTP header must not have."
+            )
+        return key
+
+    def _hidden(self, text: str) -> str:
+        """Returns the text without the key and without passwords of addresses."""
+        if key := os.environ.get(self.api_key_env, "").strip():
+            text = text.replace(key, "***")
+        return hide_userinfo(text)
+
+    def _action(self, reply: bytes) -> str:
+        if not reply.strip():
+            raise _UnusableReply(f"{self.url} sent an empty reply.")
+        try:
+            completion = json.loads(reply)
+        except (ValueError, RecursionError) as error:
+            raise self._unusable(reply) from error
+        try:
+            content = completion["choices"][0]["message"]["content"]
+            if content is None:  # only reasoning or tool calls
+                content = ""
+            if isinstance(content, list):
+                content = "".join(part["text"] for part in content if part["type"] == "text")
+            action = content.strip()
+        except (LookupError, TypeError, AttributeError) as error:
+            raise self._unusable(reply) from error
+        with self._counting:
+            self.usage.add(completion.get("usage"))
+        return action
+
+    def _unusable(self, reply: bytes) -> _UnusableReply:
+        return _UnusableReply(
+            f"{self.url} did not reply with a chat completion (choices[0].message.content), but "
+            f"with {reply[:1000].decode('utf-8', 'replace')[:200]!r}.",
+            page=not reply.lstrip().startswith(b"{"),
+        )
 
     def _explain(self, error: urllib.error.HTTPError) -> str:
         said = ""
         try:
-            said = error.read().decode("utf-8", "replace")
+            said = _read(error).decode("utf-8", "replace")
             said = json.loads(said)["error"]["message"]
-        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
-            pass  # then the text itself, or nothing
+        except (OSError, http.client.HTTPException, _UnusableReply):
+            pass  # then nothing
+        except (ValueError, LookupError, TypeError, RecursionError):
+            pass  # then the text itself
         problem = f"{self.url} replied {error.code} {error.reason}: {str(said).strip()[:300]}"
         if error.code in (401, 403):
-            has = "refused" if os.environ.get(self.api_key_env) else "not set"
+            has = "refused" if self._key() else "not set"
             problem += f" (the key in the environment variable {self.api_key_env} is {has})"
         elif error.code == 404:
             problem += f" (is there a model {self.model!r}, and is base_url right?)"
@@ -179,14 +300,112 @@ class ChatAgent:
         return problem.rstrip(".") + "."
 
 
+def hide_userinfo(text: str) -> str:
+    """Returns a text in which `user:password@` of addresses is replaced by `***@`."""
+    return re.sub(r"(?<=://)[^/?#\s]*@", "***@", text)
+
+
 def _check_url(base_url: str) -> None:
     try:
         parts = urllib.parse.urlsplit(base_url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
+        valid = valid and "@" not in parts.netloc
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port that is no number, a name that is no host's
         valid = False
     if not valid or any(c.isspace() for c in base_url):
-        raise ConfigError(f"base_url must be like http://localhost:8000/v1, got {base_url!r}.")
+        raise ConfigError(
+            "base_url must be like http://localhost:8000/v1, without user and password, got "
+            f"{hide_userinfo(base_url)!r}."
+        )
+
+
+def _retry_after(value: str, now: float) -> float | None:
+    """Returns the seconds to wait by a `Retry-After` header (RFC 9110, 10.2.3), if it is valid."""
+    value = value.strip()
+    if value.isascii() and value.isdecimal():
+        return float(value)
+    try:
+        date = email.utils.parsedate_to_datetime(value)
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=datetime.UTC)
+        return max(0.0, date.timestamp() - now)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _read(reply: Any) -> bytes:
+    """Returns the body of a reply."""
+    data = reply.read(LARGEST_REPLY + 1)
+    if len(data) > LARGEST_REPLY:
+        raise _UnusableReply(f"The reply is longer than {LARGEST_REPLY:,} bytes.")
+    if getattr(reply, "length", None):  # `read(n)` does not raise if the connection ends early
+        raise http.client.IncompleteRead(data, reply.length)
+    return data
+
+
+class _Deadline:
+    """Cuts a connection after some seconds.
+
+    The timeout of a socket starts anew with every byte, so a slow server could hold a request for
+    ever.
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self.expired = False
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._timer.cancel()
+
+    def _cut(self) -> None:
+        self.expired = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def watch(self, connected: socket.socket) -> None:
+        """Cuts this connection when the time is over."""
+        self._socket = connected
+        self.check()
+
+    def check(self) -> None:
+        """Raises TimeoutError if the time is over."""
+        if self.expired:
+            raise TimeoutError(f"it took more than {self.seconds:g} s")
+
+
+class _Watched(urllib.request.AbstractHTTPHandler):
+    """Hands the socket of each request to its deadline."""
+
+    def do_open(self, http_class: Any, req: Any, **arguments: Any) -> Any:
+        def connection(host: str, **options: Any) -> Any:
+            made = http_class(host, **options)
+            connect = made.connect
+
+            def watched() -> None:
+                connect()
+                req.deadline.watch(made.sock)
+
+            made.connect = watched
+            return made
+
+        return super().do_open(connection, req, **arguments)
+
+
+class _HTTPHandler(_Watched, urllib.request.HTTPHandler):
+    pass
+
+
+class _HTTPSHandler(_Watched, urllib.request.HTTPSHandler):
+    pass
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

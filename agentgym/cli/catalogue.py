@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 from agentgym.errors import MissingExtraError
 from agentgym.multiagent.game import TextGame
@@ -20,7 +21,7 @@ class Description:
         id: the full id.
         kind: "single-agent" or "multi-agent".
         summary: first line of the docstring, or for a variant its plain id and its arguments.
-        max_turns: turns after which an episode is truncated. None: no limit.
+        max_turns: turns after which an episode is truncated, or ended by the rules. None: no limit.
         extra: the optional dependency, if any.
     """
 
@@ -66,10 +67,18 @@ def describe(entry: Entry) -> Description:
     plain = next(e for e in TABLE if e.entry_point == entry.entry_point)
     if plain is not entry:
         summary = f"{plain.name} with {_arguments(entry)}."
-    limit = entry.kwargs.get("max_turns", keyword_parameters(cls)["max_turns"].default)
+    limit = _default(entry, cls, "max_turns")
     if limit == "auto":
         limit = cls(**entry.kwargs).max_turns
+    if limit is None:
+        bound = getattr(cls, "turn_bound", None)
+        limit = _default(entry, cls, bound) if isinstance(bound, str) else bound
     return Description(entry.id, kind, summary, limit, entry.extra)
+
+
+def _default(entry: Entry, cls: type, name: str) -> Any:
+    """Returns the value of an id's argument, or the default of its class."""
+    return entry.kwargs.get(name, keyword_parameters(cls)[name].default)
 
 
 def _arguments(entry: Entry) -> str:

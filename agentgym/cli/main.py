@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import importlib
 import io
 import json as json_module
@@ -26,14 +27,27 @@ from rich.text import Text
 
 import agentgym
 from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
-from agentgym.cli.catalogue import describe
+from agentgym.agents.human import readable
+from agentgym.cli.catalogue import Description, describe
+from agentgym.cli.errors import complain, plain_errors
+from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare
-from agentgym.evaluation.runner import EpisodeRunner, evaluate, full_id, make_env, tasks_of
+from agentgym.evaluation.runner import (
+    EpisodeRunner,
+    TextGym,
+    evaluate,
+    full_id,
+    make_env,
+    read_saved,
+    render_modes,
+    tasks_of,
+)
 from agentgym.registration import TABLE
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
+from agentgym.utils.printable import printable
 
 INTERRUPTED = 130
 WRONG_USE = 2
@@ -45,7 +59,14 @@ TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "yaml")
 KeyValues = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")
 ]
+Wrappers = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(metavar="[NAME[:ARG=VALUE,...] ...]", help_behavior_hint=""),
+]
 Id = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="ID")]]
+Runs = tyro.conf.Positional[
+    Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
+]
 Ids = tyro.conf.Positional[
     Annotated[tuple[str, ...], tyro.conf.arg(metavar="[ID ...]", help_behavior_hint="")]
 ]
@@ -54,6 +75,8 @@ Ids = tyro.conf.Positional[
 def list_environments(*, json: bool = False) -> int:
     """List the environments.
 
+    Through a pipe, each environment is one line: id, kind, turns, extra, summary.
+
     Args:
         json: As JSON.
     """
@@ -61,10 +84,13 @@ def list_environments(*, json: bool = False) -> int:
     if json:
         print(json_module.dumps([asdict(d) for d in descriptions], indent=1))
         return 0
+    if not _on_terminal():
+        print("\n".join(_aligned(descriptions)))
+        return 0
     console = _console()
     if console.width < WIDE:
         for d in descriptions:
-            limit = "no limit" if d.max_turns is None else f"{d.max_turns} turns"
+            limit = None if d.max_turns is None else f"{d.max_turns} turns"
             facts = ", ".join(filter(None, [d.kind, limit, d.extra and f"extra {d.extra}"]))
             console.print(Text.assemble((d.id.partition("/")[2], "bold"), f"  {facts}"))
             console.print(Padding(Text(d.summary), (0, 0, 0, 4)))
@@ -73,7 +99,7 @@ def list_environments(*, json: bool = False) -> int:
     table.add_column("environment", no_wrap=True)
     table.add_column("kind")
     table.add_column("turns", justify="right")
-    table.add_column("what it is")
+    table.add_column("summary")
     table.add_column("extra")
     for d in descriptions:
         limit = "-" if d.max_turns is None else str(d.max_turns)
@@ -81,6 +107,19 @@ def list_environments(*, json: bool = False) -> int:
         table.add_row(name, kind, limit, Text(d.summary), d.extra or "")
     console.print(table)
     return 0
+
+
+def _aligned(descriptions: Sequence[Description]) -> list[str]:
+    """Returns a line for each environment, its columns padded to equal width."""
+    rows = [
+        (d.id, d.kind, "-" if d.max_turns is None else str(d.max_turns), d.extra or "-")
+        for d in descriptions
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([*map(str.ljust, row, widths), " ".join(d.summary.split())])
+        for row, d in zip(rows, descriptions, strict=True)
+    ]
 
 
 def play(
@@ -94,11 +133,14 @@ def play(
 ) -> int:
     """Play an episode in the terminal, or watch an agent play it.
 
+    While playing, help shows the rules and the commands, quit leaves, a number chooses a listed
+    action, and Tab completes actions.
+
     Args:
-        env: Id of the environment, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
+        env: Id of the environment, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: human, expert, random, chat:MODEL@URL or policy:FOLDER.
-        task: Name of the task; by default a training task is drawn by the seed.
-        seed: Seed of the episode; by default a new one.
+        task: Name of the task. By default a training task is sampled by the seed.
+        seed: Seed of the episode. By default a new one.
         env_kwargs: Arguments of the environment.
     """
     console = _console()
@@ -106,35 +148,41 @@ def play(
     if seed < 0:
         raise ConfigError(f"seed must be at least 0, got {seed}.")
     player = make_agent(agent)
-    world = make_env(env, **parse_arguments(env_kwargs) | {"render_mode": "ansi"})
+    ansi = {"render_mode": "ansi"} if "ansi" in render_modes(env) else {}
+    world = make_env(env, **parse_arguments(env_kwargs) | ansi)
+    tasks = tasks_of(world)
     if task is None:
-        pool = tasks_of(world).train
+        pool = tasks.train
         task = str(pool[int(task_rng("play", str(seed)).integers(len(pool)))])
     episode = EpisodeRunner(world, task, seed)
-    # A picture may show what the player must not know: who plays sees the observations.
+    # A rendered picture may reveal hidden state: a human player sees observations only.
     if human := isinstance(player, HumanAgent):
         player.console = console
-    console.print(Text(f"{env}  task {task}  seed {seed}", "bold"))
+    console.print(Text(printable(f"{env}  task {task}  seed {seed}"), "bold"))
     if not human:
-        console.print(Text(f"\n{episode.view.instructions}\n", "dim"))
-        console.print(Text(str(world.render())))
+        console.print(Text(f"\n{printable(episode.view.instructions)}\n", "dim"))
+        console.print(_picture(world, episode))
     try:
         over = False
         while not over:
             [action] = player.act([episode.view])
             over = episode.play(action)
             if not human:
-                console.print(Text(f"> {action}", "bold green"))
-                console.print(Text(str(world.render())))
+                console.print(Text(printable(f"> {action}"), "bold green"))
+                console.print(_picture(world, episode))
     except Quit:
         console.print("You left.")
         return 0
     finally:
         world.close()
     if human:
-        console.print(Text(episode.view.observation))
+        console.print(Text(readable(episode.view.observation)))
     console.print(_summary(episode))
     return 0
+
+
+def _picture(world: TextGym, episode: EpisodeRunner) -> Text:
+    return Text(readable(str(world.render()), episode.view.info["admissible"]))
 
 
 def _summary(episode: EpisodeRunner) -> Text:
@@ -163,24 +211,36 @@ def run_evaluation(
     seed: int = 0,
     suite: Literal["core"] | None = None,
     env_kwargs: KeyValues = (),
+    wrap: Wrappers = (),
     agent_kwargs: KeyValues = (),
+    price: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="IN OUT")] = None,
     json: Path | None = None,
     save: Path | None = None,
+    resume: bool = False,
 ) -> int:
     """Let agents play many tasks and compare them.
 
+    The core suite has 96 ids: with the default of 200 episodes, random and expert take about 5
+    minutes per split on one core. --episodes 8 is a quick look.
+
     Args:
-        envs: Ids of environments, such as WebShop-v0; your_module:YourEnv-v0 imports yours first.
+        envs: Ids of environments, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER.
-        episodes: How many tasks each agent plays in each environment.
-        split: Which tasks: train, test (held out), or both, one after the other.
-        num_envs: How many episodes are played side by side.
-        seed: Seed of the evaluation: draws the tasks and seeds the episodes.
-        suite: All environments of a suite; core: those that need no extra.
+        episodes: Episodes per agent and environment.
+        split: Tasks to play: train, test (held out), or both, one after the other.
+        num_envs: Episodes played at the same time.
+        seed: Seed of the evaluation: samples the tasks and seeds the episodes.
+        suite: All environments of a suite. core: those without an extra.
         env_kwargs: Arguments of the environments.
+        wrap: Wrappers of the environments, the first one innermost: names of agentgym.wrappers or
+            module:Class, with arguments as in HistoryObservation:k=4,keep_first=true.
         agent_kwargs: Arguments of the agents, such as temperature=0.7 history=4.
+        price: Prices per million prompt tokens and completion tokens of a served model, to show the
+            cost.
         json: Write the reports, with every episode, to this file.
-        save: Write whole transcripts to this new file, a line of JSON an episode, as they finish.
+        save: Write transcripts to this new file, one line of JSON per finished episode. agentgym
+            view shows them.
+        resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
     ids = [full_id(id) for id in envs]
     if suite == "core":
@@ -191,32 +251,75 @@ def run_evaluation(
         raise ConfigError("Name at least one agent, such as --agent random expert.")
     options = parse_arguments(agent_kwargs)
     agents = [make_agent(spec, **options) for spec in agent]
+    tell_apart(agents, agent)
     settings = {
         "tasks": episodes,
         "num_envs": num_envs,
         "seed": seed,
-        "env_kwargs": parse_arguments(env_kwargs),
+        "env_kwargs": parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {}),
         "save": save,
+        "resume": resume,
     }
-    _check_files(json, save)
+    command = {
+        "envs": ids,
+        "agents": list(agent),
+        "episodes": episodes,
+        "split": split,
+        "seed": seed,
+        "env_kwargs": settings["env_kwargs"],
+        "agent_kwargs": options,
+    }
+    _check_files(json, save, resume)
+    if price is not None and min(price) < 0:
+        raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
+    if resume and save is not None:
+        _check_resumed(save, command)
     reports: list[Report] = []
     notes: list[str] = []
+    usages = Usages(price)
     try:
-        splits = ("train", "test") if split == "both" else (split,)
-        plan = [(id, a, settings | {"split": s}) for id in ids for s in splits for a in agents]
-        _evaluate_all(plan, reports, notes)
-    finally:  # whatever stopped it, what was found is not lost
-        _show(reports, notes, json)
+        plan = [
+            (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
+            for id in ids
+            for s in (("train", "test") if split == "both" else (split,))
+            for spec, player in zip(agent, agents, strict=True)
+        ]
+        _evaluate_all(plan, reports, notes, usages)
+    finally:  # the finished episodes are kept after any error
+        notes += usages.lines()
+        if save is not None and any(report.interrupted for report in reports):
+            notes.append(f"The same command with --resume continues from {save}.")
+        _show(reports, notes, json, usages)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
+
+
+def _check_resumed(save: Path, command: dict[str, Any]) -> None:
+    """Raises a ConfigError if a file holds episodes of an evaluation with other settings."""
+    now = json_module.loads(json_module.dumps(command))
+    for line in read_saved(save):
+        before = line.get("settings")
+        before = before if isinstance(before, dict) else {}
+        different = [
+            f"  {name}: {before.get(name)!r} -> {value!r}"
+            for name, value in now.items()
+            if before.get(name) != value
+        ]
+        if different:
+            raise ConfigError(
+                f"The evaluation in {str(save)!r} has other settings. It can only be continued "
+                "with the same ones:\n" + "\n".join(different)
+            )
 
 
 def _evaluate_all(
     plan: list[tuple[str, Agent, dict[str, Any]]],
     reports: list[Report],
     notes: list[str],
+    usages: Usages,
 ) -> None:
     """Evaluates agents in environments in turn until one is interrupted."""
     asked = any(isinstance(agent, HumanAgent) for _, agent, _ in plan)
+    lines = None if asked or sys.stderr.isatty() else ProgressLines(sys.stderr)
     bars = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -227,10 +330,15 @@ def _evaluate_all(
     )
     with bars:
         for id, agent, settings in plan:
-            bar = bars.add_task(f"{id} {agent.name}", total=settings["tasks"])
+            name = f"{id} {agent.name}"
+            bar = bars.add_task(name, total=settings["tasks"])
+            advance = partial(bars.advance, bar)
+            if lines is not None:
+                advance = lines.start(name, settings["tasks"])
             report = None
             try:
-                report = _evaluate_one(id, agent, settings, reports, partial(bars.advance, bar))
+                with usages.of(agent, reports):
+                    report = _evaluate_one(id, agent, settings, reports, advance)
             except NoExpertError as error:
                 if len(plan) == 1:
                     raise
@@ -248,7 +356,7 @@ def _evaluate_one(
     reports: list[Report],
     advance: Callable[[], None],
 ) -> Report:
-    """Evaluates an agent; its report is among the reports from its first episode on."""
+    """Evaluates an agent. Its report is among the reports from its first episode on."""
 
     def on_episode(report: Report) -> None:
         if not reports or reports[-1] is not report:
@@ -261,33 +369,39 @@ def _evaluate_one(
     return report
 
 
-def _check_files(json: Path | None, save: Path | None) -> None:
+def _check_files(json: Path | None, save: Path | None, resume: bool) -> None:
     """Finds out before the episodes, rather than after them, that a file cannot be written."""
     for path in (json, save):
         if path is not None and not path.parent.is_dir():
             raise ConfigError(f"There is no folder {str(path.parent)!r} to write {path.name} to.")
         if path is not None and path.is_dir():
-            raise ConfigError(f"{str(path)!r} is a folder; expected the name of a file.")
+            raise ConfigError(f"{str(path)!r} is a folder. Expected the name of a file.")
         if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
             raise ConfigError(f"There is no permission to write {str(path)!r}.")
     if json is not None and save is not None and json.resolve() == save.resolve():
         raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
-    if save is not None and save.exists():
-        raise ConfigError(f"{str(save)!r} exists: give a new name, or delete it first.")
+    if resume and save is None:
+        raise ConfigError("--resume continues the evaluation in a file: name it with --save.")
+    if save is not None and save.exists() and not resume:
+        raise ConfigError(
+            f"{str(save)!r} exists: add --resume to continue the evaluation in it, give a new "
+            "name, or delete it first."
+        )
 
 
-def _show(reports: list[Report], notes: list[str], json: Path | None) -> None:
+def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
     if reports:
         _console().print(compare(reports))
     for note in notes:
-        _console().print(Text(note))
+        _console().print(Text(printable(note)))
     if json is not None:
-        text = json_module.dumps([report.to_json() for report in reports], indent=1)
+        found = [report.to_json() | usages.to_json(report) for report in reports]
+        text = json_module.dumps(found, indent=1, allow_nan=False)
         json.write_text(text + "\n", encoding="utf-8")
 
 
 def train(recipe: tyro.conf.Positional[str], /) -> int:
-    """Train a policy: `agentgym train RECIPE --help` says how.
+    """Train a policy. `agentgym train RECIPE --help` lists the options.
 
     Args:
         recipe: Name of the recipe.
@@ -306,21 +420,25 @@ def _train(words: list[str]) -> int:
 
 
 def view_run(
-    run: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN")]],
+    runs: Runs,
     /,
     *,
     out: Path | None = None,
     last: int | None = None,
 ) -> int:
-    """Write a page that shows a run's trajectories and the credit of every token.
+    """Write a page with the episodes of a run or evaluation and the credit of every token.
+
+    Several runs are shown side by side.
 
     Args:
-        run: Folder of a training run.
-        out: The file to write; by default view.html in that folder.
-        last: Show the last so many trajectories only.
+        runs: Folders of training runs, or files written by agentgym eval --save.
+        out: The file to write. By default view.html in the first folder, or beside the first file.
+        last: Show only the last so many trajectories of each.
     """
-    path = run / "view.html" if out is None else out
-    path.write_text(render_run(run, last), encoding="utf-8")
+    page = render_run(runs, last)
+    first = runs[0]
+    path = out or (first.with_suffix(".html") if first.is_file() else first / "view.html")
+    path.write_text(page, encoding="utf-8")
     _console().print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
 
@@ -332,6 +450,22 @@ COMMANDS = {
     "train": train,
     "view": view_run,
 }
+
+
+DESCRIPTION = """\
+Text and multi-agent environments for language agents, and their trainer.
+
+Tab completion: agentgym --tyro-print-completion bash (or zsh, tcsh) prints a script."""
+
+
+def _later(command: Callable[..., int]) -> Callable[..., Callable[[], int]]:
+    """Returns a function with the same signature that returns the command to run."""
+
+    @functools.wraps(command)
+    def prepare(*args: Any, **kwargs: Any) -> Callable[[], int]:
+        return partial(command, *args, **kwargs)
+
+    return prepare
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -348,15 +482,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if words[:1] == ["train"]:
             return _train(words[1:])
-        return tyro.extras.subcommand_cli_from_dict(
-            COMMANDS,
-            prog="agentgym",
-            description="Text and multi-agent environments for language agents, and their trainer.",
-            args=words or ["--help"],
-            config=(tyro.conf.DisallowNone,),
-        )
+        with plain_errors():
+            command = tyro.extras.subcommand_cli_from_dict(
+                {name: _later(command) for name, command in COMMANDS.items()},
+                prog="agentgym",
+                description=DESCRIPTION,
+                args=words or ["--help"],
+                config=(tyro.conf.DisallowNone,),
+            )
+        return command()
     except KeyboardInterrupt:
-        _complain("Interrupted.")
+        complain("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:  # the reader has left, as in `agentgym list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -364,23 +500,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        _complain(f"Error: {error}")
+        complain(f"error: {error}")
         return WRONG_USE
 
 
 def _users_fault(error: Exception) -> bool:
-    """Whether the message is for the user; anything else is a bug and keeps its traceback."""
+    """Whether the message is for the user. Anything else is a bug and keeps its traceback."""
     if isinstance(error, (AgentGymError, gymnasium.error.UnregisteredEnv)):
         return True
     full = (errno.ENOSPC, errno.EDQUOT)  # a write names no file
     return isinstance(error, OSError) and (error.filename is not None or error.errno in full)
 
 
-def _complain(message: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(message, "red"), soft_wrap=True)
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _console() -> Console:
-    """Returns standard output; a pipe or a file has no width that lines would have to fit."""
-    fits = sys.stdout.isatty() or "COLUMNS" in os.environ
+    """Returns standard output. A pipe or a file is 160 columns wide unless COLUMNS is set."""
+    fits = _on_terminal() or "COLUMNS" in os.environ
     return Console(highlight=False, width=None if fits else 160)

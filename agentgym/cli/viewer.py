@@ -1,49 +1,110 @@
-"""`agentgym view RUN`: what a run did and how credit was assigned, as one page of HTML.
+"""`agentgym view`: episodes, actions and the credit of every token, as one page of HTML.
 
-The page holds its data, its style and its script; it needs no server and no network.
+The page shows training runs and saved evaluations, one or several side by side. It holds its data,
+its style and its script, and needs no server and no network.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from agentgym.errors import ConfigError
 
 TEMPLATE = Path(__file__).with_name("viewer.html")
 
+Fields = Mapping[str, type | tuple[type, ...]]
 
-def render(folder: Path, last: int | None = None) -> str:
-    """Returns the page of a run.
+_TRAJECTORY: Fields = {
+    "iteration": int,
+    "env": str,
+    "task": str,
+    "turns": list,
+    "last_observation": str,
+}
+_TURN: Fields = {
+    "observation": str,
+    "action": str,
+    "tokens": list,
+    "free": list,
+    "logprobs": list,
+    "advantages": list,
+    "estimators": dict,
+}
+_EPISODE: Fields = {
+    "env": str,
+    "agent": str,
+    "task": str,
+    "transcript": list,
+    "last_observation": str,
+}
+_PLAYED: Fields = {"observation": str, "action": str}
+_METRICS: Fields = {"env_steps": (int, float)}
+
+
+def render(source: Path | Sequence[Path], last: int | None = None) -> str:
+    """Returns the page of one or several sources.
 
     Args:
-        folder: the run's folder, with `trajectories.jsonl`, `metrics.jsonl` and `config.json`.
-        last: show the last so many trajectories only; None: all.
+        source: folders of training runs, with `trajectories.jsonl`, `metrics.jsonl` and
+            `config.json`, and files written by `agentgym eval --save`.
+        last: show the last so many trajectories of each only. None: all.
 
     Raises:
-        ConfigError: if there are no trajectories to show.
+        ConfigError: if there are no trajectories to show, or a file is damaged.
     """
     if last is not None and last < 1:
         raise ConfigError(f"last must be at least 1, got {last}.")
+    sources = [source] if isinstance(source, Path) else list(source)
+    if not sources:
+        raise ConfigError("Name at least one run, such as runs/demo.")
+    runs = [_evaluation(path, last) if _saved(path) else _run(path, last) for path in sources]
+    _name(runs, sources)
+    # "</script>" inside a text must not end the element that holds it.
+    text = json.dumps({"runs": runs}, separators=(",", ":"), allow_nan=False)
+    title = " and ".join(f"{run['label']} on {run['env']}" for run in runs)
+    before, _, after = TEMPLATE.read_text(encoding="utf-8").partition("__DATA__")
+    before = before.replace("__TITLE__", html.escape(title))
+    return before + text.replace("<", "\\u003c") + after
+
+
+def _saved(path: Path) -> bool:
+    """Whether a path is a file of saved episodes rather than a run."""
+    return path.is_file() and path.name != "trajectories.jsonl"
+
+
+def _run(folder: Path, last: int | None) -> dict[str, Any]:
+    """Returns the data of a training run."""
+    folder = folder.parent if folder.is_file() else folder
     path = folder / "trajectories.jsonl"
-    trajectories = _lines(path)
-    if not trajectories:
+    found = _lines(path)
+    if not found:
         raise ConfigError(
             f"{path} is not there or empty: nothing to show. Give the folder of a training run "
-            "(runs/...) that was started with --transcripts above 0."
+            "(runs/...) that was started with --transcripts above 0, or a file that agentgym eval "
+            "--save has written."
         )
-    if any("advantages" not in turn for turn in trajectories[0]["turns"]):
-        raise ConfigError(f"{path} was written by an older version; train again to view it.")
-    trajectories = trajectories if last is None else trajectories[-last:]
+    for trajectory in found:
+        _check(path, trajectory, _TRAJECTORY)
+        for turn in trajectory["turns"]:
+            _check(path, turn, _TURN)
     metrics = _lines(folder / "metrics.jsonl")
-    settings = _settings(folder / "config.json")
-    data = {
-        "recipe": settings.get("recipe", "credit"),
-        "env": trajectories[0]["env"],
-        "rounds": len({line["iteration"] for line in trajectories}),
+    for line in metrics:
+        _check(folder / "metrics.jsonl", line, _METRICS)
+    _drop_doubles(found)
+    trajectories = _numbered(found, "iteration", last)
+    iterations = len({line["group"] for line in trajectories})
+    return {
+        "name": folder.resolve().name,
+        "label": _settings(folder / "config.json").get("recipe", "credit"),
+        "env": found[0]["env"].removeprefix("AgentGym/"),
+        "grouping": "iteration",
+        "summary": f"{len(trajectories)} trajectories of {iterations} iterations",
+        "instructions": [],
         "trajectories": trajectories,
         "curve": [
             {
@@ -54,27 +115,115 @@ def render(folder: Path, last: int | None = None) -> str:
             for line in metrics
         ],
     }
-    # "</script>" inside a text must not end the element that holds it.
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    title = html.escape(f"{data['recipe']} on {data['env']}")
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(title=title, data=text)
+
+
+def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
+    """Returns the data of a file of saved episodes."""
+    found = _lines(path)
+    if not found:
+        raise ConfigError(f"{path} is empty: nothing to show.")
+    for episode in found:
+        _check(path, episode, _EPISODE)
+        for turn in episode["transcript"]:
+            _check(path, turn, _PLAYED)
+    instructions: dict[str, int] = {}
+    for episode in found:
+        text = str(episode.pop("instructions", ""))
+        episode["instructions"] = instructions.setdefault(text, len(instructions))
+        episode["turns"] = [
+            turn | {"alternatives": [[text, None] for text in turn.pop("admissible", ())] or None}
+            for turn in episode.pop("transcript")
+        ]
+    trajectories = _numbered(found, "agent", last)
+    agents = list(dict.fromkeys(str(line["group"]) for line in trajectories))
+    envs = list(dict.fromkeys(line["env"].removeprefix("AgentGym/") for line in trajectories))
+    return {
+        "name": path.name,
+        "label": ", ".join(agents),
+        "env": ", ".join(envs[:3]) + ", ..." * (len(envs) > 3),
+        "grouping": "agent",
+        "summary": f"{len(trajectories)} episodes of {len(agents)} agents",
+        "instructions": list(instructions),
+        "trajectories": trajectories,
+        "curve": [],
+    }
+
+
+def _numbered(lines: list[dict[str, Any]], group: str, last: int | None) -> list[dict[str, Any]]:
+    """Returns the last trajectories, each with its group and its place in it."""
+    counts: dict[Any, int] = {}
+    for line in lines:
+        line["group"] = line[group]
+        line["index"] = counts[line["group"]] = counts.get(line["group"], -1) + 1
+    return lines if last is None else lines[-last:]
+
+
+def _drop_doubles(trajectories: Sequence[dict[str, Any]]) -> None:
+    """Removes estimators that equal the run's own advantages everywhere."""
+    turns = [turn for trajectory in trajectories for turn in trajectory["turns"]]
+    names = {name for turn in turns for name in turn["estimators"]}
+    for name in names:
+        if all(turn["estimators"].get(name) == turn["advantages"] for turn in turns):
+            for turn in turns:
+                del turn["estimators"][name]
+
+
+def _name(runs: Sequence[dict[str, Any]], sources: Sequence[Path]) -> None:
+    """Makes the names of runs different: by the folders above, then by a number."""
+    names = [run["name"] for run in runs]
+    for i, (run, source) in enumerate(zip(runs, sources, strict=True)):
+        if names.count(run["name"]) > 1:
+            above = f"{source.resolve().parent.name}/{names[i]}"
+            taken = [other["name"] for other in runs[:i]]
+            run["name"] = f"{above} ({i + 1})" if above in taken else above
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a JSONL file; a line that is still being written is left out."""
+    """Returns the objects of a JSONL file, without a last line that is incomplete."""
     if not path.exists():
         return []
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is damaged: it is not UTF-8 text ({error}).") from error
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         try:
-            found.append(json.loads(line))
-        except ValueError:
-            break
+            value = json.loads(line, parse_constant=lambda _: None, parse_float=_finite)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):  # still being written
+                break
+            raise ConfigError(f"{path} is damaged in line {number}: {error}.") from error
+        if not isinstance(value, dict):
+            raise ConfigError(
+                f"{path} is damaged in line {number}: expected an object, "
+                f"got {type(value).__name__}."
+            )
+        found.append(value)
     return found
+
+
+def _finite(text: str) -> float | None:
+    """Parses a number. JavaScript's JSON has neither NaN nor infinities."""
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+def _check(path: Path, value: Any, fields: Fields) -> None:
+    """Raises a ConfigError if a value is not an object with the given fields."""
+    for name, kind in fields.items():
+        if not isinstance(value, dict) or not isinstance(value.get(name), kind):
+            raise ConfigError(
+                f"{path} is damaged or was written by an older version: the field {name!r} is "
+                "missing or of another type."
+            )
 
 
 def _settings(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))["config"]
-    except (OSError, ValueError, KeyError):
+        settings = json.loads(path.read_text(encoding="utf-8"))["config"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
+    return settings if isinstance(settings, dict) else {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym.utils import serialization
+from agentgym.utils.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,6 +49,12 @@ class Record:
     valid: float
     terminated: bool
     truncated: bool
+
+    def __post_init__(self) -> None:
+        """Checks that the numbers are finite, as JSON and means need them."""
+        for name, value in {"reward": self.reward, **self.reward_terms}.items():
+            if not math.isfinite(value):
+                raise ValueError(f"The sum of {name!r} in an episode of {self.task} is {value}.")
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,8 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Writes `to_json()` to a file."""
-        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(self.to_json(), indent=1, allow_nan=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
 
     def __rich__(self) -> Table:
         return compare([self])
@@ -188,9 +196,9 @@ def compare(reports: Sequence[Report]) -> Table:
     for report in reports:
         heading = _heading(report)
         if heading != above:
-            table.add_row(Text(heading, "bold"))
+            table.add_row(Text(printable(heading), "bold"))
             above = heading
-        table.add_row(Text(f"  {report.agent}"), *_cells(report))
+        table.add_row(Text(printable(f"  {report.agent}")), *_cells(report))
     caption = "success, valid and truncated in %; ± and [low, high]: 95 % confidence"
     if any(report.interrupted for report in reports):
         caption += "\ninterrupted: short episodes are over-represented"

@@ -1,4 +1,4 @@
-"""`evaluate`: an agent plays tasks of an environment, many at once, and a `Report` says how well.
+"""`evaluate`: an agent plays tasks of an environment, many at once. The result is a `Report`.
 
 What happens in an episode depends only on the environment's id and arguments, the agent, the task
 and the seed: not on how many environments are played side by side nor on their interleaving.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,11 +22,16 @@ from agentgym.agents import Agent, View, make_agent
 from agentgym.cli.catalogue import author_class
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.evaluation.report import Record, Report
+from agentgym.integrations.text_actions import as_text_env
 from agentgym.registration import NAMESPACE, REGISTRY, find
 from agentgym.tasks import Tasks, task_rng
-from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters
+from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional
+from agentgym.utils.serialization import from_json
+from agentgym.wrappers.wrapping import wrap_env
 
 MOST_TASKS = 1_000_000
+MOST_SAVED = 64
+"""Transcripts hold the admissible actions of a turn if they are not more than this."""
 
 TextGym = gymnasium.Env[Any, Any]
 
@@ -34,7 +40,7 @@ def full_id(id: str) -> str:
     """Returns the registered id: AgentGym's ids may be given without their namespace.
 
     Raises:
-        ConfigError: if there is no such id; the message names the closest ones.
+        ConfigError: if there is no such id. The message names the closest ones.
     """
     id = id.removeprefix("agentgym:")
     if f"{NAMESPACE}/{id}" in REGISTRY:
@@ -44,31 +50,49 @@ def full_id(id: str) -> str:
     return find(id).id
 
 
-def make_env(id: str, **kwargs: Any) -> TextGym:
+def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     """Makes an environment as `gymnasium.make` does, with the arguments checked first.
 
+    A plain Gymnasium environment with `Text` spaces is adapted (`integrations.text_actions`).
+
     Args:
-        id: an id of AgentGym, with or without its namespace, or any other registered id;
+        id: an id of AgentGym, with or without its namespace, or any other registered id.
             "module:id" imports the module first.
+        wrap: wrappers in words, the first one innermost: see `agentgym.wrapping.wrap_env`.
         kwargs: arguments of the environment.
 
     Raises:
-        ConfigError: for an unknown id or argument, or a value that the environment refuses.
+        ConfigError: for an unknown id, argument or wrapper, or a value that the environment or
+            wrapper refuses.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
     id = full_id(id)
     if ":" in id:
         _check_module(id)
+    check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
     if id in REGISTRY:
-        known = keyword_parameters(_entry_point(id), author_class(REGISTRY[id]))
-        known.pop("game", None)  # fixed by the id
+        # Parameters without a default, such as `game`, are fixed by the id.
+        known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))
         check_arguments(id, known, kwargs)
     try:
-        return gymnasium.make(id, disable_env_checker=True, **kwargs)
+        env = as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
     except AgentGymError:
         raise
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
+    return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
+
+
+def render_modes(id: str) -> Sequence[str]:
+    """Returns the render modes that `make_env` accepts for an id, none if it takes no argument."""
+    id = full_id(id)
+    if ":" in id:
+        _check_module(id)
+        module, _, id = id.partition(":")
+        importlib.import_module(module)
+    maker = _entry_point(id)
+    takes = id in REGISTRY or "render_mode" in keyword_parameters(maker)
+    return getattr(maker, "metadata", {}).get("render_modes", ()) if takes else ()
 
 
 def _check_module(id: str) -> None:
@@ -99,7 +123,7 @@ def episode_seed(seed: int, task: str, repeat: int) -> int:
 
 
 class EpisodeRunner:
-    """An episode under way: what its agent sees, and what has been counted.
+    """An episode in progress: the view of its agent, its rewards and infos.
 
     Args:
         env: the environment to play it in.
@@ -111,14 +135,16 @@ class EpisodeRunner:
         self.view = View.start(env, task, seed)
         self.task = task
         self.seed = seed
+        self.admissible: list[tuple[str, ...]] = []
         self.rewards: list[float] = []
         self.infos: list[dict[str, Any]] = []
         self.terminated = False
         self.truncated = False
 
     def play(self, action: str) -> bool:
-        """Plays one turn; returns whether the episode is over."""
+        """Plays one turn and returns whether the episode is over."""
         view = self.view
+        self.admissible.append(tuple(view.info["admissible"]))
         observation, reward, self.terminated, self.truncated, info = view.env.step(action)
         view.history.append((view.observation, action))
         view.observation, view.info = observation, info
@@ -146,18 +172,19 @@ class EpisodeRunner:
         )
 
     def transcript(self) -> dict[str, Any]:
-        """Returns everything that was shown and said, as JSON values."""
+        """Returns instructions, observations, actions and rewards as JSON values."""
         turns = [
             {
                 "observation": observation,
                 "action": action,
+                "admissible": admissible if len(admissible) <= MOST_SAVED else (),
                 "reward": reward,
                 "reward_terms": info["reward_terms"],
                 "valid": info["valid"],
                 "progress": info["progress"],
             }
-            for (observation, action), reward, info in zip(
-                self.view.history, self.rewards, self.infos, strict=True
+            for (observation, action), admissible, reward, info in zip(
+                self.view.history, self.admissible, self.rewards, self.infos, strict=True
             )
         ]
         return {
@@ -177,39 +204,49 @@ def evaluate(
     seed: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
     save: str | Path | None = None,
+    resume: bool = False,
+    settings: Mapping[str, Any] | None = None,
     on_episode: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Lets an agent play tasks and returns how well it did.
+    """Evaluates an agent on tasks of an environment.
 
-    Ctrl-C ends it early: the report then holds the episodes finished until then.
+    Ctrl-C ends the evaluation early, with a report of the finished episodes. If the agent or
+    the environment raises an error, its attribute `report` is that report.
 
     Args:
         env: an id, or a function that makes a (wrapped) text environment.
         agent: an agent, or a word for `make_agent`.
-        tasks: how many tasks to draw from the split, by the seed and without repetition (a split
-            that is smaller is played whole as often as it fits, with new seeds); the tasks
-            themselves; or None: every task of the split once.
+        tasks: number of tasks, sampled from the split without replacement (a smaller split is
+            played several times, with new seeds), or the tasks themselves. None: every task of the
+            split once.
         split: "train" or "test".
-        num_envs: how many episodes are played side by side.
-        seed: every episode's seed derives from it and the task.
-        env_kwargs: arguments of the environment; only with an id.
-        save: a file to which each finished episode is appended at once, a line of JSON with the
-            whole transcript.
+        num_envs: number of episodes played at the same time.
+        seed: the seed of an episode is derived from it and the task.
+        env_kwargs: arguments of the environment, and its wrappers as "wrap": see `make_env`. Only
+            with an id.
+        save: a file to which each finished episode is appended at once, as one line of JSON with
+            the transcript.
+        resume: whether to continue from the episodes in the file `save`, if it exists. Only those
+            of the same environment, arguments, agent name, split and `settings` count.
+        settings: JSON values that are written to each line of `save`, such as the options of the
+            agent.
         on_episode: called after each finished episode with the report so far, its newest last.
+            Episodes that are continued from count too.
 
     Raises:
-        ConfigError: if the environment is no text environment or the arguments cannot work.
+        ConfigError: if the environment is not a text environment, the arguments cannot work or the
+            file to continue from is damaged or has episodes of another seed or number of tasks.
         UnknownTaskError: if it has no such task.
     """
     given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
-    given |= {"env_kwargs": env_kwargs, "save": save}
+    given |= {"env_kwargs": env_kwargs, "save": save, "resume": resume, "settings": settings}
     check_types("evaluate", keyword_parameters(evaluate), given)
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
     if env_kwargs and not isinstance(env, str):
-        raise ConfigError("env_kwargs go with an id; a function has its own arguments.")
+        raise ConfigError("env_kwargs go with an id. A function has its own arguments.")
     kwargs = dict(env_kwargs or {})
-    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else env
+    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
     player = make_agent(agent) if isinstance(agent, str) else agent
     if not (hasattr(player, "name") and hasattr(player, "act")):
         raise ConfigError(
@@ -228,21 +265,36 @@ def evaluate(
             split=split,
             seed=seed,
             planned=len(plan),
-            env_kwargs=json.loads(json.dumps(kwargs, default=repr)),
+            env_kwargs=_as_json(kwargs),
         )
 
-        def finish(index: int, episode: EpisodeRunner) -> None:
-            records[index] = record = episode.record()
+        header = {name: getattr(report, name) for name in ("env", "env_kwargs", "agent", "split")}
+        header["settings"] = _as_json(dict(settings or {}))
+
+        def count(index: int, record: Record) -> None:
+            records[index] = record
             report.episodes.append(record)
-            if save is not None:
-                _append(Path(save), report, record, episode)
             if on_episode is not None:
                 on_episode(report)
 
+        def finish(index: int, episode: EpisodeRunner) -> None:
+            record = episode.record()
+            if save is not None:
+                _append(Path(save), header, record, episode)
+            count(index, record)
+
         try:
-            _play(envs, player, plan, finish)
+            if resume and save is not None:
+                for index, record in _continued(Path(save), header, plan).items():
+                    count(index, record)
+            _play(
+                envs, player, [item for item in enumerate(plan) if item[0] not in records], finish
+            )
         except KeyboardInterrupt:
             pass
+        except Exception as error:
+            error.report = report  # type: ignore[attr-defined]
+            raise
         finally:
             report.episodes[:] = [records[index] for index in sorted(records)]
         return report
@@ -251,14 +303,18 @@ def evaluate(
             each.close()
 
 
+def _adapted(make: Callable[[], TextGym]) -> Callable[[], TextGym]:
+    return lambda: as_text_env(make())
+
+
 def _play(
     envs: Sequence[TextGym],
     agent: Agent,
-    plan: Sequence[tuple[str, int]],
+    plan: Sequence[tuple[int, tuple[str, int]]],
     finish: Callable[[int, EpisodeRunner], None],
 ) -> None:
-    """Plays all episodes of the plan; an environment whose episode ends takes the next one."""
-    waiting = iter(enumerate(plan))
+    """Plays the numbered episodes. An environment whose episode ends takes the next one."""
+    waiting = iter(plan)
     active = [
         (index, EpisodeRunner(env, task, seed))
         for env, (index, (task, seed)) in zip(envs, waiting, strict=False)
@@ -288,7 +344,7 @@ def _plan(
     pool = known.split(split)
     if isinstance(wanted, int | np.integer):
         if wanted < 1:
-            raise ConfigError(f"The number of tasks must be at least 1, got {wanted}.")
+            raise ConfigError(f"The number of episodes must be at least 1, got {wanted}.")
         rounds, rest = divmod(int(wanted), len(pool))
         drawn = task_rng(split, f"tasks/{seed}").choice(len(pool), size=rest, replace=False)
         names = list(pool) * rounds if rounds else []
@@ -310,12 +366,13 @@ def _plan(
 
 
 def tasks_of(env: TextGym) -> Tasks:
-    """Returns the tasks of a text environment; raises ConfigError for any other."""
+    """Returns the tasks of a text environment. Raises ConfigError for any other."""
     try:
         return env.get_wrapper_attr("tasks")
     except AttributeError as error:
         raise ConfigError(
-            f"{_name(env)} is no text environment: it has no `tasks`. See agentgym.textify."
+            f"{_name(env)} is not a text environment: its observations are {env.observation_space} "
+            f"and its actions {env.action_space}. agentgym.textify makes text of numbered actions."
         ) from error
 
 
@@ -323,14 +380,60 @@ def _name(env: TextGym) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def _append(path: Path, report: Report, record: Record, episode: EpisodeRunner) -> None:
-    line = {
-        "env": report.env,
-        "env_kwargs": report.env_kwargs,
-        "agent": report.agent,
-        "split": report.split,
-        **vars(record),
-        **episode.transcript(),
-    }
+def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns JSON values; others, NaN and infinities become texts."""
+    return json.loads(json.dumps(values, default=repr), parse_constant=str)
+
+
+def _append(path: Path, header: Mapping[str, Any], record: Record, episode: EpisodeRunner) -> None:
+    line = json.dumps({**header, **vars(record), **episode.transcript()}, allow_nan=False)
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(line + "\n")
+
+
+def read_saved(path: Path) -> list[dict[str, Any]]:
+    """Returns the lines of a file that `evaluate` has written; an incomplete last one is removed.
+
+    Raises:
+        ConfigError: if it is damaged or another file.
+    """
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    lines = []
+    for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
+        try:
+            lines.append(json.loads(line))
+            from_json(Record, lines[-1])
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"{path} cannot be continued: line {number} is no episode of an evaluation "
+                f"({error!s:.200})."
+            ) from error
+    if end < len(data):  # the process was killed, or the disk full, while it was written
+        if not data[end:].startswith(b'{"env"'[: len(data) - end]):
+            raise ConfigError(f"{path} cannot be continued: its end is no episode.")
+        os.truncate(path, end)
+    return lines
+
+
+def _continued(
+    path: Path, header: Mapping[str, Any], plan: Sequence[tuple[str, int]]
+) -> dict[int, Record]:
+    """Returns the saved episodes by their place in the plan."""
+    places = {episode: index for index, episode in enumerate(plan)}
+    found: dict[int, Record] = {}
+    for line in read_saved(path):
+        if any(line.get(name) != value for name, value in header.items()):
+            continue
+        record = from_json(Record, line)
+        place = places.get((record.task, record.seed))
+        if place is None or place in found:
+            raise ConfigError(
+                f"{path} cannot be continued: task {record.task!r} with seed {record.seed} "
+                + ("is there twice." if place in found else "is not of this evaluation. ")
+                + "Give the same tasks and seed as before, or another file."
+            )
+        found[place] = record
+    return found

@@ -5,6 +5,7 @@ No PettingZoo here: `agentgym.multiagent.pettingzoo` makes environments of the r
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -19,6 +20,7 @@ from agentgym.core import (
     UnreadableAction,
     check_limits,
     check_reward_terms,
+    refused,
     step_info,
 )
 from agentgym.errors import ConfigError, SnapshotError
@@ -396,19 +398,42 @@ class TextGame:
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
         """
-        name, other = type(self).__name__, snapshot.get("env")
+        name = type(self).__name__
+        other = snapshot.get("env") if isinstance(snapshot, Mapping) else None
         if name != other:
-            raise SnapshotError(f"Expected a snapshot of {name}, got one of {other!r}.")
+            got = reprlib.repr(other)
+            raise SnapshotError(f"Expected a snapshot of {name}, got one of {got}.")
+        before = dict(vars(self))
         try:
             generator = np.random.PCG64()
             generator.state = snapshot["rng"]
             episode = from_json(GameEpisode, snapshot["episode"])
-            state = from_json(self.State, snapshot["state"])
-            self.tasks.check(episode.task)
-            if episode.steps.keys() != set(self.possible_agents):
-                raise ValueError(f"it is of {len(episode.steps)} players")
-        except (KeyError, ValueError, TypeError) as error:
-            message = "This snapshot is damaged or of a game made with other arguments"
-            raise SnapshotError(f"{message}: {error!r}") from error
-        self.episode, self.state, self._unseen = episode, state, set()
-        self.np_random = np.random.Generator(generator)
+            self.state = from_json(self.State, snapshot["state"])
+            self.episode, self._unseen = episode, set()
+            self.np_random = np.random.Generator(generator)
+            self._check_episode(episode)
+        except Exception as error:
+            vars(self).clear()
+            vars(self).update(before)
+            raise refused(error) from error
+
+    def _check_episode(self, episode: GameEpisode) -> None:
+        """Raises an error if an episode cannot be one of this game in its state."""
+        agents, limit = set(self.possible_agents), self.max_turns
+        self.tasks.check(episode.task)
+        for kept in (episode.steps, episode.failures, episode.news):
+            if kept.keys() != agents:
+                raise ValueError(f"it is of {len(kept)} players")
+        if episode.turn < 0 or (limit is not None and episode.turn > limit):
+            raise ValueError(f"turn {episode.turn} is not possible with max_turns = {limit}")
+        if not all(0 <= count < self.max_invalid for count in episode.failures.values()):
+            raise ValueError("an agent has more invalid actions than are possible")
+        acting = () if episode.truncated else self._acting()
+        if not (set(episode.acting) <= set(acting) and bool(episode.acting) == bool(acting)):
+            raise ValueError(f"{episode.acting} act, but by the rules {acting}")
+        if not episode.moves.keys() <= agents - set(episode.acting):
+            raise ValueError("it holds moves of agents that have not made one")
+        for step in episode.steps.values():
+            if not 0 <= step.progress <= 1:
+                raise ValueError(f"progress must lie in [0, 1], got {step.progress}")
+            check_reward_terms("the snapshot", step.rewards, self.reward_names)

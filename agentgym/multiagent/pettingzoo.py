@@ -6,6 +6,8 @@ once; a turn is played when all of them have spoken, so the same choices have th
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,13 +17,15 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from agentgym.core import UnreadableAction
+from agentgym.core import UnreadableAction, refused
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.spaces import UnicodeText
 from agentgym.utils.action_parsing import numbered
-from agentgym.utils.arguments import check_arguments, check_render_mode, parameters_of
+from agentgym.utils.arguments import check_arguments, check_render_mode, optional, parameters_of
+from agentgym.utils.printable import printable
+from agentgym.utils.serialization import from_json
 from agentgym.wrappers.encode_observation import WordHash
 
 __all__ = ["AECGame", "ParallelGame", "PettingZooMixin", "SingleSeat", "make_pettingzoo"]
@@ -97,6 +101,15 @@ class PettingZooMixin:
                 self.action_spaces[agent] = UnicodeText()
             self.observation_spaces[agent] = gymnasium.spaces.Dict(spaces)
 
+    @property
+    def instructions(self) -> str:
+        """Rules and action format: the system prompt, the same for every agent.
+
+        Wrappers of PettingZoo are bypassed by `env.unwrapped.instructions`. The role of an agent,
+        where a game has roles, is part of its observations.
+        """
+        return self.game.instructions
+
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
         """Returns the agent's observation space, always the same object."""
         return self.observation_spaces[agent]
@@ -154,7 +167,7 @@ class PettingZooMixin:
 
     def _show(self) -> None:
         if self.render_mode == "human":
-            print(self.game.picture())
+            print(printable(self.game.picture()))
 
     def _words(self, action: Any) -> str:
         """Returns an action as text; a number that is none of the actions is an invalid one."""
@@ -246,18 +259,56 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
         """
+        before = dict(vars(self)), dict(vars(self.game))
         try:
-            agents, said, rewards = snapshot["agents"], snapshot["said"], snapshot["rewards"]
-            cumulative, selection = snapshot["cumulative"], snapshot["selection"]
-            after, game = snapshot["next"], snapshot["game"]
-        except KeyError as error:
-            raise SnapshotError(f"This snapshot is damaged: it lacks {error}.") from error
-        self.game.restore(game)
-        self.agents, self._cumulative_rewards = list(agents), dict(cumulative)
-        self._said = {agent: _unpack(packed) for agent, packed in said.items()}
-        self.agent_selection, self._skip_agent_selection = selection, after
-        self._report()
-        self.rewards = dict(rewards)
+            saved = from_json(_AECSnapshot, snapshot)
+            saved.check(self.possible_agents)
+            said = {agent: _unpack(packed) for agent, packed in saved.said.items()}
+            self.game.restore(saved.game)
+            if not said.keys() <= set(self.game.acting):
+                raise ValueError("it holds actions of agents that do not act")
+            self.agents, self._cumulative_rewards = saved.agents, saved.cumulative
+            self.agent_selection, self._skip_agent_selection = saved.selection, saved.next
+            self._said = said
+            self._report()
+            self.rewards = saved.rewards
+        except Exception as error:
+            for each, attributes in zip((self, self.game), before, strict=True):
+                vars(each).clear()
+                vars(each).update(attributes)
+            raise refused(error) from error
+
+
+@dataclasses.dataclass
+class _AECSnapshot:
+    """A snapshot of an `AECGame`."""
+
+    game: dict[str, Any]
+    agents: list[str]
+    said: dict[str, list[str]]
+    rewards: dict[str, float]
+    cumulative: dict[str, float]
+    selection: str
+    next: str | None
+
+    def check(self, possible: list[str]) -> None:
+        """Raises a ValueError if it is of other agents or cannot be one of them."""
+        agents = set(self.agents)
+        if self.agents != [agent for agent in possible if agent in agents]:
+            raise ValueError(f"expected some of the agents {possible}, got {self.agents}")
+        for rewards in (self.rewards, self.cumulative):
+            if not agents <= rewards.keys() <= set(possible):
+                raise ValueError(f"expected rewards of {self.agents}, got {rewards}")
+            if not all(map(math.isfinite, rewards.values())):
+                raise ValueError(f"rewards must be finite, got {rewards}")
+        if agents and self.selection not in agents:
+            raise ValueError(f"{self.selection!r} is selected, but is none of {self.agents}")
+        if self.next is not None and self.next not in agents:
+            raise ValueError(f"{self.next!r} is next, but is none of {self.agents}")
+        if not self.said.keys() <= agents:
+            raise ValueError("it holds actions of agents that are out")
+        if not all(len(packed) in (1, 2) for packed in self.said.values()):
+            raise ValueError("an action is a text, with feedback if it could not be read")
 
 
 class ParallelGame(PettingZooMixin, ParallelEnv[str, Observation, Any]):
@@ -321,7 +372,9 @@ class ParallelGame(PettingZooMixin, ParallelEnv[str, Observation, Any]):
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
         """
-        self.game.restore(snapshot.get("game", {}))
+        if not isinstance(snapshot, Mapping) or "game" not in snapshot:
+            raise SnapshotError("Expected a snapshot of a game with parallel actions.")
+        self.game.restore(snapshot["game"])
         self.agents = [agent for agent in self.possible_agents if not self.game.over(agent)]
         return self._results()
 
@@ -334,7 +387,7 @@ def _split(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the arguments of `PettingZooMixin`, and the game's."""
     known = {name: parameters_of(PettingZooMixin)[name] for name in SHOWN}
-    check_arguments(game.__name__, {**parameters_of(game), **known}, arguments)
+    check_arguments(game.__name__, {**optional(parameters_of(game)), **known}, arguments)
     shown = {name: value for name, value in arguments.items() if name in known}
     return shown, {name: value for name, value in arguments.items() if name not in known}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep, UnreadableAction
-from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError, did_you_mean
+from agentgym.core import TextEnv, TimeStep, UnreadableAction, check_reward_terms, refused
+from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
 from agentgym.registration import make_parallel
 
@@ -183,9 +183,20 @@ class SingleSeat(TextEnv):
         try:
             self.game.restore(snapshot["state"]["game"])
             return super().restore(snapshot)
-        except (KeyError, TypeError, SnapshotError) as error:
+        except Exception as error:
             vars(self.game).clear()
-            vars(self.game).update(before)  # what is refused changes nothing
-            if isinstance(error, SnapshotError):
-                raise
-            raise SnapshotError(f"This snapshot is damaged: {error!r}") from error
+            vars(self.game).update(before)  # a snapshot that is refused changes nothing
+            raise refused(error) from error
+
+    def _restored(self) -> None:
+        seat, agents = self.state, self.game.possible_agents
+        assert self.game.episode is not None
+        if seat.agent not in agents or seat.agent != (self.seat or seat.agent):
+            raise ValueError(f"the seat is {seat.agent!r}, expected {self.seat or agents}")
+        if seat.levels.keys() != set(agents) or not set(seat.levels.values()) <= {
+            *self.game.levels
+        }:
+            raise ValueError(f"the scripted players are {seat.levels}")
+        if self.game.episode.task != self.task:
+            raise ValueError("seat and game have different tasks")
+        check_reward_terms("the snapshot", seat.early, self.reward_names)

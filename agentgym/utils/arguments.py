@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import numbers
 import os
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +43,7 @@ def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
     False or None, and as a plain string if it is none of these.
 
     Raises:
-        ConfigError: for a word without "=" or a key given twice.
+        ConfigError: for a word without "=", a key given twice or a value that is nested too deeply.
     """
     arguments: dict[str, Any] = {}
     for pair in pairs:
@@ -62,6 +64,13 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise ConfigError(f"The value {text[:40]!r}... is nested too deeply.") from None
+
+
+def optional(known: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parameter]:
+    """Returns the parameters with a default; a class sets the others of its bases itself."""
+    return {name: p for name, p in known.items() if p.default is not p.empty}
 
 
 def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -128,13 +137,15 @@ def check_types(
     """Checks types, as far as `_KINDS` goes, of those of the given arguments that are known.
 
     Raises:
-        ConfigError: for a value of another type.
+        ConfigError: for a value of another type, or a number that is not finite.
     """
     for name, value in given.items():
+        if name in known and isinstance(value, float | np.floating) and not math.isfinite(value):
+            raise ConfigError(f"Argument {name!r} of {what} must be finite, got {value}.")
         if name in known and not _fits(hint := known[name].annotation, value):
             raise ConfigError(
                 f"Argument {name!r} of {what} is {_written(hint)}; "
-                f"got {value!r:.80} ({type(value).__name__})."
+                f"got {reprlib.repr(value):.80} ({type(value).__name__})."
             )
 
 

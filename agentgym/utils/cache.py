@@ -11,13 +11,21 @@ import shutil
 import tempfile
 import uuid
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 MANIFEST = "manifest.json"
+WHOLE = 64 << 20
+"""Files up to this size are checked as a whole, larger ones in `BLOCKS` places."""
+BLOCKS, BLOCK = 256, 1 << 16
+PREFIX = "agentgym-"
 _fallbacks: dict[Path, Path] = {}
+_locks: list[IO[str]] = []
+"""Locks of the temporary folders of this process; they end with it and its children."""
 
 
 def cache_root() -> Path:
@@ -30,8 +38,20 @@ def cache_root() -> Path:
 
 
 def temporary_folder() -> Path:
-    """Makes a folder that is deleted when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="agentgym-"))
+    """Makes a folder that is deleted when the process ends.
+
+    Folders of processes that were killed are deleted, too: nobody holds their locks.
+    """
+    root = Path(tempfile.gettempdir())
+    for lock in root.glob(f"{PREFIX}*/lock"):
+        with contextlib.suppress(OSError), lock.open("a") as file:
+            if _lock(file, wait=False):
+                shutil.rmtree(lock.parent, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    file = (folder / "unlocked").open("a")
+    if _lock(file, wait=False):
+        (folder / "unlocked").rename(folder / "lock")
+    _locks.append(file)
     atexit.register(_remove, folder, os.getpid())
     return folder
 
@@ -45,8 +65,9 @@ def built(target: Path, build: Callable[[Path], None]) -> Path:
     """Returns `target`, first filled by `build(folder)` if it is not there in full.
 
     Building happens beside the target, which then appears whole by a rename: readers never see a
-    half-built folder, and of several processes one builds while the others wait. Where the disk
-    does not let us write, a temporary folder is used instead and a warning says so.
+    half-built folder, and of several processes one builds while the others wait. A folder whose
+    files do not match their checksums is built again, and half-built folders of processes that were
+    killed are deleted. If the disk cannot be written, a temporary folder is used with a warning.
     """
     if _complete(target):
         return target
@@ -54,7 +75,10 @@ def built(target: Path, build: Callable[[Path], None]) -> Path:
         return _fallbacks[target]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _exclusive(target.with_name(target.name + ".lock")):
+        with _exclusive(target.with_name(target.name + ".lock")) as locked:
+            if locked:
+                for leftover in target.parent.glob(f".{target.name}.*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
             if not _complete(target):
                 _build_and_rename(target, build)
         return target
@@ -76,8 +100,8 @@ def _build_and_rename(target: Path, build: Callable[[Path], None]) -> None:
     folder.mkdir()
     try:
         build(folder)
-        sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
-        (folder / MANIFEST).write_text(json.dumps(sizes), encoding="utf-8")
+        sums = {file.name: _checksum(file) for file in folder.iterdir()}
+        (folder / MANIFEST).write_text(json.dumps(sums), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)  # damaged, or _complete would have been true
         try:
             folder.rename(target)
@@ -90,21 +114,42 @@ def _build_and_rename(target: Path, build: Callable[[Path], None]) -> None:
 
 def _complete(folder: Path) -> bool:
     try:
-        sizes = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, AttributeError):
+        sums = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return bool(sums) and all(_checksum(folder / name) == sum for name, sum in sums.items())
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return False
 
 
-@contextlib.contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """Holds a lock between processes where the platform and the file system have one."""
-    with path.open("a") as file:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
+def _checksum(path: Path) -> list[int]:
+    """Returns the size and the CRC-32 of a file; of a large one, of evenly spaced blocks."""
+    size, crc = path.stat().st_size, 0
+    with path.open("rb") as file:
+        if size <= WHOLE:
+            while data := file.read(1 << 20):
+                crc = zlib.crc32(data, crc)
+        else:
+            for block in range(BLOCKS):
+                file.seek((size - BLOCK) * block // (BLOCKS - 1))
+                crc = zlib.crc32(file.read(BLOCK), crc)
+    return [size, crc]
 
-            fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, also when the process dies
-        yield
+
+def _lock(file: IO[str], *, wait: bool) -> bool:
+    """Locks a file between processes; returns whether that succeeded."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # no locks here, or another process has it
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[bool]:
+    """Holds a lock between processes, if available; it ends with the file or the process."""
+    with path.open("a") as file:
+        yield _lock(file, wait=True)
 
 
 def save(folder: Path, name: str, values: np.ndarray | Sequence[float], dtype: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import enum
+import reprlib
 import types
 import typing
 from functools import cache
@@ -19,6 +20,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 T = TypeVar("T")
 
 _SCALARS = (str, bool, int, float)
+_REFUSED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of a constructor, or of the conversion of a value of another shape."""
 
 
 def to_json(value: Any) -> Any:
@@ -55,8 +58,11 @@ def from_json(kind: type[T], value: Any) -> T:
     """
     try:
         return _decode(kind, value)
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"Expected the JSON of a {kind}, got {value!r:.200}: {error}") from error
+    except _REFUSED as error:
+        got = reprlib.repr(value)  # of bounded length and depth
+        raise ValueError(
+            f"Expected the JSON of a {kind}, got {got:.200}: {error!s:.500}"
+        ) from error
 
 
 def _key_to_json(key: Any) -> str:
@@ -84,7 +90,7 @@ def _decode(kind: Any, value: Any) -> Any:
         return value
     if origin is Literal:
         if value not in get_args(kind):
-            raise TypeError(f"expected one of {get_args(kind)}, got {value!r}")
+            raise TypeError(f"expected one of {get_args(kind)}, got {reprlib.repr(value)}")
         return value
     if not isinstance(origin, type):
         raise TypeError(f"a state cannot hold a {kind}")
@@ -113,8 +119,8 @@ def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
     for kind in kinds:
         try:
             return _decode(kind, value)
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            errors.append(str(error))
+        except _REFUSED as error:
+            errors.append(str(error)[:200])
     raise TypeError("; ".join(errors))
 
 
@@ -142,5 +148,5 @@ def _decode_container(kind: Any, origin: type, value: Any) -> Any:
 
 def _decode_key(kind: Any, key: str) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return next(member for member in kind if str(member.value) == key)
+        return {str(member.value): member for member in kind}[key]
     return int(key) if kind is int else key

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
+from agentgym.core import refused
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.spaces import UnicodeText
 from agentgym.utils.arguments import check_types, parameters_of
@@ -79,17 +83,26 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             SnapshotError: if the snapshot is of another wrapper or environment, or damaged.
         """
-        if snapshot.get("wrapper") != type(self).__name__ or "env" not in snapshot:
+        known = isinstance(snapshot, Mapping)
+        if not known or snapshot.get("wrapper") != type(self).__name__ or "env" not in snapshot:
+            got = snapshot.get("wrapper", snapshot.get("env")) if known else snapshot
             raise SnapshotError(
-                f"Expected a snapshot of {type(self).__name__}, got one of "
-                f"{snapshot.get('wrapper', snapshot.get('env'))!r:.80}."
+                f"Expected a snapshot of {type(self).__name__}, got one of {reprlib.repr(got)}."
             )
-        observation, info = self.env.get_wrapper_attr("restore")(snapshot["env"])
+        restore, memory = self.env.get_wrapper_attr("restore"), self._memory()
+        try:
+            before = self.env.get_wrapper_attr("snapshot")()
+        except ResetNeeded:
+            before = None
+        observation, info = restore(snapshot["env"])  # an error changes nothing
         try:
             self._remember(snapshot["memory"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"This snapshot is damaged: {error!r}") from error
-        return self._view(observation, info)
+            return self._view(observation, info)
+        except Exception as error:
+            self._remember(memory)
+            if before is not None:
+                restore(before)
+            raise refused(error) from error
 
     def _need_text(self, what: str) -> None:
         """Raises ConfigError if the environment's observations or actions are no texts."""

@@ -133,5 +133,8 @@ class MultiTrial(TextWrapper):
         }
 
     def _remember(self, memory: dict[str, Any]) -> None:
+        seed = memory["seed"]
+        if type(seed) is not int or seed < 0:
+            raise ValueError(f"expected a seed, got {seed!r:.80}")
         self._earlier, self._current = list(memory["earlier"]), list(memory["current"])
-        self._return, self._seed = float(memory["return"]), memory["seed"]
+        self._return, self._seed = float(memory["return"]), seed

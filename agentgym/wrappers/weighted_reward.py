@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,12 +26,15 @@ class WeightedReward(TextWrapper):
         terms: weight by name of the term; "invalid" is the cost of invalid actions.
 
     Raises:
-        ConfigError: from `reset`, if the environment has no such term.
+        ConfigError: if a weight is not finite. From `reset`: if the environment has no such term.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], terms: Mapping[str, float]):
         super().__init__(env, terms=dict(terms))
         self.terms = {name: float(weight) for name, weight in terms.items()}
+        for name, weight in self.terms.items():
+            if not math.isfinite(weight):
+                raise ConfigError(f"The weight of {name!r} must be finite, got {weight}.")
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""

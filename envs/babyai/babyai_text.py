@@ -261,11 +261,9 @@ class BabyAIText(TextEnv):
         seen = self._level.before_carrying() if self._is_stale() else self._level.map
         self._scene = look(seen, seen.view(), self.original)
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot by replaying the level from its seed."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Replays the level of the snapshot from its seed."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         level = self._level

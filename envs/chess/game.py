@@ -300,20 +300,18 @@ class Chess(TextEnv):
         move = solved_move(board) or make_player("alpha-beta", 2)(board, rng)
         return board.uci(move) if self.notation == "uci" else board.san(move)
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot by replaying the moves, so that repetitions count."""
+    def _restored(self) -> None:
+        """Replays the moves of the snapshot, so that repetitions count."""
         import chess
 
         from agentgym.envs.chess.engine import named_moves
 
-        result = super().restore(snapshot)
         self._board = chess.Board(self.state.start)
         for name in self.state.moves:
             self._board.push_uci(name)
         over = self._last is not None and self._last.terminated
         named = named_moves if self.notation == "san" else _squares
         self._moves = {} if over else named(self._board)
-        return result
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy starts its own Stockfish process.

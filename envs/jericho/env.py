@@ -179,11 +179,9 @@ class Jericho(TextEnv):
         self._game.set_state(before)
         return "\n".join(texts)
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot by replaying the commands."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Replays the commands of the snapshot."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         self._open()

@@ -176,6 +176,7 @@ class CarDealer(TextEnv):
         "lines of both of you."
     )
     State = State
+    turn_bound = 25  # half of `max_utterances`
 
     def __init__(
         self,

@@ -126,6 +126,7 @@ class GuessMyCity(TextEnv):
         "the right city or have no questions left."
     )
     State = State
+    turn_bound = "max_questions"
 
     def __init__(
         self,

@@ -233,6 +233,7 @@ class TwentyQuestions(TextEnv):
         "you have no questions left."
     )
     State = State
+    turn_bound = "max_questions"
 
     def __init__(
         self,

@@ -236,6 +236,7 @@ class Wordle(TextEnv):
         "no guesses left."
     )
     State = State
+    turn_bound = TRIES
 
     def __init__(
         self,

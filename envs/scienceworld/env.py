@@ -250,11 +250,9 @@ class ScienceWorld(TextEnv):
             feedback=result,
         )
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot by replaying its commands."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Replays the commands of the snapshot."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         self._load()

@@ -218,8 +218,11 @@ def read_recipes(folder: Path) -> Iterator[Recipe]:
     for file in files:
         try:
             recipe = _read_recipe(json.loads(file.read_text("utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise DataError(f"{str(file)!r} is not a Minecraft recipe: {error!r}.") from error
+        except (
+            OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+            RecursionError,
+        ) as error:  # fmt: skip
+            raise DataError(f"{str(file)!r} is not a Minecraft recipe: {error!r:.200}.") from error
         if recipe is not None:
             yield recipe
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agentgym.core import TextEnv, TimeStep, UnreadableAction
 from agentgym.envs.textcraft.book import Recipe, RecipeBook, command, load_book
+from agentgym.errors import DataError
 from agentgym.tasks import Tasks, task_rng
 
 CRAFT = re.compile(r"craft (.*) using (.*)")
@@ -349,6 +350,8 @@ def goal_tasks(book: RecipeBook, depth: int | None) -> Tasks:
     by_depth: dict[int, list[str]] = {}
     for goal in book.goals:
         by_depth.setdefault(book.depth[goal], []).append(f"craft/{goal}")
+    if all(len(goals) < 2 for goals in by_depth.values()):
+        raise DataError("The recipes have no two goals of a depth, so there are no tasks.")
     if depth is not None and len(by_depth.get(depth, ())) < 2:
         raise ValueError(f"depth must be None or one of {sorted(by_depth)}, got {depth!r}.")
     parts = [tasks for d, tasks in by_depth.items() if depth in (None, d)]

@@ -167,11 +167,9 @@ class TextWorldGame(TextEnv):
 
         return self.goal.format(treasure_of(engine.game))
 
-    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continues from a snapshot by replaying its commands."""
-        result = super().restore(snapshot)
+    def _restored(self) -> None:
+        """Replays the commands of the snapshot."""
         self._replay()
-        return result
 
     def _replay(self) -> None:
         self._engine = self._open()

@@ -22,6 +22,8 @@ from agentgym.errors import DataError
 from agentgym.utils import cache
 
 FORMAT = 1  # raise with every change of the files or the loading rules
+MOST_GOALS = 1 << 31
+"""Maximum number of combinations of a product's options."""
 _open: dict[Path, Catalogue] = {}
 _lock = threading.RLock()
 
@@ -247,7 +249,7 @@ def _write(folder: Path, records: Iterable[Record], source: str) -> None:
             starts.append(starts[-1] + file.write(encoded))
             low.append(fields["pricing"][0])
             high.append(fields["pricing"][1] if len(fields["pricing"]) > 1 else np.nan)
-            goal_counts.append(_goal_count(fields))
+            goal_counts.append(_goal_count(fields, f"{source}, product {fields['asin']}"))
             human_counts.append(sum(1 for _, wanted, _ in fields["human"] if wanted))
             for name in ("asin", "category", "query"):
                 facets[name].add(row, [fields[name]])
@@ -268,11 +270,14 @@ def _write(folder: Path, records: Iterable[Record], source: str) -> None:
         cache.Facet.write(folder, name, pairs.codes_of, pairs.codes, pairs.rows)
 
 
-def _goal_count(fields: dict[str, Any]) -> int:
+def _goal_count(fields: dict[str, Any], where: str) -> int:
     """Returns the number of combinations of option values, -1 without an instruction."""
     if fields["instruction"] is None:
         return -1
-    return math.prod(len(values) for values in fields["options"].values())
+    count = math.prod(len(values) for values in fields["options"].values())
+    if count > MOST_GOALS:
+        raise DataError(f"{where}: its options have more than {MOST_GOALS:,} combinations.")
+    return count
 
 
 class _FacetPairs:

@@ -282,7 +282,7 @@ class WebShop(TextEnv):
         Raises:
             SnapshotError: if the snapshot is damaged, or of another environment or shop.
         """
-        mine = snapshot.get("env") == type(self).__name__
+        mine = isinstance(snapshot, dict) and snapshot.get("env") == type(self).__name__
         if mine and snapshot.get("shop") != self.shop.fingerprint:
             raise SnapshotError(
                 "This snapshot was taken in a shop with other products, prices or goals. Create "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,10 +52,11 @@ class DataFiles:
         annotations = dict(_pairs(self.annotations))
         human = dict(_pairs(self.human)) if self.human else {}
         for number, product in enumerate(islice(_elements(self.products), num_products)):
-            _is(product, dict, f"{self.products.name}, record {number}")
-            asin = product.get("asin")
+            where = f"{self.products.name}, record {number}"
+            asin = _field(_is(product, dict, where), "asin", str, where)
             annotation = annotations.get(asin)
             instructions = json.loads(human[asin]) if asin in human else []
+            _is(instructions, list, f"human instructions of {where}")
             yield product, json.loads(annotation) if annotation else None, instructions
 
 
@@ -119,6 +121,8 @@ class _JsonReader:
                 self._grow *= 2  # a long value is parsed again only a few times
                 if not (near_end or error.msg.startswith("Unterminated")) or not self._fill():
                     self.fail(where, f"invalid or truncated JSON ({error.msg})")
+            except (ValueError, RecursionError) as error:  # a long number, deep nesting
+                self.fail(where, f"JSON that cannot be read ({error})")
             else:
                 text, self._at = self._text[self._at : end], end
                 return value, text
@@ -216,7 +220,7 @@ def _pricing(text: Any, where: str) -> list[float]:
         prices = [float(_NOT_PRICE.sub("", piece)) for piece in pieces]
     except ValueError:
         prices = []
-    if not prices:
+    if not prices or not all(map(math.isfinite, prices)):
         raise DataError(f"{where}: expected '$12.99' or '$5.00 to $9.00', found {text!r}.")
     return prices[:2]
 

@@ -13,6 +13,7 @@ from agentgym.agents import (
     View,
     make_agent,
 )
+from agentgym.agents.human import readable
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 
@@ -96,15 +97,63 @@ def test_a_human_sees_what_there_is_to_see_and_says_anything(monkeypatch, capsys
     shown = capsys.readouterr().out
     assert "number line" in shown
     assert view().observation in shown
-    assert "Actions: + | -" in shown
+    assert "Actions: 1 + | 2 -" in shown
+    assert "Type help" in shown
 
 
 def test_long_lists_of_actions_are_not_shown(monkeypatch, capsys):
     answers(monkeypatch, "x")
     shown = view()
-    shown.info["admissible"] = tuple(str(i) for i in range(500))
+    shown.info["admissible"] = tuple(f"go {i}" for i in range(500))
     HumanAgent().act([shown])
-    assert "Actions" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "go 1" not in shown
+    assert "500 actions: /actions lists them" in shown
+
+
+def test_a_number_chooses_a_listed_action(monkeypatch, capsys):
+    answers(monkeypatch, "2", "0", "3")
+    assert [HumanAgent().act([view()]) for _ in range(3)] == [["-"], ["0"], ["3"]]
+    shown = view()
+    shown.info["admissible"] = ("3", "2", "1")
+    answers(monkeypatch, "1")
+    assert HumanAgent().act([shown]) == ["1"]
+    assert "Actions: 3 | 2 | 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["help", "?", "/help"])
+def test_help_shows_the_rules_and_is_no_action(word, monkeypatch, capsys):
+    answers(monkeypatch, word, "+")
+    playing = view()
+    assert HumanAgent(show_observation=False).act([playing]) == ["+"]
+    shown = " ".join(capsys.readouterr().out.split())
+    assert playing.instructions in shown
+    assert "/say TEXT" in shown
+
+
+def test_commands_that_are_actions_are_played(monkeypatch):
+    shown = view()
+    shown.info["admissible"] = ("help", "?", "quit", "/say hello")
+    answers(monkeypatch, "help", "?", "quit", "/say hello", "/say /quit", "/quit")
+    said = [HumanAgent().act([shown]) for _ in range(5)]
+    assert said == [["help"], ["?"], ["quit"], ["/say hello"], ["/quit"]]
+    with pytest.raises(Quit):
+        HumanAgent().act([shown])
+
+
+def test_all_actions_are_listed_on_request(monkeypatch, capsys):
+    shown = view()
+    shown.info["admissible"] = tuple(f"go {i}" for i in range(1, 100))
+    answers(monkeypatch, "/actions", "99")
+    assert HumanAgent().act([shown]) == ["go 99"]
+    assert "  99 go 99" in capsys.readouterr().out.splitlines()
+
+
+def test_pages_of_webshop_are_shown_in_lines():
+    page = "Instruction: [SEP] Find tea [SEP] Back to Search [SEP] Next >"
+    shown = readable(page, ("click[back to search]", "click[next >]"))
+    assert shown.splitlines() == ["  Instruction:", "  Find tea", "• Back to Search", "• Next >"]
+    assert readable("no page") == "no page"
 
 
 def test_quit_and_the_end_of_the_input_leave(monkeypatch):
@@ -125,10 +174,10 @@ def test_quit_is_an_action_where_it_is_admissible(monkeypatch):
 def test_words_make_agents():
     for spec, kind in (("random", RandomAgent), ("expert", ExpertAgent), ("human", HumanAgent)):
         assert isinstance(make_agent(spec), kind)
-    chat = make_agent("chat:@cf/llama@7b@http://a@localhost:80/v1", temperature=1, history=3)
+    chat = make_agent("chat:@cf/llama@7b@http://localhost:80/a@v1", temperature=1, history=3)
     assert isinstance(chat, ChatAgent)
     assert chat.model == "@cf/llama@7b"
-    assert chat.url == "http://a@localhost:80/v1/chat/completions"
+    assert chat.url == "http://localhost:80/a@v1/chat/completions"
     assert (chat.temperature, chat.history) == (1, 3)
 
 

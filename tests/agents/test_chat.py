@@ -1,14 +1,16 @@
 import json
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from agentgym.agents import ChatAgent, ChatError, ExpertAgent, View
+from agentgym.agents import ChatAgent, ChatError, ExpertAgent, View, make_agent
+from agentgym.agents import chat as chat_module
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
 
 
@@ -22,6 +24,7 @@ class Server(ThreadingHTTPServer):
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.scripted: deque[tuple[int, dict[str, str], bytes]] = deque()
+        self.after: Callable[[Handler], None] = lambda _: None
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def script(self, status: int, body: Any = b"", **headers: str) -> None:
@@ -50,16 +53,18 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
+        if "Content_Length" not in headers:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.server.after(self)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
-def completion(content: Any) -> bytes:
-    return json.dumps({"choices": [{"message": {"content": content}}]}).encode()
+def completion(content: Any, **fields: Any) -> bytes:
+    return json.dumps({"choices": [{"message": {"content": content}}], **fields}).encode()
 
 
 @pytest.fixture
@@ -169,8 +174,6 @@ def test_it_gives_up_after_the_retries(server):
         (404, {"detail": "no such model"}, "is there a model 'tiny'"),
         (400, {"error": {"message": "context too long"}}, "400 .*context too long"),
         (200, b"<html>hello</html>", "did not reply with a chat completion.*hello"),
-        (200, {"choices": []}, "did not reply with a chat completion"),
-        (200, {"choices": [{"message": {"content": ["x"]}}]}, "did not reply with a chat"),
         (200, b"\xff\xfe", "did not reply with a chat completion"),
     ],
 )
@@ -209,3 +212,186 @@ def test_a_server_that_was_never_there_is_said_at_once(server):
     server.server_close()
     with pytest.raises(ChatError, match=r"No reply from .*Is the server running"):
         chat(server, retries=50).act([view()])
+
+
+UNUSABLE = [
+    b"",
+    b" \n",
+    b'{"choices": [{"mess',
+    b'{"choices": ' + b"[" * 100_000,
+    {"error": {"message": "overloaded", "code": 529}},
+    {"choices": []},
+    {"choices": [{"message": {"content": ["x"]}}]},
+    {"choices": [{"message": {"content": [{"type": "text", "text": 5}]}}]},
+    {"choices": [{"message": {"content": {"a": 1}}}]},
+]
+
+
+@pytest.mark.parametrize("body", UNUSABLE)
+def test_a_reply_without_a_completion_is_tried_again(server, body):
+    server.script(200, body)
+    server.script(200, body)
+    assert chat(server, retries=2).act([view()])[0] in ("+", "-")
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("body", UNUSABLE)
+def test_the_last_unusable_reply_is_explained(server, body):
+    for _ in range(2):
+        server.script(200, body)
+    with pytest.raises(ChatError, match=r"(empty reply|chat completion).*Gave up after 2"):
+        chat(server, retries=1).act([view()])
+
+
+def test_a_page_after_completions_is_tried_again(server):
+    agent = chat(server, retries=1)
+    agent.act([view()])
+    server.script(200, b"<html>busy</html>")
+    assert agent.act([view()])[0] in ("+", "-")
+
+
+def test_content_may_be_a_list_of_parts(server):
+    parts = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": " go "},
+        {"type": "text", "text": "north\n"},
+    ]
+    server.script(200, completion(parts))
+    assert chat(server).act([view()]) == ["go north"]
+
+
+def test_one_unusable_reply_costs_no_episode(server):
+    whole = evaluate("NumberLine-v0", chat(server), tasks=12, num_envs=4)
+    server.script(200, b"")
+    server.script(200, {"error": {"message": "overloaded"}})
+    assert evaluate("NumberLine-v0", chat(server), tasks=12, num_envs=4) == whole
+
+
+def test_tokens_are_summed_up(server):
+    agent = chat(server, prompt_price=2.0, completion_price=10.0)
+    server.script(200, b"")  # is tried again and no completion
+    server.script(200, completion("+", usage={"prompt_tokens": 100, "completion_tokens": 7}))
+    agent.act([view()])
+    assert agent.usage.cost == pytest.approx(270e-6)
+    for usage in (
+        None,
+        "many",
+        {"prompt_tokens": 5},
+        {"prompt_tokens": -1, "completion_tokens": 2},
+    ):
+        server.script(200, completion("+", usage=usage))
+        agent.act([view()])
+    usage = agent.usage
+    assert (usage.requests, usage.unreported) == (5, 4)
+    assert (usage.prompt_tokens, usage.completion_tokens) == (105, 9)
+    assert chat(server).usage.cost is None
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 404, 418, 429, 500, 503])
+@pytest.mark.parametrize("form", ["{key}", '{{"error": {{"message": "bad key {key}"}}}}'])
+def test_a_key_that_the_server_echoes_is_hidden(server, monkeypatch, status, form):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-123")
+    server.script(status, form.format(key="sk-secret-123").encode())
+    with pytest.raises(ChatError) as caught:
+        chat(server, retries=0).act([view()])
+    assert "***" in str(caught.value)
+    assert "sk-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "sk-\u20ac"])
+def test_a_key_that_no_header_can_hold(server, monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ChatError, match="OPENAI_API_KEY") as caught:
+        chat(server).act([view()])
+    assert key not in str(caught.value)
+    assert not server.requests
+
+
+@pytest.mark.parametrize(
+    ("spec", "options"),
+    [
+        ("chat:m@http://user:pass-word@host/v1", {}),
+        ("chat:m@http://user:pass-word@host/v1", {"unknown": 1}),
+        ("chat:@http://user:pass-word@host/v1", {}),
+        ("chaat:m@http://user:pass-word@host/v1", {}),
+    ],
+)
+def test_passwords_in_addresses_are_refused_and_hidden(spec, options):
+    with pytest.raises(ConfigError) as caught:
+        make_agent(spec, **options)
+    assert "***" in str(caught.value)
+    assert "pass-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://a..b/v1", "http://" + "a" * 64 + ".org", "http://x:y"])
+def test_addresses_of_no_host(url):
+    with pytest.raises(ConfigError, match="base_url"):
+        ChatAgent("m", url)
+
+
+NOON = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        (" 17 ", 17.0),
+        ("9" * 400, float("inf")),
+        ("Sun, 06 Nov 1994 08:50:07 GMT", 30.0),
+        ("Sunday, 06-Nov-94 08:50:07 GMT", 30.0),
+        ("Sun Nov  6 08:50:07 1994", 30.0),
+        ("Sun, 06 Nov 1994 08:00:00 GMT", 0.0),
+        ("\u00b2", None),
+        ("\u0663", None),
+        ("-5", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        ("Sun, 99 Nov 1994 08:50:07 GMT", None),
+    ],
+)
+def test_retry_after(value, seconds):
+    assert chat_module._retry_after(value, NOON) == seconds
+
+
+@pytest.mark.parametrize(("value", "waited"), [("7", 7.0), ("9999", 60.0), ("\u00b2", 0.0)])
+def test_the_wait_that_the_server_asks_for(server, monkeypatch, value, waited):
+    waits: list[float] = []
+    monkeypatch.setattr(chat_module.time, "sleep", waits.append)
+    server.script(429, b"", Retry_After=value)
+    chat(server).act([view()])
+    assert waits == [waited]
+
+
+def test_a_reply_that_never_ends_is_cut(server, monkeypatch):
+    timers: list[Callable[[], None]] = []
+
+    class Timer:
+        def __init__(self, seconds: float, function: Callable[[], None]):
+            assert seconds == 10
+            timers.append(function)
+
+        def start(self) -> None: ...
+        def cancel(self) -> None: ...
+
+    def time_is_over(handler: Handler) -> None:
+        timers[-1]()
+        handler.rfile.read(1)  # until the client has left
+
+    monkeypatch.setattr(chat_module.threading, "Timer", Timer)
+    server.after = time_is_over
+    for _ in range(2):
+        server.script(200, b'{"choi', Content_Length="100")
+    with pytest.raises(ChatError, match=r"No reply from .*more than 10 s.*Gave up after 2"):
+        chat(server, retries=1).act([view()])
+
+
+def test_the_size_of_a_reply_is_limited(server, monkeypatch):
+    monkeypatch.setattr(chat_module, "LARGEST_REPLY", 1000)
+    server.script(200, completion("x" * 2000))
+    with pytest.raises(ChatError, match="longer than 1,000 bytes"):
+        chat(server, retries=0).act([view()])
+    server.script(500, b"x" * 2000)
+    with pytest.raises(ChatError, match="500"):
+        chat(server, retries=0).act([view()])

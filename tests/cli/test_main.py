@@ -1,4 +1,5 @@
 import errno
+import io
 import json
 import os
 import signal
@@ -12,7 +13,10 @@ import pytest
 
 import agentgym
 from agentgym.agents import ChatError, RandomAgent
-from agentgym.cli import main as cli
+from agentgym.agents.chat import Usage
+from agentgym.cli.catalogue import author_class, describe
+from agentgym.cli.eval_output import ProgressLines
+from agentgym.cli.main import main as cli
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import runner as evaluate
@@ -54,7 +58,12 @@ def test_arguments_are_json_where_they_can_be():
             parse_arguments(wrong)
 
 
-def test_list_shows_every_id(capsys):
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(cli, "_on_terminal", lambda: True)
+
+
+def test_list_shows_every_id(capsys, terminal):
     assert run("list") == 0
     shown = capsys.readouterr().out
     for id in agentgym.REGISTRY:
@@ -62,7 +71,34 @@ def test_list_shows_every_id(capsys):
     assert "Walk to a target number" in shown
 
 
-def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch):
+def test_a_pipe_gets_one_line_per_id(capsys):
+    assert run("list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(agentgym.REGISTRY)
+    found = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines}
+    summary = "Walk to a target number, one step at a time."
+    assert found["AgentGym/NumberLine-v0"] == ["single-agent", "15", "-", summary]
+    assert found["AgentGym/Chess-v0"][:3] == ["single-agent", "400", "chess"]
+    assert found["AgentGym/TicTacToe-v0"][:3] == ["multi-agent", "-", "-"]
+    assert len({line.index(" single-agent ") for line in lines if " single-agent " in line}) == 1
+
+
+BOUNDED = [
+    entry
+    for entry in agentgym.REGISTRY.values()
+    if entry.extra is None and author_class(entry).__dict__.get("turn_bound") is not None
+]
+
+
+@pytest.mark.parametrize("entry", BOUNDED, ids=lambda entry: entry.name)
+def test_the_rules_end_an_episode_after_the_turns_listed(entry):
+    env = gymnasium.make(entry.id)
+    env.reset(seed=0)
+    ended = [env.step("")[2] for _ in range(describe(entry).max_turns or 0)]
+    assert ended == [False] * (len(ended) - 1) + [True]
+
+
+def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "80")
     assert run("list") == 0
     shown = capsys.readouterr().out
@@ -118,8 +154,8 @@ def test_a_human_plays_in_a_terminal():
     words = ("play", "NumberLine-v0", "--task", "train/0", "--seed", "0", "--env-kwargs", "size=2")
     played = process(*words, input="[bold]\n+\n-\n")
     assert played.returncode == 0
-    assert "Invalid action '[bold]'. Reply with + or -." in played.stdout
-    assert "Actions: + | -" in played.stdout
+    assert "Say + or -, not '[bold]'." in played.stdout
+    assert "Actions: 1 + | 2 -" in played.stdout
     assert "Solved after" in played.stdout
     left = process(*words, input="quit\n")
     assert (left.returncode, left.stderr) == (0, "")
@@ -185,11 +221,47 @@ def test_what_was_found_before_an_error_is_shown_and_written(tmp_path, monkeypat
     words = ("eval", "NumberLine-v0", "--agent", "expert", "random", "--episodes", "50")
     assert run(*words, "--json", str(path)) == cli.WRONG_USE
     out, err = capsys.readouterr()
-    assert "Error: The server is gone." in err
+    assert "error: The server is gone." in err
     assert "short episodes are over-represented" in out
     expert, random = json.loads(path.read_text())
     assert len(expert["episodes"]) == 50
     assert 0 < len(random["episodes"]) < 50
+
+
+def test_an_evaluation_is_continued(tmp_path, monkeypatch, capsys):
+    whole, path, json_path = (tmp_path / name for name in ("whole", "played", "reports"))
+    words = ("eval", "NumberLine-v0", "--agent", "expert", "random", "--episodes", "30")
+    assert run(*words, "--json", str(whole)) == 0
+    act = RandomAgent.act
+    left = [20]
+
+    def fail(self, views):
+        left[0] -= 1
+        if left[0] < 0:
+            raise ChatError("The server is gone.")
+        return act(self, views)
+
+    monkeypatch.setattr(RandomAgent, "act", fail)
+    words += ("--num-envs", "2", "--save", str(path))
+    assert run(*words) == cli.WRONG_USE
+    assert "--resume continues" in capsys.readouterr().out.replace("\n", " ")
+    before = path.read_bytes()
+    assert 30 < len(before.splitlines()) < 60
+    assert run(*words) == cli.WRONG_USE
+    assert "--resume" in capsys.readouterr().err
+    assert run(*words, "--resume", "--seed", "1", "--agent-kwargs") == cli.WRONG_USE
+    assert "seed: 0 -> 1" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    monkeypatch.setattr(RandomAgent, "act", act)
+    assert run(*words, "--resume", "--json", str(json_path)) == 0
+    assert json_path.read_text() == whole.read_text()
+    assert path.read_bytes().startswith(before)
+    assert len(path.read_bytes().splitlines()) == 60
+
+
+def test_resume_needs_a_file(capsys):
+    assert run("eval", "NumberLine-v0", "--resume") == cli.WRONG_USE
+    assert "--save" in capsys.readouterr().err
 
 
 def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
@@ -215,7 +287,7 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("eval NumberLin-v0", "Did you mean: NumberLine-v0"),
         ("eval webshop", "Did you mean: WebShop-v0"),
         ("eval", "agentgym list"),
-        ("eval CartPole-v1", "no text environment"),
+        ("eval CartPole-v1", "not a text environment"),
         ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
         ("eval NumberLine-v0 --agent chat:x@http://127.0.0.1:1/v1", "No reply from"),
         ("eval NumberLine-v0 --agent random --agent-kwargs t=1", "it has none"),
@@ -223,6 +295,15 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("eval NumberLine-v0 --env-kwargs size=x", "is int; got 'x'"),
         ("eval NumberLine-v0 --env-kwargs size=1", "size must be at least 2"),
         ("eval NumberLine-v0 --env-kwargs size", "Expected key=value"),
+        ("eval NumberLine-v0 --env-kwargs size=" + "[" * 100_000, "nested too deeply"),
+        ("eval NumberLine-v0 --env-kwargs size=" + "[" * 900 + "]" * 900, "'size'"),
+        ("eval NumberLine-v0 --env-kwargs size=" + "9" * 10_000, "'size'"),
+        ("eval VirtualHome-Entertainment-v0 --env-kwargs chore=x", "keyword argument 'chore'"),
+        ("eval KuhnPoker-v0 --env-kwargs rules=x", "keyword argument 'rules'"),
+        ("eval Blocksworld-v0 --env-kwargs world=x", "keyword argument 'world'"),
+        ("eval TicTacToe-v0 --env-kwargs game=x", "keyword argument 'game'"),
+        ("eval NumberLine-v0 --env-kwargs invalid_penalty=NaN", "'invalid_penalty' of AgentGym"),
+        ("eval ReferentialGame-v0 --env-kwargs word_cost=-Infinity", "must be finite"),
         ("eval NumberLine-v0 --episodes 0", "at least 1"),
         ("eval NumberLine-v0 --episodes many", "many"),
         ("eval NumberLine-v0 --json no/such/folder/x.json", "no folder"),
@@ -236,12 +317,114 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
         ("play NumberLine-v0 --seed -1", "seed must be"),
         ("play", "ID"),
         ("evl", "eval"),
+        ("eval NumberLine-v0 --wrap ExtractActon", "Did you mean: ExtractAction"),
+        ("eval NumberLine-v0 --wrap ExtractAction:formt=tags", "Did you mean: format"),
+        ("eval NumberLine-v0 --wrap ExtractAction:format=tag", "Did you mean: tags"),
+        ("eval NumberLine-v0 --wrap ExtractAction:format=3", "is str; got 3"),
+        ("eval NumberLine-v0 --wrap ExtractAction:tags", "Expected key=value"),
+        ("eval NumberLine-v0 --wrap WeightedReward", "needs terms"),
+        ("eval NumberLine-v0 --wrap HistoryObservation:k=-1", "k must be"),
+        ("eval NumberLine-v0 --wrap AdmissibleAction:max_actions=9", "actions that are not texts"),
+        ("eval NumberLine-v0 --wrap EncodeObservation", "observations that are not texts"),
+        ("eval NumberLine-v0 --wrap nowhere:Wrapper", "no module 'nowhere'"),
+        ("eval NumberLine-v0 --wrap json:JSONDecoder", "not a gymnasium.Wrapper"),
+        ("eval NumberLine-v0 --price 1 -2", "price must be at least 0"),
+        ("eval NumberLine-v0 --price 1", "--price"),
     ],
 )
 def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert run(*line.split()) == cli.WRONG_USE
-    assert message in "".join(capsys.readouterr())
+    shown = "".join(capsys.readouterr())
+    assert message in shown
+    assert shown.startswith("error: "), "all errors look alike"
+    assert "│" not in shown
+
+
+def test_help_of_a_command_is_complete(capsys):
+    assert run("eval", "--help") == 0
+    shown, err = capsys.readouterr()
+    assert "--wrap" in shown and "core suite" in shown
+    assert err == ""
+    assert run("--help") == 0
+    assert "Tab completion" in capsys.readouterr().out
+
+
+def test_eval_takes_wrappers(tmp_path, capsys):
+    path = tmp_path / "played.jsonl"
+    wrappers = ("HistoryObservation:k=1,keep_first=true", 'WeightedReward:terms={"task": 2.0}')
+    words = ("--agent", "expert", "--episodes", "5", "--save", str(path), "--wrap", *wrappers)
+    assert run("eval", "NumberLine-v0", *words) == 0
+    assert "HistoryObservation:k=1,keep_first=true" in " ".join(capsys.readouterr().out.split())
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert all(line["reward"] == 2.0 for line in lines)
+    assert all(line["env_kwargs"] == {"wrap": list(wrappers)} for line in lines)
+    longest = max(lines, key=lambda line: line["turns"])
+    action = longest["transcript"][0]["action"]
+    assert f"> {action}" in longest["transcript"][1]["observation"]
+
+
+def test_a_wrapper_of_a_module_is_taken(tmp_path):
+    path = tmp_path / "reports.json"
+    words = ("--agent", "random", "--episodes", "5", "--json", str(path))
+    wrapper = "gymnasium.wrappers:TimeLimit:max_episode_steps=2"
+    assert run("eval", "NumberLine-v0", *words, "--wrap", wrapper) == 0
+    [report] = json.loads(path.read_text())
+    assert max(episode["turns"] for episode in report["episodes"]) == 2
+
+
+def test_agents_of_the_same_name_are_told_apart(monkeypatch, capsys):
+    class Fixed(RandomAgent):
+        name = "poad"
+
+        def __init__(self, spec):
+            self.name = "poad" if spec.startswith("policy") else spec
+
+    monkeypatch.setattr(cli, "make_agent", Fixed)
+    policies = ["policy:runs/A/policy", "policy:runs/B/policy", "policy:runs/B/best"]
+    same = ["policy:runs/B/policy"]
+    run("eval", "NumberLine-v0", "--episodes", "2", "--agent", "expert", *policies, *same)
+    shown = capsys.readouterr().out
+    for name in ("expert", "(A/policy)", "(B/policy)", "(B/best)", "(B/policy) #2"):
+        assert name in " ".join(shown.split())
+
+
+def test_tokens_and_cost_of_served_models_are_shown(monkeypatch, tmp_path, capsys):
+    def act(self, views):
+        for _ in views:
+            self.usage.add({"prompt_tokens": 1000, "completion_tokens": 10})
+        return ["+"] * len(views)
+
+    monkeypatch.setattr(RandomAgent, "usage", Usage(), raising=False)
+    monkeypatch.setattr(RandomAgent, "act", act)
+    path = tmp_path / "reports.json"
+    words = ("--episodes", "3", "--split", "both", "--price", "2", "30", "--json", str(path))
+    assert run("eval", "NumberLine-v0", *words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    reports = json.loads(path.read_text())
+    for report in reports:
+        turns = sum(episode["turns"] for episode in report["episodes"])
+        cost = pytest.approx(turns * (1000 * 2 + 10 * 30) / 1e6)
+        assert report["usage"] == {
+            **{"requests": turns, "prompt_tokens": 1000 * turns, "completion_tokens": 10 * turns},
+            **{"unreported": 0, "cost": cost},
+        }
+        assert f"{turns} requests, {1000 * turns:,} prompt tokens" in shown
+    assert shown.count(" requests, ") == 2
+    assert run("eval", "NumberLine-v0", "--episodes", "1") == 0
+    assert "cost" not in capsys.readouterr().out
+
+
+def test_progress_without_a_terminal_is_a_line_every_ten_seconds():
+    file, times = io.StringIO(), iter([0.0, 4.0, 11.0, 12.0, 22.0])
+    lines = ProgressLines(file, lambda: next(times))
+    advance = lines.start("NumberLine-v0 random", 9)
+    for _ in range(4):
+        advance()
+    assert file.getvalue().splitlines() == [
+        "NumberLine-v0 random: 2/9 episodes",
+        "NumberLine-v0 random: 4/9 episodes",
+    ]
 
 
 class Trainers(types.ModuleType):

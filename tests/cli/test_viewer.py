@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,20 +54,22 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def data_of(page: str) -> dict[str, object]:
+def data_of(page: str) -> list[dict[str, Any]]:
     found = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     assert len(found) == 1
-    return json.loads(found[0])
+    return json.loads(found[0])["runs"]
 
 
 def test_the_page_holds_every_trajectory_unchanged(run: Path):
     page = render(run)
-    data = data_of(page)
-    assert data["trajectories"] == [trajectory(1, "+"), trajectory(2, NASTY)]
-    assert data["recipe"] == "poad"
+    [data] = data_of(page)
+    first, second = trajectory(1, "+"), trajectory(2, NASTY)
+    shown = [first | {"group": 1, "index": 0}, second | {"group": 2, "index": 0}]
+    assert data["trajectories"] == shown
+    assert data["label"] == "poad"
     assert data["curve"] == [{"env_steps": 9, "train": 0.5, "held_out": None}]
-    assert "poad on AgentGym/NumberLine-v0" in page
-    assert data_of(render(run, last=1))["trajectories"] == [trajectory(2, NASTY)]
+    assert "<title>poad on NumberLine-v0</title>" in page
+    assert data_of(render(run, last=1))[0]["trajectories"] == shown[1:]
     with pytest.raises(ConfigError, match="at least 1"):
         render(run, last=0)
 
@@ -79,7 +82,7 @@ def test_the_page_needs_no_network(run: Path):
 def test_a_line_that_is_being_written_is_left_out(run: Path):
     with (run / "trajectories.jsonl").open("a") as file:
         file.write('{"iteration": 3, "env')
-    assert len(data_of(render(run))["trajectories"]) == 2  # type: ignore[arg-type]
+    assert len(data_of(render(run))[0]["trajectories"]) == 2
 
 
 def test_folders_without_anything_to_show_are_named(tmp_path: Path, capsys):
@@ -91,4 +94,111 @@ def test_folders_without_anything_to_show_are_named(tmp_path: Path, capsys):
 
 def test_the_command_writes_the_page(run: Path, tmp_path: Path):
     assert main(["view", str(run), "--out", str(tmp_path / "page.html")]) == 0
-    assert data_of((tmp_path / "page.html").read_text(encoding="utf-8"))["rounds"] == 2
+    [data] = data_of((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert data["summary"] == "2 trajectories of 2 iterations"
+
+
+@pytest.mark.parametrize("name", ["trajectories.jsonl", "metrics.jsonl"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b"[1]",
+        b'"text"',
+        b"{}",
+        b'{"iteration": 1, "env": "x", "task": "t", "turns": 5, "last_observation": ""}',
+        b'{"iteration": 1, "env": "x", "task": "t", "turns": [5], "last_observation": ""}',
+        b'{"env_steps": "many"}',
+        b"not JSON",
+    ],
+)
+def test_damaged_files_are_named(run: Path, capsys, name: str, damage: bytes):
+    (run / name).write_bytes(damage + b"\n")
+    assert main(["view", str(run)]) == 2
+    assert name in capsys.readouterr().err.replace("\n", "")
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"[" * 100_000, b"[1]", b'{"config": 3}'])
+def test_damaged_settings_cost_only_the_title(run: Path, damage: bytes):
+    (run / "config.json").write_bytes(damage)
+    assert data_of(render(run))[0]["label"] == "credit"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_become_null(run: Path, number: str):
+    line = json.dumps(trajectory(1, "+")).replace('"reward": 1.0', f'"reward": {number}')
+    (run / "trajectories.jsonl").write_text(line + "\n")
+    [data] = data_of(render(run))
+    assert data["trajectories"][0]["reward"] is None
+
+
+def test_an_estimator_that_equals_the_credit_of_the_run_is_shown_once(run: Path):
+    lines = [trajectory(1, "+"), trajectory(2, "-")]
+    for line in lines:
+        [turn] = line["turns"]  # type: ignore[misc]
+        turn["estimators"] |= {"poad": list(turn["advantages"]), "return": list(turn["advantages"])}
+    lines[1]["turns"][0]["estimators"]["return"] = [0.0, 0.0]  # type: ignore[index]
+    (run / "trajectories.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    [data] = data_of(render(run))
+    for line in data["trajectories"]:
+        assert line["turns"][0]["estimators"].keys() == {"turn", "return"}
+
+
+def test_a_saved_evaluation_is_shown(tmp_path: Path):
+    path = tmp_path / "played.jsonl"
+    words = ["eval", "NumberLine-v0", "--agent", "random", "expert", "--episodes", "3"]
+    assert main([*words, "--save", str(path)]) == 0
+    assert main(["view", str(path)]) == 0
+    [data] = data_of((tmp_path / "played.html").read_text(encoding="utf-8"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert data["grouping"] == "agent"
+    assert data["summary"] == "6 episodes of 2 agents"
+    assert data["instructions"] == [lines[0]["instructions"]]
+    groups = [(line["group"], line["index"]) for line in data["trajectories"]]
+    assert groups == [(name, i) for name in ("random", "expert") for i in range(3)]
+    for line, shown in zip(lines, data["trajectories"], strict=True):
+        assert [turn["action"] for turn in shown["turns"]] == [
+            turn["action"] for turn in line["transcript"]
+        ]
+        assert shown["turns"][0]["alternatives"] == [["+", None], ["-", None]]
+        assert (shown["reward"], shown["task"]) == (line["reward"], line["task"])
+
+
+def test_runs_are_shown_side_by_side(run: Path, tmp_path: Path):
+    other = tmp_path / "nested" / run.name
+    other.mkdir(parents=True)
+    (other / "trajectories.jsonl").write_text(json.dumps(trajectory(7, "-")) + "\n")
+    page = render([run, other, other])
+    names = [data["name"] for data in data_of(page)]
+    assert len(set(names)) == 3, "links name the run"
+    assert names[1] == f"nested/{run.name}"
+    assert "<title>poad on NumberLine-v0 and credit on NumberLine-v0" in page
+    assert main(["view", str(run), str(other)]) == 0
+    assert (run / "view.html").exists()
+    assert main(["view"]) == 2
+
+
+def test_the_file_of_trajectories_stands_for_its_run(run: Path):
+    [data] = data_of(render(run / "trajectories.jsonl"))
+    assert data["label"] == "poad"
+
+
+def test_placeholders_in_texts_stay(run: Path):
+    line = trajectory(1, "__DATA__ __TITLE__ $data")
+    (run / "trajectories.jsonl").write_text(json.dumps(line) + "\n")
+    [data] = data_of(render(run))
+    assert data["trajectories"][0]["turns"][0]["action"] == "__DATA__ __TITLE__ $data"
+
+
+@pytest.mark.parametrize("damage", ["{}", "[1]", '{"env": "x", "agent": "a", "task": 3}', "x\n{}"])
+def test_a_damaged_evaluation_is_named(tmp_path: Path, capsys: Any, damage: str):
+    path = tmp_path / "played.jsonl"
+    path.write_text(damage + "\n")
+    assert main(["view", str(path)]) == 2
+    assert "played.jsonl is damaged" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_page_has_dark_colours_and_a_narrow_layout(run: Path):
+    page = render(run)
+    assert "prefers-color-scheme: dark" in page and "max-width: 760px" in page

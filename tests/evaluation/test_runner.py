@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -212,6 +213,127 @@ def test_a_crash_loses_no_finished_episode(tmp_path):
     assert len(path.read_text().splitlines()) == len(seen) > 0
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_report_is_json_whatever_the_arguments_are(number, tmp_path, monkeypatch):
+    whole = evaluate("NumberLine-v0", "random", tasks=2)
+    assert "NaN" not in json.dumps(whole.to_json())
+    with pytest.raises(ValueError, match="'task'"):
+        dataclasses.replace(whole.episodes[0], reward_terms={"task": number, "invalid": 0.0})
+    report = evaluate(
+        "NumberLine-v0", "random", tasks=2, save=tmp_path / "x", settings={"t": [number]}
+    )
+    report.save(tmp_path / "report.json")
+    strict: dict[str, Any] = {"parse_constant": lambda name: pytest.fail(name)}
+    json.loads((tmp_path / "report.json").read_text(), **strict)
+    line, _ = (tmp_path / "x").read_text().splitlines()
+    assert json.loads(line, **strict)["settings"] == {
+        "t": ["NaN" if number != number else "Infinity"]
+    }
+
+
+def test_an_error_carries_the_finished_episodes():
+    whole = evaluate("NumberLine-v0", "random", tasks=40, num_envs=4)
+    with pytest.raises(RuntimeError, match="crash") as caught:
+        evaluate("NumberLine-v0", StopsAt(25, RuntimeError("crash")), tasks=40, num_envs=4)
+    report = caught.value.report  # type: ignore[attr-defined]
+    assert report.interrupted
+    assert 0 < len(report.episodes) < 40
+    order = [whole.episodes.index(episode) for episode in report.episodes]
+    assert order == sorted(order)
+
+
+class Random(RandomAgent):
+    """The random agent, which counts its actions and may crash."""
+
+    def __init__(self, left: int = 10**9):
+        self.left = left
+        self.actions = 0
+
+    def act(self, views):
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError("crash")
+        self.actions += len(views)
+        return super().act(views)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40])
+def test_an_evaluation_is_continued_from_its_file(tmp_path, cut):
+    path, whole_path = tmp_path / "played.jsonl", tmp_path / "whole.jsonl"
+    whole = evaluate("NumberLine-v0", "random", tasks=40, num_envs=4, save=whole_path)
+    with pytest.raises(RuntimeError, match="crash"):
+        evaluate("NumberLine-v0", Random(25), tasks=40, num_envs=4, save=path)
+    with path.open("ab") as file:
+        file.write(b'{"env": "AgentGym/NumberLine-v0", "env_kwargs": {}'[:cut])
+    before = len(path.read_text().splitlines()) - (cut > 0)
+    seen: list[int] = []
+    agent = Random()
+    report = evaluate(
+        "NumberLine-v0",
+        agent,
+        tasks=40,
+        num_envs=3,
+        save=path,
+        resume=True,
+        on_episode=lambda report: seen.append(len(report.episodes)),
+    )
+    assert report == whole
+    assert 0 < before < 40
+    assert seen == list(range(1, 41))
+    assert agent.actions < sum(episode.turns for episode in whole.episodes)
+    lines, expected = (sorted(p.read_text().splitlines()) for p in (path, whole_path))
+    assert lines == expected
+    again = Random()
+    assert evaluate("NumberLine-v0", again, tasks=40, save=path, resume=True) == whole
+    assert again.actions == 0
+
+
+@pytest.mark.parametrize(
+    "changed", [{"env_kwargs": {"size": 5}}, {"split": "train"}, {"settings": {"temperature": 1}}]
+)
+def test_episodes_of_other_settings_do_not_count(tmp_path, changed):
+    path = tmp_path / "played.jsonl"
+    evaluate("NumberLine-v0", "random", tasks=10, save=path)
+    agent = Random()
+    report = evaluate("NumberLine-v0", agent, tasks=10, save=path, resume=True, **changed)
+    assert report == evaluate("NumberLine-v0", "random", tasks=10, **changed)
+    assert agent.actions == sum(episode.turns for episode in report.episodes)
+    assert len(path.read_text().splitlines()) == 20
+
+
+@pytest.mark.parametrize("changed", [{"seed": 1}, {"tasks": 5}])
+def test_episodes_that_are_not_in_the_plan_are_refused(tmp_path, changed):
+    path = tmp_path / "played.jsonl"
+    evaluate("NumberLine-v0", "random", tasks=10, save=path)
+    data = path.read_bytes()
+    with pytest.raises(ConfigError, match="not of this evaluation"):
+        evaluate(
+            "NumberLine-v0", "random", **{"tasks": 10, "save": path, "resume": True, **changed}
+        )
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("text", ["no JSON", "[1]", "[" * 100_000, '{"env": "x"}', '{"task": 3}'])
+def test_files_that_cannot_be_continued(tmp_path, text, place):
+    path = tmp_path / "played.jsonl"
+    evaluate("NumberLine-v0", "random", tasks=10, save=path)
+    data = path.read_bytes()
+    data = text.encode() + b"\n" + data if place == "first" else data + text.encode() + b"\n"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match="cannot be continued"):
+        evaluate("NumberLine-v0", "random", tasks=10, save=path, resume=True)
+    assert path.read_bytes() == data
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("a text without a newline")
+    with pytest.raises(ConfigError, match="no episode"):
+        evaluate("NumberLine-v0", "random", tasks=10, save=path, resume=True)
+    assert path.read_text() == "a text without a newline"
+
+
 def test_wrapped_environments_are_played_as_wrapped():
     class Shout(gymnasium.ObservationWrapper):
         def observation(self, observation):
@@ -241,7 +363,7 @@ def test_environments_are_closed(monkeypatch):
     ("arguments", "message"),
     [
         ({"env": "NumberLin-v0"}, "Did you mean: NumberLine-v0"),
-        ({"env": "CartPole-v1"}, "no text environment"),
+        ({"env": "CartPole-v1"}, "not a text environment"),
         ({"env": "nowhere:Some/Env-v0"}, "no module 'nowhere'"),
         ({"env": "os.path.no:Some/Env-v0"}, "no module 'os.path.no'"),
         ({"env": ":Some/Env-v0"}, "no module ''"),

@@ -540,7 +540,12 @@ class Mistaken(Kitchen):
 
 @pytest.mark.parametrize(
     ("mistake", "message"),
-    [(("player_0", {"typo": 1.0}), "reward term 'typo'"), (("bob", {"task": 1.0}), "'bob'")],
+    [
+        (("player_0", {"typo": 1.0}), "reward term 'typo'"),
+        (("bob", {"task": 1.0}), "'bob'"),
+        (("player_1", {"task": float("nan")}), "nan for the reward term 'task'"),
+        (("player_1", {"task": -float("inf")}), "-inf for the reward term 'task'"),
+    ],
 )
 def test_an_authors_mistakes_are_named(mistake, message):
     game = Mistaken()
@@ -548,6 +553,11 @@ def test_an_authors_mistakes_are_named(mistake, message):
     game.reset(seed=0)
     with pytest.raises(ValueError, match=message):
         game.play({"player_0": "1", "player_1": "1"})
+
+
+def test_a_penalty_of_a_game_is_finite():
+    with pytest.raises(ConfigError, match="'invalid_penalty' of Kitchen must be finite"):
+        Kitchen(invalid_penalty=float("nan"))
 
 
 def test_a_view_that_fails_fails_whenever_it_is_asked_for():
@@ -571,3 +581,11 @@ def test_a_raw_environment_without_agents_left_asks_for_a_reset():
     assert env.agents == []
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step("1")
+
+
+@pytest.mark.parametrize("make", [registration.make_aec, registration.make_parallel])
+def test_both_interfaces_show_the_instructions(make: Any):
+    env = make("TicTacToe-v0")
+    seat = gymnasium.make("AgentGym/TicTacToe-v0").unwrapped
+    assert env.unwrapped.instructions == seat.instructions  # type: ignore[attr-defined]
+    assert len(env.unwrapped.instructions) > 100

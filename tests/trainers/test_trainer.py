@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -23,6 +27,7 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.logger import find_alternatives
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.behaviour_cloning import demonstrate
@@ -249,3 +254,57 @@ def test_the_best_of_several_answers_is_said(policy, tmp_path):
     assert evaluate("NumberLine-v0", again, tasks=tasks) == evaluate(
         "NumberLine-v0", judged, tasks=tasks
     )
+
+
+@pytest.mark.parametrize("mode", ["current", "full"])
+@pytest.mark.parametrize("normalization", [None, "token"])
+def test_probabilities_of_alternatives_are_those_sampled_from(policy, mode, normalization):
+    options = {"temperature": 0.7, "normalization": normalization}
+    sampling = Sampling(max_new_tokens=4, **options)
+    batch = Batch.of(play(policy, mode=mode, **options))
+    found = find_alternatives(policy, batch, 5, sampling)
+    assert found.keys() == set(range(int(batch.turn_offsets[5])))
+    for m, pairs in found.items():
+        turn = batch.turns[m]
+        assert sorted(text for text, _ in pairs) == sorted(turn.admissible)
+        assert sum(math.exp(x) for _, x in pairs) == pytest.approx(1, abs=1e-3)
+        assert dict(pairs)[turn.action] == pytest.approx(float(turn.logprobs.sum()), abs=1e-3)
+    assert find_alternatives(policy, batch, 5, replace(sampling, temperature=0.0)) == {}
+    assert find_alternatives(policy, batch, 0, sampling) == {}
+
+
+class Echo(gymnasium.Env[str, str]):
+    """Repeat a word: a plain Gymnasium environment with text spaces."""
+
+    observation_space = action_space = gymnasium.spaces.Text(100)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.word = ("red", "blue")[int(self.np_random.integers(2))]
+        return self.word, {"admissible": ("red", "blue")}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "over", float(action == self.word), True, False, {}
+
+    def expert(self) -> str:
+        return self.word
+
+
+def test_a_plain_gymnasium_environment_is_trained_in(tmp_path):
+    gymnasium.register("Echo-v0", entry_point=lambda **kwargs: Echo(**kwargs))
+    try:
+        config = poad.Config(
+            env_id="Echo-v0", model="nano", context="current", constrain=True,
+            bc_demonstrations=16, bc_epochs=8, bc_lr=3e-3, iterations=1,
+            episodes_per_iteration=8, eval_episodes=16, quiet=True, device="cpu", threads=1,
+            run_dir=str(tmp_path / "run"),
+        )  # fmt: skip
+        report = poad.main(config)[-1]
+    finally:
+        del gymnasium.registry["Echo-v0"]
+    assert (report.env, len(report.episodes)) == ("Echo-v0", 16)
+    assert {episode.task.partition("/")[0] for episode in report.episodes} == {"test"}
+    lines = (tmp_path / "run" / "trajectories.jsonl").read_text().splitlines()
+    for turn in json.loads(lines[0])["turns"]:
+        assert sorted(text for text, _ in turn["alternatives"]) == ["blue", "red"]
+        assert turn["observation"] in turn["prompt"]["text"]

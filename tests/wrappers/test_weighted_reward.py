@@ -29,3 +29,9 @@ def test_terms_not_given_do_not_count():
 def test_an_unknown_term_is_named_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"'taks'; this environment has \['invalid', 'task'\]"):
         WeightedReward(Echo(), {"taks": 1.0}).reset(seed=0)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_a_weight_is_finite(weight):
+    with pytest.raises(ConfigError, match="weight of 'task' must be finite"):
+        WeightedReward(Echo(), {"task": weight})

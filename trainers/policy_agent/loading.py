@@ -1,4 +1,4 @@
-"""`load_agent`: the trained policy in a folder, ready to act."""
+"""`load_agent`: loads a trained policy from a folder as an agent."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.checkpoint import loading
 
 
 def load_agent(
@@ -25,30 +26,33 @@ def load_agent(
     max_new_tokens: int | None = None,
     device: str = "cpu",
 ) -> PolicyAgent:
-    """Loads a policy that was written by `PolicyAgent.save`.
+    """Loads an agent that was saved by `PolicyAgent.save`. Code in the folder is never run.
 
     Args:
-        folder: a run's folder, its `policy` or `best`, or a checkpoint's `policy`.
-        temperature: replaces the saved one.
-        constrain: replaces the saved one.
-        max_new_tokens: replaces the saved one.
+        folder: a run folder, its subfolder `policy` or `best`, or the `policy` of a checkpoint.
+        temperature: overrides the saved value.
+        constrain: overrides the saved value.
+        max_new_tokens: overrides the saved value.
         device: device of the model.
 
     Raises:
-        CheckpointError: if there is no policy in the folder.
-        ConfigError: if there is no such device.
+        CheckpointError: if the folder contains no policy.
+        ConfigError: if the device does not exist or a value is out of range.
     """
     path = Path(folder)
     if not (path / SETTINGS_FILE).exists() and (path / "policy" / SETTINGS_FILE).exists():
         path = path / "policy"
     try:
         saved = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        sampling = Sampling(**saved["sampling"])
+        settings = ContextSettings(**saved["context"])
+        constrain = bool(saved["constrain"]) if constrain is None else constrain
+        name = str(saved.get("name", "policy"))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} holds no policy: {SETTINGS_FILE} is missing or damaged ({error}). "
+            f"{path} holds no policy: {SETTINGS_FILE} is missing or damaged ({error!r:.200}). "
             "Give the folder `policy` or `best` of a training run."
         ) from error
-    sampling = Sampling(**saved["sampling"])
     if temperature is not None:
         sampling = dataclasses.replace(sampling, temperature=temperature)
     if max_new_tokens is not None:
@@ -56,12 +60,8 @@ def load_agent(
     transformers_logging.disable_progress_bar()
     policy = Policy.load(str(path), dtype="auto", device=device)
     if (steering := path / STEERING_FILE).exists():
-        policy.steer(TokenQ.load(steering).to(device))
-    agent = PolicyAgent(
-        policy,
-        ContextSettings(**saved["context"]),
-        sampling,
-        constrain=saved["constrain"] if constrain is None else constrain,
-        name=saved.get("name", "policy"),
-    )
-    return BestOf.load(agent, path)
+        with loading(steering):
+            policy.steer(TokenQ.load(steering).to(device))
+    agent = PolicyAgent(policy, settings, sampling, constrain=constrain, name=name)
+    with loading(path / "judge.pt"):
+        return BestOf.load(agent, path)

@@ -4,28 +4,34 @@
       lock                  held while a process trains here
       config.json           settings, recipe and versions
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
-      checkpoints/000012/   policy/ critic.pt optimizer.pt state.json
+      checkpoints/000012/   policy/ critic.pt optimizer.pt state.json checksums.json
       policy/  best/        the last and the best policy, ready to act (`--agent policy:FOLDER`)
 
-A checkpoint is written to a temporary folder and renamed, so what is there is whole.
+A checkpoint is written to a temporary folder and renamed, so it is complete or absent. It holds the
+SHA-256 of each of its files, which are checked when a run is continued.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
 import json
 import os
+import pickle
 import platform
 import shutil
-from collections.abc import Callable, Collection, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
 from safetensors import SafetensorError
 
-from agentgym.errors import CheckpointError
+from agentgym.errors import AgentGymError, CheckpointError
 
+CHECKSUMS = "checksums.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "peft", "numpy", "gymnasium")
 
 
@@ -113,10 +119,51 @@ class RunFolder:
             self._lock.truncate(0)
             self._lock.close()
 
+    def found(self) -> list[Path]:
+        """Returns all checkpoints, the oldest first."""
+        paths = self.checkpoints.glob("[0-9]*")
+        return sorted((p for p in paths if p.is_dir() and p.name.isdecimal()), key=_iteration)
+
     def latest(self) -> Path | None:
         """Returns the newest checkpoint."""
-        found = sorted(path for path in self.checkpoints.glob("[0-9]*") if path.is_dir())
+        found = self.found()
         return found[-1] if found else None
+
+    def set_damaged_aside(self) -> None:
+        """Renames damaged checkpoints so that the newest intact one is the latest.
+
+        A run that is continued from an older checkpoint gives the same results: it computes the
+        iterations since then again. A warning names the damaged file.
+
+        Raises:
+            CheckpointError: if no checkpoint is intact.
+        """
+        intact = self.found()
+        problems: dict[Path, str] = {}
+        while intact and (problem := damage(intact[-1])) is not None:
+            problems[intact.pop()] = problem
+        if problems and not intact:
+            listed = "\n".join(f"  {path}: {problem}" for path, problem in problems.items())
+            raise CheckpointError(
+                f"No checkpoint in {self.path} is intact, so the run cannot be continued. Start "
+                f"again with another --run-dir.\n{listed}"
+            )
+        reference = self.path / "reference"
+        if (reference / CHECKSUMS).exists() and (problem := damage(reference)) is not None:
+            raise CheckpointError(
+                f"The reference policy in {reference} is damaged, so the run cannot be continued: "
+                f"{problem}. Start again with another --run-dir."
+            )
+        for damaged, problem in problems.items():
+            aside = damaged.with_name(f"damaged-{damaged.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            damaged.rename(aside)
+            warnings.warn(
+                f"The checkpoint {damaged} is damaged ({problem}). It is now {aside.name}, and the "
+                f"run continues from {intact[-1].name}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def record_config(
         self, recipe: str, config: Mapping[str, Any], free: Collection[str] = ()
@@ -163,10 +210,9 @@ class RunFolder:
             best: iteration of the best one, which is kept as well.
         """
         target = self.checkpoints / f"{iteration:06d}"
-        replace_folder(target, write)
-        found = sorted(path for path in self.checkpoints.glob("[0-9]*") if path.is_dir())
-        for path in found[:-keep]:
-            if int(path.name) != best:
+        replace_folder(target, write, checksums=True)
+        for path in self.found()[:-keep]:
+            if _iteration(path) != best:
                 # Renamed first: a checkpoint half deleted must not look like one.
                 doomed = path.with_name(f".partial-{path.name}")
                 path.rename(doomed)
@@ -182,23 +228,111 @@ class RunFolder:
         replace_folder(self.path / name, write)
 
 
-def replace_folder(target: Path, write: Callable[[Path], None]) -> None:
-    """Writes a folder beside its place, then moves it there: it is always whole."""
+def _iteration(path: Path) -> int:
+    return int(path.name)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damage(folder: Path) -> str | None:
+    """Returns the difference between the files of a folder and its checksums; None: it is intact.
+
+    A checkpoint without checksums, of an older version, counts as intact if it has a state.
+    """
+    if not (folder / CHECKSUMS).exists():
+        return None if (folder / "state.json").exists() else "state.json is missing"
+    try:
+        checksums = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
+        for name, expected in checksums.items():
+            if not (folder / name).is_file():
+                return f"{name} is missing"
+            if _digest(folder / name) != expected:
+                return f"the SHA-256 of {name} is another one"
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        return f"{CHECKSUMS} cannot be read: {error}"
+    return None if checksums else f"{CHECKSUMS} is empty"
+
+
+@contextlib.contextmanager
+def loading(path: Path) -> Iterator[None]:
+    """Turns errors while a part of a checkpoint is loaded into CheckpointErrors with its name.
+
+    Args:
+        path: a file or folder; for one in `checkpoints/NUMBER`, the message names the newest older
+            checkpoint.
+    """
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (
+        AgentGymError, ArithmeticError, AttributeError, EOFError, LookupError, OSError,
+        RuntimeError, SafetensorError, TypeError, ValueError, pickle.UnpicklingError,
+    ) as error:  # fmt: skip
+        checkpoint = path.parent
+        if checkpoint.parent.name != "checkpoints":
+            raise CheckpointError(f"{path} cannot be loaded: {error!s:.500}") from error
+        older = sorted(
+            other.name
+            for other in checkpoint.parent.glob("[0-9]*")
+            if other.name < checkpoint.name and damage(other) is None
+        )
+        advice = (
+            f"To continue from {older[-1]}, delete {checkpoint} and use --resume."
+            if older
+            else "There is no older checkpoint."
+        )
+        raise CheckpointError(f"{path} cannot be loaded: {error!s:.500} {advice}") from error
+
+
+@contextlib.contextmanager
+def writing(target: Path, *more: type[Exception]) -> Iterator[None]:
+    """Turns errors while a file or folder of a run is written into CheckpointErrors.
+
+    Args:
+        target: the file or folder.
+        more: further types of errors; PyTorch reports a full disk as a RuntimeError.
+    """
+    try:
+        yield
+    except AgentGymError:
+        raise
+    except (OSError, SafetensorError, *more) as error:
+        raise CheckpointError(
+            f"{target} could not be written ({getattr(error, 'strerror', None) or error}). "
+            "Checkpoints are untouched; make room and continue with --resume."
+        ) from error
+
+
+def replace_folder(target: Path, write: Callable[[Path], None], *, checksums: bool = False) -> None:
+    """Writes a folder beside its place, then moves it there: it is always complete.
+
+    Args:
+        target: its place.
+        write: writes it into the folder it is given.
+        checksums: whether to add the SHA-256 of its files, for `damage`.
+    """
     partial = target.with_name(f".partial-{target.name}")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     try:
-        write(partial)
-        for file in partial.rglob("*"):
-            if file.is_file():
+        with writing(target, RuntimeError):
+            partial.mkdir(parents=True)
+            write(partial)
+            files = sorted(file for file in partial.rglob("*") if file.is_file())
+            if checksums:
+                sums = {file.relative_to(partial).as_posix(): _digest(file) for file in files}
+                text = json.dumps(sums, indent=1) + "\n"
+                (partial / CHECKSUMS).write_text(text, encoding="utf-8")
+                files.append(partial / CHECKSUMS)
+            for file in files:
                 with file.open("rb") as opened:
                     os.fsync(opened.fileno())
-    except (OSError, RuntimeError, SafetensorError) as error:  # a full disk, by who writes
+    except CheckpointError:
         shutil.rmtree(partial, ignore_errors=True)
-        raise CheckpointError(
-            f"{target} could not be written ({getattr(error, 'strerror', None) or error}). Earlier "
-            "checkpoints are untouched; make room and continue with --resume."
-        ) from error
+        raise
     if target.exists():
         old = target.with_name(f".partial-old-{target.name}")
         shutil.rmtree(old, ignore_errors=True)
@@ -212,21 +346,47 @@ def replace_folder(target: Path, write: Callable[[Path], None]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes a file so that it holds either the old text or the new one."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with writing(path):
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yields the lines of a log with their objects; None: the line is damaged.
+
+    A last line that was cut off is left out.
+    """
+    if not path.exists():
+        return
+    # Logs are ASCII, as `json.dumps` writes them.
+    lines = path.read_text(encoding="ascii", errors="replace").split("\n")
+    for number, line in enumerate(lines, 1):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        whole = isinstance(value, dict) and type(value.get("iteration")) is int
+        if whole and "\ufffd" not in line:
+            yield line, value
+        elif number < len(lines):
+            yield line, None
 
 
 def truncate_jsonl(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
-    """Keeps some lines of a log; drops the others, and a line that was cut off."""
+    """Keeps some lines of a log and drops the others, with a warning if lines are damaged."""
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            if keep(json.loads(line)):
-                kept.append(line + "\n")
-        except (ValueError, KeyError):
-            continue
+    kept, damaged = [], 0
+    for line, value in read_jsonl(path):
+        damaged += value is None
+        if value is not None and keep(value):
+            kept.append(line + "\n")
+    if damaged:
+        warnings.warn(
+            f"{path} is damaged: {damaged} of its lines cannot be read and are dropped.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     write_text(path, "".join(kept))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import tyro
 
+from agentgym.cli.errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
@@ -100,13 +101,14 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
     found, flags = finder.parse_known_args(list(argv))
     if found.config is not None:
         flags = [*flags_of_file(kind, recipe, found.config), *flags]
-    return tyro.cli(
-        kind,
-        prog=f"agentgym train {recipe}",
-        description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML first.",
-        args=flags,
-        config=(tyro.conf.OmitArgPrefixes,),
-    )
+    with plain_errors():
+        return tyro.cli(
+            kind,
+            prog=f"agentgym train {recipe}",
+            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML.",
+            args=flags,
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
 
 
 def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]:
@@ -119,7 +121,7 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")

@@ -76,7 +76,7 @@ def conclude(
         reports += [evaluate_agent(config, make_env, agent) for agent in _baselines(make_env)]
     found = [state.first, state.last if state.evaluated > 0 else None]
     reports += [from_json(Report, report) for report in found if report is not None]
-    text = json.dumps([report.to_json() for report in reports], indent=1)
+    text = json.dumps([r.to_json() for r in reports], indent=1, allow_nan=False)
     write_text(folder.path / "report.json", text + "\n")
     draw_curve(folder.path, f"{recipe} on {config.environment.env_id}")
     log.close()

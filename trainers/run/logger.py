@@ -18,14 +18,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.credit.compare import side_by_side
-from agentgym.trainers.run.checkpoint import truncate_jsonl
+from agentgym.trainers.policy.candidates import sampling_logprobs
+from agentgym.trainers.run.checkpoint import read_jsonl, truncate_jsonl, writing
 from agentgym.trainers.run.watch import Watch
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
 
 if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.policy.sampling import Sampling
     from agentgym.trainers.run.setup import RunState
 
 COUNTERS = ("iteration", "env_steps", "episodes")
+Alternatives = Mapping[int, list[list[Any]]]
+"""By turn of a batch: admissible actions with their log-probabilities."""
+MOST_ALTERNATIVES = 64
+LONGEST_PROMPT = 20_000
+"""Longest prompt that is logged, in characters. The middle of a longer one is left out."""
+LARGEST_BIN = 1e19
 METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
 
 
@@ -103,9 +112,10 @@ class RunLog:
         _append(self.folder / METRICS, [line])
         scalars = {**metrics, "charts/env_steps": float(progress.env_steps)}
         if self._board is not None:
-            for name, value in scalars.items():
-                self._board.add_scalar(name, value, progress.iteration)
-            self._board.flush()
+            with writing(self.folder / "tensorboard"):
+                for name, value in scalars.items():
+                    self._board.add_scalar(name, value, progress.iteration)
+                self._board.flush()
         if self._accelerator.trackers:
             self._accelerator.log(scalars, step=progress.iteration)
         note = " ".join(
@@ -121,9 +131,16 @@ class RunLog:
             self.say(f"warning: {warning}")
 
     def histogram(self, name: str, values: Any, iteration: int) -> None:
-        """Logs a distribution."""
-        if self._board is not None and np.size(values):
-            self._board.add_histogram(name, np.asarray(values), iteration)
+        """Logs a distribution; values that are not finite are left out."""
+        if self._board is None:
+            return
+        values = np.asarray(values, float)
+        values = values[np.isfinite(values)]
+        if values.size:
+            # TensorBoard's default bins end at 1e20.
+            values = values.clip(-LARGEST_BIN, LARGEST_BIN)
+            with writing(self.folder / "tensorboard"):
+                self._board.add_histogram(name, values, iteration)
 
     def transcripts(
         self,
@@ -133,6 +150,7 @@ class RunLog:
         iteration: int,
         count: int,
         decode: Callable[[Sequence[int]], str],
+        alternatives: Alternatives | None = None,
     ) -> None:
         """Writes the first trajectories of an iteration, with the credit of every token.
 
@@ -145,6 +163,7 @@ class RunLog:
             iteration: the number of the iteration.
             count: the number of trajectories to write.
             decode: from token ids to text.
+            alternatives: log-probabilities of the admissible actions, by turn of the batch.
         """
         if not self.active:
             return
@@ -165,7 +184,14 @@ class RunLog:
                     "success": trajectory.success,
                     "terminated": trajectory.terminated,
                     "truncated": trajectory.truncated,
-                    "turns": [_turn(batch, m, credit, values, others, decode) for m in numbers],
+                    "turns": [
+                        _turn(batch, m, credit, values, others, decode)
+                        | {
+                            "prompt": _prompt(trajectory, m - numbers[0], decode),
+                            "alternatives": (alternatives or {}).get(m),
+                        }
+                        for m in numbers
+                    ],
                     "last_observation": trajectory.final_observation,
                 }
             )
@@ -203,10 +229,8 @@ _SHOWN = (
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """Returns the lines of a run's metrics.jsonl, joined by iteration."""
     rows: dict[int, dict[str, Any]] = {}
-    path = Path(folder) / METRICS
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+    for _, row in read_jsonl(Path(folder) / METRICS):
+        if row is not None:
             rows.setdefault(row["iteration"], {}).update(row)
     return [rows[iteration] for iteration in sorted(rows)]
 
@@ -239,7 +263,8 @@ def draw_curve(folder: Path, title: str) -> None:
     if train or held:
         axes.legend()
     axes.grid(alpha=0.3)
-    figure.savefig(folder / "curve.png", dpi=120)
+    with writing(folder / "curve.png"):
+        figure.savefig(folder / "curve.png", dpi=120)
 
 
 def _turn(
@@ -270,9 +295,66 @@ def _turn(
     }
 
 
+def _prompt(
+    trajectory: Trajectory, number: int, decode: Callable[[Sequence[int]], str]
+) -> dict[str, Any]:
+    """Returns the prompt of a turn as JSON values; of a longer segment only what was added to it.
+
+    "continues": whether the text follows the previous turn's action in the same segment.
+    """
+    turn, start, continues = trajectory.turns[number], 0, False
+    if number and (before := trajectory.turns[number - 1]).segment == turn.segment:
+        start, continues = before.stop, True
+    text = decode(trajectory.segments[turn.segment].tokens[start : turn.start].tolist())
+    if len(text) > LONGEST_PROMPT:
+        half = LONGEST_PROMPT // 2
+        left_out = len(text) - 2 * half
+        text = f"{text[:half]}\n[{left_out:,} characters]\n{text[-half:]}"
+    return {"text": text, "continues": continues}
+
+
+def find_alternatives(
+    policy: Policy, batch: Batch, count: int, sampling: Sampling
+) -> dict[int, list[list[Any]]]:
+    """Returns the admissible actions of turns, the most probable first, with log-probabilities.
+
+    Only for actions that were sampled from at most `MOST_ALTERNATIVES` admissible ones without
+    top-k and top-p, by a model that reads them as one tree.
+
+    Args:
+        policy: the policy.
+        batch: the trajectories.
+        count: of the first so many trajectories.
+        sampling: how actions are sampled.
+
+    Returns:
+        By turn of the batch, pairs of text and log-probability.
+    """
+    if sampling.top_k or sampling.top_p < 1 or sampling.temperature <= 0:
+        return {}
+    if not policy.blocks and sampling.normalization is None:
+        return {}
+    found, prompts = [], []
+    for m in range(int(batch.turn_offsets[min(count, len(batch.trajectories))])):
+        turn = batch.turns[m]
+        if turn.support is not None and 1 < len(turn.admissible) <= MOST_ALTERNATIVES:
+            trajectory = batch.trajectories[batch.turn_trajectory[m]]
+            found.append((m, turn.admissible))
+            prompts.append(trajectory.segments[turn.segment].tokens[: turn.start])
+    if not found:
+        return {}
+    scores = sampling_logprobs(policy, prompts, [texts for _, texts in found], sampling)
+    alternatives = {}
+    for (m, texts), logprobs in zip(found, scores, strict=True):
+        pairs = [[text, x] for text, x in zip(texts, _rounded(logprobs), strict=True)]
+        alternatives[m] = sorted(pairs, key=lambda pair: -pair[1])
+    return alternatives
+
+
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines))
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _rounded(values: Any) -> list[float]:

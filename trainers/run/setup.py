@@ -109,6 +109,7 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
         try:
             folder = checkpoint.RunFolder(name, resume=config.run.resume)
             folder.record_config(recipe, config.to_json(), free)
+            folder.set_damaged_aside()
         except Exception as error:
             errors = [error]
     if accelerator.num_processes > 1:
@@ -124,8 +125,10 @@ def load_run_state(start: Path | None) -> RunState:
     """Returns the counters of a checkpoint, or those of a new run."""
     if start is None:
         return RunState()
-    state = json.loads((start / "state.json").read_text(encoding="utf-8"))
-    return from_json(RunState, state["progress"])
+    file = start / "state.json"
+    with checkpoint.loading(file):
+        state = json.loads(file.read_text(encoding="utf-8"))
+        return from_json(RunState, state["progress"])
 
 
 def load_policy(
@@ -136,29 +139,34 @@ def load_policy(
     start: Path | None,
 ) -> Policy:
     """Loads the policy of a checkpoint, or the one that the settings name."""
-    device: Any = accelerator.device
+    options: dict[str, Any] = {
+        "dtype": config.model.dtype,
+        "device": accelerator.device,
+        "trust_remote_code": config.model.trust_remote_code,
+    }
     transformers_logging.disable_progress_bar()
     if start is not None:
-        policy = Policy.load(start / "policy", dtype=config.model.dtype, device=device)
+        with checkpoint.loading(start / "policy"):
+            policy = Policy.load(start / "policy", **options)
         if not (folder.path / "reference").exists():
             return policy
-        reference = Policy.load(folder.path / "reference", dtype=config.model.dtype, device=device)
+        reference = Policy.load(folder.path / "reference", **options)
         reference.freeze_reference()
-        reference.model.load_state_dict(policy.model.state_dict())
+        with checkpoint.loading(start / "policy"):
+            reference.model.load_state_dict(policy.model.state_dict())
         return reference
     if config.model.model not in SIZES:
-        return Policy.load(
-            config.model.model, lora=config.lora(), dtype=config.model.dtype, device=device
-        )
+        return Policy.load(config.model.model, lora=config.lora(), **options)
     if accelerator.is_main_process:
-        tiny_policy(
-            make_env,
-            seed=config.run.seed,
-            size=config.model.model,
-            folder=folder.path / "model",
-        )
+        with checkpoint.writing(folder.path / "model"):
+            tiny_policy(
+                make_env,
+                seed=config.run.seed,
+                size=config.model.model,
+                folder=folder.path / "model",
+            )
     accelerator.wait_for_everyone()
-    return Policy.load(folder.path / "model", dtype=config.model.dtype, device=device)
+    return Policy.load(folder.path / "model", **options)
 
 
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:
@@ -183,11 +191,13 @@ def build_updater(
     )
     saved: dict[str, Any] = {}
     if start is not None:
-        saved = torch.load(start / "optimizer.pt", map_location="cpu", weights_only=True)
-        optimizer.load_state_dict(saved["optimizer"])
+        saved = _load(start / "optimizer.pt")
+        with checkpoint.loading(start / "optimizer.pt"):
+            optimizer.load_state_dict(saved["optimizer"])
         if critic is not None:
-            state = torch.load(start / "critic.pt", map_location="cpu", weights_only=True)
-            critic.load_state_dict(state)
+            state = _load(start / "critic.pt")
+            with checkpoint.loading(start / "critic.pt"):
+                critic.load_state_dict(state)
     learner, optimizer = accelerator.prepare(Learner(policy, critic), optimizer)
     if accelerator.scaler is not None and "scaler" in saved:
         accelerator.scaler.load_state_dict(saved["scaler"])
@@ -206,7 +216,16 @@ def build_updater(
 
 def load_hooks(start: Path) -> dict[str, Any]:
     """Returns the states of hooks and curriculum in a checkpoint."""
-    return torch.load(start / "experience.pt", map_location="cpu", weights_only=True)
+    return _load(start / "experience.pt")
+
+
+def _load(file: Path) -> dict[str, Any]:
+    """Returns tensors and plain values from a file of a checkpoint."""
+    with checkpoint.loading(file):
+        saved = torch.load(file, map_location="cpu", weights_only=True)
+        if not isinstance(saved, dict):
+            raise TypeError(f"expected a dict, got {type(saved).__name__}")
+        return saved
 
 
 def write_checkpoint(

@@ -317,6 +317,13 @@ def test_a_folder_that_holds_no_recipes_is_refused(tmp_path: Path):
     (tmp_path / "a.json").write_text('{"type": "minecraft:crafting_shaped"}')
     with pytest.raises(DataError, match=r"a\.json"):
         TextCraft(recipes=str(tmp_path))
+    for text in ("[" * 100_000, '{"type": ' + "9" * 10_000 + "}", "[]", '{"type": []}'):
+        (tmp_path / "a.json").write_text(text)
+        with pytest.raises(DataError):
+            TextCraft(recipes=str(tmp_path))
+    (tmp_path / "a.json").write_text('{"type": "minecraft:smelting"}')
+    with pytest.raises(DataError, match="no tasks"):
+        TextCraft(recipes=str(tmp_path))
 
 
 def test_cycles_over_kinds_make_no_goal():

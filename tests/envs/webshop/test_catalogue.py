@@ -165,6 +165,9 @@ def test_says_where_a_file_is_truncated(make_record: Maker, write_shop: Writer, 
         ("[{},]", "record 0: the field 'asin' is missing"),
         ('[{"asin": }]', "record 0: invalid or truncated JSON"),
         ("[]", "holds no product"),
+        ("[" * 100_000, "record 0: JSON that cannot be read"),
+        ('[{"asin": ' + "9" * 10_000 + "}]", "record 0: JSON that cannot be read"),
+        ('[{"asin": ["A"]}]', "record 0, field 'asin': expected a string"),
     ],
 )
 def test_says_what_is_wrong_with_a_file(write_shop: Writer, text: str, message: str):
@@ -191,6 +194,7 @@ def test_finds_a_mistake_in_a_large_file_at_once(make_record: Maker, write_shop:
         ("pricing", "12.99", "field 'pricing': expected '.12.99'"),
         ("pricing", "$1.2.3", "field 'pricing': expected"),
         ("pricing", 12.99, "field 'pricing': expected a string"),
+        ("pricing", "$" + "9" * 400, "field 'pricing': expected"),
         ("images", "x", "field 'images': expected an array"),
         ("customization_options", [1], "field 'customization_options': expected an object"),
         ("customization_options", {"size": [{}]}, "'size'.: the field 'value' is missing"),
@@ -201,6 +205,24 @@ def test_says_which_field_of_which_record_is_wrong(
 ):
     folder = write_shop([make_record("A"), make_record("B", **{field: value})])
     with pytest.raises(DataError, match=message):
+        Catalogue.load(folder)
+
+
+def test_options_with_too_many_combinations(make_record: Maker, write_shop: Writer):
+    options = {f"o{i}": [{"value": str(n)} for n in range(100)] for i in range(5)}
+    folder = write_shop(
+        [make_record("A", customization_options=options)],
+        {"A": {"attributes": ["x"], "instruction": "Find", "instruction_attributes": ["x"]}},
+    )
+    with pytest.raises(DataError, match="product A: its options have more than"):
+        Catalogue.load(folder)
+
+
+@pytest.mark.parametrize("entry", [5, "text", {"a": 1}, None])
+def test_human_instructions_are_an_array(make_record: Maker, write_shop: Writer, entry: Any):
+    folder = write_shop([make_record("A")])
+    (folder / "items_human_ins.json").write_text(json.dumps({"A": entry}))
+    with pytest.raises(DataError, match=r"human instructions of .* expected an array"):
         Catalogue.load(folder)
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import pickle
 
 import numpy as np
 import pytest
@@ -212,7 +214,6 @@ def test_the_reference_of_an_adapter_is_its_base(make_model, tokenizer, make_pol
     torch.testing.assert_close(reference, expected.logprobs.detach())
     assert not reference.requires_grad
     assert not torch.allclose(policy(collated).logprobs, reference, atol=1e-3)
-    torch.testing.assert_close(policy.hidden(collated, adapter=False)[0], expected.hidden)
     torch.testing.assert_close(policy.hidden(collated)[0], policy(collated).hidden)
 
 
@@ -445,3 +446,93 @@ def test_collated_moves_as_a_whole(make_policy, as_batch):
     for field in dataclasses.fields(moved):
         value = getattr(moved, field.name)
         assert not isinstance(value, torch.Tensor) or value.device.type == "meta"
+
+
+# Code in a model folder.
+
+EVIL_MODEL = """
+from pathlib import Path
+Path({marker!r}).touch()
+from transformers import PreTrainedTokenizerFast, {base}Config, {base}ForCausalLM
+class CustomConfig({base}Config): model_type = "custom"
+class CustomModel({base}ForCausalLM): config_class = CustomConfig
+class CustomTokenizer(PreTrainedTokenizerFast): pass
+"""
+
+
+@pytest.fixture
+def custom(make_policy, tmp_path, monkeypatch):
+    """Returns a function that adds code to a saved model, and the file that the code creates."""
+    marker = tmp_path / "marker"
+    modules = str(tmp_path / "modules")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
+    monkeypatch.syspath_prepend(modules)
+    # A person, or `yes |`, who answers the question of transformers.
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+
+    def make(place: str):
+        folder = tmp_path / f"custom-{place}"
+        make_policy("llama").save(folder)
+        (folder / "evil.py").write_text(EVIL_MODEL.format(marker=str(marker), base="Llama"))
+        if place == "tokenizer":
+            file, entries = (
+                "tokenizer_config.json",
+                {"AutoTokenizer": [None, "evil.CustomTokenizer"]},
+            )
+        else:
+            file = "config.json"
+            entries = {
+                "AutoConfig": "evil.CustomConfig",
+                "AutoModelForCausalLM": "evil.CustomModel",
+            }
+        settings = json.loads((folder / file).read_text()) | {"auto_map": entries}
+        if place == "tokenizer":
+            settings["tokenizer_class"] = "CustomTokenizer"
+        else:
+            settings["model_type"] = "custom"
+        (folder / file).write_text(json.dumps(settings))
+        return folder
+
+    return make, marker
+
+
+@pytest.mark.parametrize("place", ["model", "tokenizer"])
+def test_the_code_of_a_model_folder_does_not_run(custom, place):
+    make, marker = custom
+    with pytest.raises(ConfigError, match="trust_remote_code"):
+        Policy.load(make(place))
+    assert not marker.exists()
+
+
+def test_the_code_of_an_adapters_base_does_not_run(custom, make_policy, tmp_path):
+    make, marker = custom
+    make_policy("llama").save(tmp_path / "base")
+    Policy.load(tmp_path / "base", lora=LoraSettings(targets=("q_proj",))).save(
+        tmp_path / "adapter"
+    )
+    file = tmp_path / "adapter" / "adapter_config.json"
+    settings = json.loads(file.read_text()) | {"base_model_name_or_path": str(make("model"))}
+    file.write_text(json.dumps(settings))
+    with pytest.raises(ConfigError, match="trust_remote_code"):
+        Policy.load(tmp_path / "adapter")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("place", ["model", "tokenizer"])
+def test_the_code_of_a_model_folder_runs_if_it_is_trusted(custom, place):
+    make, marker = custom
+    Policy.load(make(place), trust_remote_code=True)
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "pickle"])
+def test_damaged_weights_are_named(make_policy, tmp_path, damage):
+    make_policy("llama").save(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    data = weights.read_bytes()
+    weights.write_bytes(b"" if damage == "empty" else data[: len(data) // 2])
+    if damage == "pickle":
+        weights.unlink()
+        (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(tmp_path, protocol=2))
+    with pytest.raises(ConfigError, match="Cannot open"):
+        Policy.load(tmp_path)

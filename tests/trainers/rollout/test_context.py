@@ -1,5 +1,7 @@
 """Prompts: what is in them, what is never re-tokenised, and what happens at the length limit."""
 
+import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from agentgym.errors import ConfigError
+from agentgym.trainers import context as context_module
 from agentgym.trainers.rollout.context import Context, ContextSettings
 
 TEMPLATE = (
@@ -213,3 +216,27 @@ def test_actions_alone_are_remembered_where_observations_are_not():
     conversation = played(short, 8)
     assert text(short, prompt_of(conversation, room=8)).endswith("go 7<|end|>\nYou see 8.\n> ")
     assert conversation.left_out
+
+
+ENDLESS = (
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}"
+    "{% endfor %}{% endfor %}{% endfor %}" + TEMPLATE
+)
+
+
+def test_a_chat_template_that_never_ends_is_refused(monkeypatch):
+    monkeypatch.setattr(context_module, "TEMPLATE_SECONDS", 0.05)
+    before = signal.getsignal(signal.SIGALRM)
+    context = make_context(ENDLESS)
+    with pytest.raises(ConfigError, match=r"chat template takes more than 0\.05 s"):
+        context.begin("Rules.")
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_templates_are_rendered_in_other_threads_too():
+    context, found = make_context(TEMPLATE), []
+    thread = threading.Thread(target=lambda: found.append(prompt_of(played(context, 1))))
+    thread.start()
+    thread.join()
+    assert found[0].tolist() == prompt_of(played(make_context(TEMPLATE), 1)).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,20 @@ from typing import Any
 import pytest
 from safetensors import SafetensorError
 
+from agentgym.agents import make_agent
 from agentgym.errors import CheckpointError
-from agentgym.trainers.run.checkpoint import RunFolder, replace_folder, truncate_jsonl
-from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers import assembly, poad
+from agentgym.trainers.run.checkpoint import (
+    CHECKSUMS,
+    RunFolder,
+    damage,
+    loading,
+    replace_folder,
+    truncate_jsonl,
+    write_text,
+)
+from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metrics
 
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
@@ -149,6 +161,132 @@ def test_damaged_settings_are_named(text: str, tmp_path: Path):
     folder.close()
 
 
+# Damage to a checkpoint, as disks, copies and people do it.
+
+
+def flip(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "garbage": lambda data: b"\xff\xfe" * (len(data) // 2),
+    "flipped bit": flip,
+    "deleted": None,
+}
+FILES = (
+    "state.json optimizer.pt critic.pt experience.pt policy/model.safetensors policy/config.json"
+).split()
+
+
+def spoil(file: Path, kind: str) -> None:
+    change = DAMAGES[kind]
+    if change is None:
+        file.unlink()
+    else:
+        data = change(file.read_bytes())
+        file.unlink()  # it may be a hard link
+        file.write_bytes(data)
+
+
+@pytest.fixture
+def finished(uninterrupted: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run, with checkpoints 5 and 6."""
+    return Path(shutil.copytree(uninterrupted, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize("file", [*FILES, CHECKSUMS])
+def test_a_damaged_checkpoint_is_set_aside(file: str, kind: str, finished: Path):
+    spoil(finished / "checkpoints" / "000006" / file, kind)
+    folder = RunFolder(finished, resume=True)
+    if (file, kind) == (CHECKSUMS, "deleted"):  # as in a checkpoint of an older version
+        folder.set_damaged_aside()
+        assert [path.name for path in folder.found()][-1] == "000006"
+    else:
+        name = "" if file == CHECKSUMS else Path(file).name
+        with pytest.warns(RuntimeWarning, match=f"{name}.*continues from 000005"):
+            folder.set_damaged_aside()
+        assert [path.name for path in folder.found()][-1] == "000005"
+        assert (finished / "checkpoints" / "damaged-000006").is_dir()
+    folder.close()
+
+
+def test_an_intact_run_stays_as_it_is(finished: Path):
+    before = sorted(path for path in finished.rglob("*"))
+    folder = RunFolder(finished, resume=True)
+    folder.set_damaged_aside()
+    folder.close()
+    assert sorted(path for path in finished.rglob("*")) == before
+
+
+def test_an_empty_folder_is_no_checkpoint(finished: Path):
+    (finished / "checkpoints" / "999999").mkdir()
+    folder = RunFolder(finished, resume=True)
+    with pytest.warns(RuntimeWarning, match=r"999999.*state\.json is missing"):
+        folder.set_damaged_aside()
+    latest = folder.latest()
+    folder.close()
+    assert latest is not None
+    assert latest.name == "000006"
+
+
+def test_without_an_intact_checkpoint_nothing_is_changed(finished: Path):
+    checkpoints = finished / "checkpoints"
+    for path in checkpoints.iterdir():
+        spoil(path / "state.json", "flipped bit")
+    before = sorted(path for path in finished.rglob("*"))
+    folder = RunFolder(finished, resume=True)
+    with pytest.raises(CheckpointError, match=r"(?s)No checkpoint .*000005: the SHA-256 of state"):
+        folder.set_damaged_aside()
+    folder.close()
+    assert sorted(path for path in finished.rglob("*")) == before
+
+
+def test_a_damaged_reference_is_named(finished: Path):
+    replace_folder(
+        finished / "reference", lambda path: (path / "x").write_text("1") and None, checksums=True
+    )
+    (finished / "reference" / "x").write_text("2")
+    folder = RunFolder(finished, resume=True)
+    with pytest.raises(CheckpointError, match=r"reference is damaged.*SHA-256 of x"):
+        folder.set_damaged_aside()
+    folder.close()
+
+
+def test_a_run_continues_from_an_older_checkpoint_bit_for_bit(finished: Path, uninterrupted: Path):
+    spoil(finished / "checkpoints" / "000006" / "policy" / "model.safetensors", "flipped bit")
+    resumed = run(finished, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "continues from 000005" in resumed.stderr
+    assert curve(finished) == curve(uninterrupted)
+    names = ["policy/model.safetensors", "best/model.safetensors", "checkpoints/000006/state.json"]
+    for name in names:
+        assert (finished / name).read_bytes() == (uninterrupted / name).read_bytes()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_part_that_cannot_be_loaded_is_named(file: str, finished: Path):
+    newest = finished / "checkpoints" / "000006"
+    (newest / CHECKSUMS).unlink()  # as in a checkpoint of an older version
+    spoil(newest / file, "garbage")
+    flags = [*FLAGS, "--run-dir", str(finished), "--resume"]
+    with pytest.raises(CheckpointError) as caught:
+        poad.main(read_config(poad.Config, "poad", flags))
+    assert str(newest / Path(file).parts[0]) in str(caught.value)
+    assert f"To continue from 000005, delete {newest}" in str(caught.value)
+
+
+def test_a_part_without_an_older_checkpoint(tmp_path: Path):
+    with (
+        pytest.raises(CheckpointError, match="There is no older checkpoint"),
+        loading(tmp_path / "checkpoints" / "000001" / "critic.pt"),
+    ):
+        raise KeyError("weights")
+
+
 def test_two_runs_in_one_folder(tmp_path: Path):
     first = RunFolder(tmp_path / "run")
     with pytest.raises(CheckpointError, match=f"pid {os.getpid()}"):
@@ -201,3 +339,89 @@ def test_logs_are_cut_back_to_the_checkpoint(tmp_path: Path):
     log.write_text("".join(lines) + '{"iteration": 4, "re')
     truncate_jsonl(log, lambda line: line["iteration"] <= 2)
     assert log.read_text() == "".join(lines[:3])
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"\xff\xfe\n", b"[1]\n", b"5\n", b"[" * 100_000 + b"\n", b'{"iteration": "x"}\n']
+)
+@pytest.mark.parametrize("name", [METRICS, TRANSCRIPTS])
+def test_damaged_lines_of_a_log_are_dropped(name: str, damaged: bytes, tmp_path: Path):
+    lines = [json.dumps({"iteration": i, "env_steps": i}).encode() + b"\n" for i in range(4)]
+    (tmp_path / name).write_bytes(b"".join([lines[0], damaged, *lines[1:]]))
+    assert len(read_metrics(tmp_path)) == (4 if name == METRICS else 0)
+    with pytest.warns(RuntimeWarning, match=f"{name} is damaged: 1 of"):
+        RunLog(tmp_path, start=2, evaluated=-1, total=5, quiet=True).close()
+    assert (tmp_path / name).read_bytes() == b"".join(lines[:3])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_while_a_log_is_written(tmp_path: Path):
+    log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
+    (tmp_path / METRICS).symlink_to("/dev/full")
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl could not be written.*No space"):
+        log.row(assembly.Progress(), {"x": 1.0})
+    log.close()
+
+
+@pytest.mark.parametrize("error", FULL[:2], ids=lambda error: type(error).__name__)
+def test_a_full_disk_while_the_fresh_model_is_written(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(assembly, "tiny_policy", fail)
+    flags = [*FLAGS, "--run-dir", str(tmp_path / "run")]
+    with pytest.raises(CheckpointError, match=r"model could not be written.*No space left"):
+        poad.main(read_config(poad.Config, "poad", flags))
+
+
+def test_a_full_disk_while_a_text_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise FULL[0]
+
+    (tmp_path / "report.json").write_text("old")
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(CheckpointError, match=r"report\.json could not be written.*No space"):
+        write_text(tmp_path / "report.json", "new")
+    assert (tmp_path / "report.json").read_text() == "old"
+
+
+def test_a_checkpoint_knows_the_checksums_of_all_its_files(uninterrupted: Path):
+    newest = uninterrupted / "checkpoints" / "000006"
+    files = {str(file.relative_to(newest)) for file in newest.rglob("*") if file.is_file()}
+    assert set(json.loads((newest / CHECKSUMS).read_text())) == files - {CHECKSUMS}
+    assert set(FILES) <= files
+    assert damage(newest) is None
+
+
+@pytest.mark.parametrize(
+    "values", [[], [float("nan")], [float("inf"), 1.0], [1e30, -1e30], [1e308, 0.0], [0.0]]
+)
+def test_histograms_of_any_numbers(values: list[float], tmp_path: Path):
+    log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
+    log.histogram("x", values, 1)
+    log.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "5", "{}", "[" * 100_000, '{"sampling": 5, "context": {}}'),
+        '{"sampling": {}, "context": {"mode": "full", "unknown": 1}, "constrain": true}',
+        '{"sampling": {"temperature": "hot"}, "context": {}, "constrain": true}',
+        '{"sampling": {}, "context": {}}',
+    ],
+)
+def test_damaged_settings_of_a_policy_are_named(text: str, finished: Path):
+    (finished / "policy" / "agentgym_policy.json").unlink()  # it may be a hard link
+    (finished / "policy" / "agentgym_policy.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"agentgym_policy\.json is missing or damaged"):
+        make_agent(f"policy:{finished / 'policy'}")
+
+
+@pytest.mark.parametrize("name", ["steering.pt", "judge.pt"])
+def test_damaged_parts_of_a_policy_are_named(name: str, finished: Path):
+    (finished / "policy" / name).write_bytes(b"garbage")
+    with pytest.raises(CheckpointError, match=f"{name} cannot be loaded"):
+        make_agent(f"policy:{finished / 'policy'}")

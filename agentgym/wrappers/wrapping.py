@@ -1,0 +1,95 @@
+"""Wrappers in words: `ExtractAction:format=tags` puts that wrapper on an environment."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Text
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.utils.arguments import check_arguments, keyword_parameters, parse_arguments
+
+_COMMA = re.compile(r",(?=\s*[A-Za-z_][\w-]*=)")
+"""A comma between two arguments. Other commas belong to a value."""
+
+TextGym = gymnasium.Env[Any, Any]
+
+
+def wrap_env(env: TextGym, specs: Sequence[str]) -> TextGym:
+    """Puts wrappers on a text environment, the first one innermost.
+
+    Args:
+        env: the environment.
+        specs: wrappers as "NAME" or "NAME:arg=value,...", where NAME is a wrapper of
+            `agentgym.wrappers` or "module:Class". Values are read as `parse_arguments` does.
+
+    Raises:
+        ConfigError: for an unknown wrapper or argument, a value that the wrapper refuses, or a
+            wrapper whose observations or actions are not texts.
+    """
+    for spec in specs:
+        env = _wrapped(env, spec)
+    return env
+
+
+def _wrapped(env: TextGym, spec: str) -> TextGym:
+    if not isinstance(spec, str):
+        raise ConfigError(f"A wrapper is written NAME:arg=value,... Got {spec!r:.80}.")
+    name, wrapper, options = _parse(spec)
+    known = keyword_parameters(wrapper)
+    first = next(iter(known), None)  # the environment itself
+    known = {n: p for n, p in known.items() if n != first}
+    check_arguments(f"Wrapper {name!r}", known, options)
+    missing = [n for n, p in known.items() if p.default is inspect.Parameter.empty]
+    if missing := [n for n in missing if n not in options]:
+        raise ConfigError(f"Wrapper {name!r} needs {', '.join(missing)}: {name}:{missing[0]}=...")
+    try:
+        env = wrapper(env, **options)
+    except ConfigError:
+        raise
+    except (ValueError, TypeError, AssertionError) as error:  # how a constructor refuses one
+        raise ConfigError(f"Wrapper {name!r}: {error}") from error
+    for kind, space in (("observations", env.observation_space), ("actions", env.action_space)):
+        if not isinstance(space, Text):
+            raise ConfigError(
+                f"Wrapper {name!r} makes {kind} that are not texts ({space}): agents read and "
+                "write text."
+            )
+    return env
+
+
+def _parse(spec: str) -> tuple[str, Any, dict[str, Any]]:
+    """Returns name, class and arguments."""
+    import agentgym.wrappers as wrappers
+
+    names = [n for n in wrappers.__all__ if n != "TextWrapper"]
+    name, _, rest = spec.partition(":")
+    following = rest.partition(":")
+    if name in names:
+        wrapper = getattr(wrappers, name)
+    elif following[0].isidentifier():
+        wrapper = _imported(name, following[0])
+        name, rest = f"{name}:{following[0]}", following[2]
+    else:
+        raise ConfigError(
+            f"Unknown wrapper {name!r}.{did_you_mean(name, names)} Known: {', '.join(names)}, "
+            "and module:Class."
+        )
+    return name, wrapper, parse_arguments(_COMMA.split(rest) if rest else ())
+
+
+def _imported(module: str, name: str) -> Any:
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
+            raise
+        raise ConfigError(f"There is no module {module!r} for the wrapper {name!r}.") from None
+    if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
+        raise ConfigError(f"{module}:{name} is not a gymnasium.Wrapper.")
+    return found
