@@ -14,9 +14,9 @@ import pytest
 import agentgym
 from agentgym.agents import ChatError, RandomAgent
 from agentgym.agents.chat import Usage
+from agentgym.cli import main as cli
 from agentgym.cli.catalogue import author_class, describe
 from agentgym.cli.eval_output import ProgressLines
-from agentgym.cli.main import main as cli
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import runner as evaluate

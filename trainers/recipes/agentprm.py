@@ -5,8 +5,8 @@
 that took the same action in the same state. The advantage of an action is the increase of Q over
 the previous action, whose Q is the value of the state.
 
-Kept: the targets, gamma = 0.95, groups of 16, iterating. Changed: outcomes are discounted by the
-distance to the *end* (the authors' code counts from the start). The policy is updated by the
+Kept: the targets, gamma = 0.95, groups of 16, iterated training. Changed: outcomes are discounted
+by the distance to the *end* (the authors' code counts from the start). The policy is updated by the
 clipped surrogate (the paper's method: online DPO).
 """
 
@@ -42,7 +42,7 @@ class Config(TrainConfig):
     model_epochs: Positive = 2
     """Epochs of the process reward model per iteration."""
     best_of: Positive = 1
-    """Actions sampled per turn in evaluations; the one with the highest Q is played."""
+    """Actions sampled per turn in evaluations, of which the one with the highest Q is played."""
 
 
 class ProcessReward(TurnJudge):
@@ -60,7 +60,7 @@ class ProcessReward(TurnJudge):
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Fits the model to the batch; returns the gain of each turn."""
+        """Fits the model to the batch and returns the gain of each turn."""
         values = monte_carlo_values(batch, self.gamma)
         error = self.model.fit(batch, turn_loss(values), rng)
         predicted = self.model.predict(batch)

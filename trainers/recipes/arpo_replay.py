@@ -61,7 +61,7 @@ class SuccessReplay(RecipeHooks):
         for name, i in last.items():
             old = self.solved.get(fresh[i].task)
             if name not in succeeded and old is not None:
-                # It may have started from another seed; the group is that of the task.
+                # Its seed may differ: a success of the same task joins the group.
                 mixed[i] = dataclasses.replace(old, seed=fresh[i].seed)
                 used += 1
         self.solved.update((t.task, t) for t in fresh if t.success)

@@ -37,7 +37,7 @@ class Config(TrainConfig):
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
     beta: NonNegative = 0.1
-    """Temperature of the preference loss; small values let the policy move far."""
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

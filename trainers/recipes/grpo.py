@@ -1,4 +1,4 @@
-"""GRPO: the return of an episode relative to its group; no critic.
+"""GRPO: the return of an episode relative to its group, without a critic.
 
 "DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models" (arXiv
 2402.03300, section 4.1). The `group_size` episodes of a group begin in the same state. All tokens

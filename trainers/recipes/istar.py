@@ -58,7 +58,7 @@ class ImplicitReward(RecipeHooks):
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Fits the model to the pairs of the batch; returns the batch with implicit rewards."""
+        """Fits the model to the pairs of the batch and returns the batch with implicit rewards."""
         logprobs = self._logprobs(batch)
         pairs = pairs_of(batch.trajectories)
         accuracy = self._fit(batch, logprobs, pairs)
@@ -76,7 +76,7 @@ class ImplicitReward(RecipeHooks):
         return found
 
     def _fit(self, batch: Batch, logprobs: FloatArray, pairs: list[tuple[int, int]]) -> float:
-        """Takes one step of DPO over all pairs; returns the accuracy of the pairs.
+        """Takes one step of DPO over all pairs and returns their accuracy.
 
         d loss / d logprob is the same for all tokens of an episode and follows from the scores, so
         the gradient does not depend on the microbatches.
@@ -118,7 +118,7 @@ class ImplicitReward(RecipeHooks):
         return collated.to(self.model.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the model."""
+        """Returns the model and its optimiser."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """LOOP: leave-one-out returns with a tight clip per token and two epochs.
 
 "Reinforcement Learning for Long-Horizon Interactive LLM Agents" (arXiv 2502.01600). The baseline of
-an episode is the mean return of the others of its group: A_i = R_i - mean of the others' R. There
-is no standard deviation, no critic and no reference. `ratio` selects the clipped quantity. The
-paper finds tokens better than turns, and turns better than trajectories.
+an episode is the mean return of the rest of its group: A_i = R_i - sum_{j != i} R_j / (n - 1).
+There is no standard deviation, no critic and no reference. `ratio` selects the clipped quantity.
+The paper finds tokens better than turns, and turns better than trajectories.
 
 Kept: groups of 6, the clip to [1 / (1 + eps), 1 + eps] with eps = 0.1, two epochs. Changed: tokens
 with a tiny advantage are not dropped. Their gradient is tiny.

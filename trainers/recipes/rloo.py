@@ -1,4 +1,4 @@
-"""RLOO: the return of an episode minus the mean of the others of its group.
+"""RLOO: the return of an episode minus the mean return of the rest of its group.
 
 "Back to Basics: Revisiting REINFORCE Style Optimization for Learning from Human Feedback in LLMs"
 (Ahmadian et al., arXiv 2402.14740). No critic. The leave-one-out baseline is unbiased:

@@ -25,7 +25,7 @@ def environment_factory(
     """Returns a function that makes one environment, and the settings with its name.
 
     Args:
-        config: the settings; `env_id` and `env_kwargs` are used if `env` is None.
+        config: the settings. `env_id` and `env_kwargs` are used if `env` is None.
         env: an environment, of which every slot plays a copy, or a function that makes one.
         reward: replaces the reward of every step.
 
@@ -48,14 +48,14 @@ def _factory(config: TrainConfig, env: Any) -> MakeEnv:
     if env is None:
         return lambda: make_env(chosen.env_id, **chosen.env_kwargs)
     if isinstance(env, str):
-        raise ConfigError(f"env is an environment or a function; env_id takes the id {env!r}.")
+        raise ConfigError(f"env must be an environment or a function: use env_id={env!r}.")
     if chosen.env_kwargs:
-        raise ConfigError("env_kwargs belong to env_id: give them to the environment itself.")
+        raise ConfigError("env_kwargs need env_id: pass them to the constructor of env instead.")
     if isinstance(env, gymnasium.Env):
         return lambda: copy.deepcopy(env)
     if callable(env):
         return env
     raise ConfigError(
-        f"env is an environment or a function that makes one, got {env!r:.80} "
+        f"env must be an environment or a function that makes one, got {env!r:.80} "
         f"({type(env).__name__})."
     )
