@@ -16,7 +16,7 @@ ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or ch
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests (make test-fast: without the slow ones)"
-	@echo "make test-extras   run the tests of the environments that need an extra, and Java"
+	@echo "make test-extras    run the tests of the environments that need an extra (and Java)"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
@@ -82,4 +82,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) build dist runs site *.egg-info

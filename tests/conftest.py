@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import agentgym
+
 # No test may depend on the speed of the machine.
 settings.register_profile("agentgym", deadline=None)
 settings.load_profile("agentgym")
-
-import agentgym
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
