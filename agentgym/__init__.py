@@ -1,6 +1,6 @@
 """AgentGym: text and multi-agent environments for Gymnasium and PettingZoo.
 
-`import agentgym` registers every environment; `gymnasium.make("AgentGym/WebShop-v0")` makes one.
+`import agentgym` registers all environments, so that `gymnasium.make("AgentGym/WebShop-v0")` works.
 """
 
 import importlib
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Imports `agentgym.wrappers` when it is first used."""
+        """Imports `agentgym.wrappers` on first access."""
         if name == "wrappers":
             return importlib.import_module("agentgym.wrappers")
         raise AttributeError(f"module 'agentgym' has no attribute {name!r}")

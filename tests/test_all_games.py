@@ -251,8 +251,8 @@ def test_who_is_never_understood_promises_nothing(id):
         for agent in agents:
             line = game.seen(agent).feedback
             assert "Say it in other words." in line and not game.seen(agent).valid
-            if id in TALKS and talk[agent] and "last chance" in line:
-                assert "your move is now: \n" in f"{line}\n"
+            if id in TALKS and talk[agent] and "last attempt" in line:
+                assert "Your move is now: \n" in f"{line}\n"
 
 
 @by_id

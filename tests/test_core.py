@@ -82,7 +82,7 @@ def test_before_the_start_and_after_the_end_a_reset_is_asked_for():
 def test_an_action_that_is_no_text_is_the_callers_error():
     env = Echo()
     env.reset(seed=0)
-    with pytest.raises(TypeError, match="An action is a str, got int: 3"):
+    with pytest.raises(TypeError, match="An action must be a str, got int: 3"):
         env.step(3)  # type: ignore[arg-type]
     env.step(np.str_("a numpy text"))
     assert type(env.state.said[0]) is str
@@ -123,7 +123,7 @@ def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str):
 def test_wrong_reset_options_are_refused_with_a_suggestion():
     with pytest.raises(UnknownTaskError, match="Unknown task 'train/100'"):
         Echo().reset(options={"task": "train/100"})
-    with pytest.raises(ValueError, match=r"'tasks'; known: 'task'. Did you mean: task"):
+    with pytest.raises(ValueError, match=r"The only option is 'task'\. Did you mean: task"):
         Echo().reset(options={"tasks": "train/0"})
 
 
@@ -249,7 +249,7 @@ class Broken(Echo):
         *(
             (
                 TimeStep("x", rewards={"task": x}),
-                r"Broken\._advance returned .* term 'task'; .*finite",
+                r"Broken\._advance returned .* term 'task'\. .*finite",
             )
             for x in (float("nan"), float("inf"), -1e101, np.float32("nan"), 10**400, "1", None)
         ),

@@ -1,1 +1,1 @@
-"""Evaluation: an agent plays tasks of an environment, and a report summarises the episodes."""
+"""Evaluation of agents on tasks of an environment, and reports."""

@@ -1,7 +1,7 @@
 """`evaluate`: an agent plays tasks of an environment, many at once. The result is a `Report`.
 
-What happens in an episode depends only on the environment's id and arguments, the agent, the task
-and the seed: not on how many environments are played side by side nor on their interleaving.
+An episode depends only on the environment's id and arguments, the agent, the task and the seed. It
+does not depend on the number of parallel environments or on their interleaving.
 """
 
 from __future__ import annotations
@@ -96,16 +96,20 @@ def render_modes(id: str) -> Sequence[str]:
 
 
 def _check_module(id: str) -> None:
-    """Raises a ConfigError for "module:id" if there is no such module or the id is no id."""
+    """Checks an id of the form "module:id".
+
+    Raises:
+        ConfigError: if there is no such module or the id is malformed.
+    """
     module, _, name = id.partition(":")
     try:
         found = bool(module) and importlib.util.find_spec(module) is not None
     except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
+        if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
             raise
         found = False
     if not found:
-        raise ConfigError(f"There is no module {module!r}, which is to register {id!r}.")
+        raise ConfigError(f"There is no module {module!r} that could register {id!r}.")
     try:
         parse_env_id(name)
     except gymnasium.error.Error as error:
@@ -118,7 +122,13 @@ def _entry_point(id: str) -> Callable[..., Any]:
 
 
 def episode_seed(seed: int, task: str, repeat: int) -> int:
-    """Returns the seed of the repeat-th episode of a task in an evaluation with this seed."""
+    """Returns the seed of an episode.
+
+    Args:
+        seed: the seed of the evaluation.
+        task: the task of the episode.
+        repeat: number of earlier episodes of this task in the evaluation.
+    """
     return int(task_rng(task, f"episode/{seed}/{repeat}").integers(2**31))
 
 
@@ -153,7 +163,7 @@ class EpisodeRunner:
         return self.terminated or self.truncated
 
     def record(self) -> Record:
-        """Returns the record of the episode, which has had a turn."""
+        """Returns the record of the episode, which must have at least one turn."""
         terms: Counter[str] = Counter()
         for info in self.infos:
             terms.update(info["reward_terms"])
@@ -250,8 +260,8 @@ def evaluate(
     player = make_agent(agent) if isinstance(agent, str) else agent
     if not (hasattr(player, "name") and hasattr(player, "act")):
         raise ConfigError(
-            "An agent is a word for make_agent, or an object with a `name` and "
-            f"`act(views) -> actions`; got {agent!r:.80} ({type(agent).__name__})."
+            "agent must be a specification for make_agent, or an object with a `name` and "
+            f"`act(views) -> actions`, got {agent!r:.80} ({type(agent).__name__})."
         )
     envs = [make()]
     records: dict[int, Record] = {}
@@ -323,7 +333,7 @@ def _play(
         actions = agent.act([episode.view for _, episode in active])
         if len(actions) != len(active):
             raise ValueError(
-                f"Agent {agent.name!r} was asked for {len(active)} actions, gave {len(actions)}."
+                f"Agent {agent.name!r} must return {len(active)} actions, got {len(actions)}."
             )
         under_way = []
         for (index, episode), action in zip(active, actions, strict=True):
@@ -340,7 +350,7 @@ def _play(
 def _plan(
     known: Tasks, wanted: int | Sequence[str] | None, split: str, seed: int
 ) -> list[tuple[str, int]]:
-    """Returns the tasks to play, each with the seed of its episode."""
+    """Returns the task and the seed of each episode."""
     pool = known.split(split)
     if isinstance(wanted, int | np.integer):
         if wanted < 1:
@@ -351,7 +361,7 @@ def _plan(
         names += [pool[int(i)] for i in drawn]
     elif wanted is None:
         if len(pool) > MOST_TASKS:
-            raise ConfigError(f"This split has {len(pool):,} tasks: say how many to play.")
+            raise ConfigError(f"This split has {len(pool):,} tasks. Pass the number of tasks.")
         names = list(pool)
     else:
         names = [known.check(task) for task in ([wanted] if isinstance(wanted, str) else wanted)]
@@ -381,7 +391,7 @@ def _name(env: TextGym) -> str:
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns JSON values; others, NaN and infinities become texts."""
+    """Converts to JSON values. Other objects, NaN and infinities become strings."""
     return json.loads(json.dumps(values, default=repr), parse_constant=str)
 
 
@@ -392,10 +402,10 @@ def _append(path: Path, header: Mapping[str, Any], record: Record, episode: Epis
 
 
 def read_saved(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a file that `evaluate` has written; an incomplete last one is removed.
+    """Returns the lines of a file written by `evaluate`. Removes an incomplete last line.
 
     Raises:
-        ConfigError: if it is damaged or another file.
+        ConfigError: if the file is damaged or was not written by `evaluate`.
     """
     if not path.exists():
         return []
@@ -408,12 +418,12 @@ def read_saved(path: Path) -> list[dict[str, Any]]:
             from_json(Record, lines[-1])
         except (ValueError, RecursionError) as error:
             raise ConfigError(
-                f"{path} cannot be continued: line {number} is no episode of an evaluation "
+                f"{path} cannot be continued: line {number} is not an episode of an evaluation "
                 f"({error!s:.200})."
             ) from error
     if end < len(data):  # the process was killed, or the disk full, while it was written
         if not data[end:].startswith(b'{"env"'[: len(data) - end]):
-            raise ConfigError(f"{path} cannot be continued: its end is no episode.")
+            raise ConfigError(f"{path} cannot be continued: its last line is not an episode.")
         os.truncate(path, end)
     return lines
 

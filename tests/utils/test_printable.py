@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym import cli
 from agentgym.agents import RandomAgent
+from agentgym.cli import main as cli
 from agentgym.evaluation.report import Report
 from agentgym.registration import make_parallel
 from agentgym.utils.printable import printable

@@ -13,14 +13,16 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from agentgym.cli.errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
-from agentgym.trainers.config import TrainConfig
+
+if TYPE_CHECKING:  # the list of recipes needs no torch
+    from agentgym.trainers.config import TrainConfig
 
 # Names of settings in other libraries, for suggestions.
 _ALIASES = {

@@ -16,7 +16,8 @@ from safetensors import SafetensorError
 
 from agentgym.agents import make_agent
 from agentgym.errors import CheckpointError
-from agentgym.trainers import assembly, poad
+from agentgym.trainers import train
+from agentgym.trainers.run import setup
 from agentgym.trainers.run.checkpoint import (
     CHECKSUMS,
     RunFolder,
@@ -274,7 +275,7 @@ def test_a_part_that_cannot_be_loaded_is_named(file: str, finished: Path):
     spoil(newest / file, "garbage")
     flags = [*FLAGS, "--run-dir", str(finished), "--resume"]
     with pytest.raises(CheckpointError) as caught:
-        poad.main(read_config(poad.Config, "poad", flags))
+        train("poad", read_config("poad", flags))
     assert str(newest / Path(file).parts[0]) in str(caught.value)
     assert f"To continue from 000005, delete {newest}" in str(caught.value)
 
@@ -359,7 +360,7 @@ def test_a_full_disk_while_a_log_is_written(tmp_path: Path):
     log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
     (tmp_path / METRICS).symlink_to("/dev/full")
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl could not be written.*No space"):
-        log.row(assembly.Progress(), {"x": 1.0})
+        log.row(setup.RunState(), {"x": 1.0})
     log.close()
 
 
@@ -370,10 +371,10 @@ def test_a_full_disk_while_the_fresh_model_is_written(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise error
 
-    monkeypatch.setattr(assembly, "tiny_policy", fail)
+    monkeypatch.setattr(setup, "tiny_policy", fail)
     flags = [*FLAGS, "--run-dir", str(tmp_path / "run")]
     with pytest.raises(CheckpointError, match=r"model could not be written.*No space left"):
-        poad.main(read_config(poad.Config, "poad", flags))
+        train("poad", read_config("poad", flags))
 
 
 def test_a_full_disk_while_a_text_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -60,7 +60,7 @@ def test_files_that_are_no_settings(tmp_path: Path):
             settings(tmp_path, text)
     (tmp_path / "latin.yaml").write_bytes(b"lr: \xff\n")
     with pytest.raises(ConfigError, match="Cannot read"):
-        read_config(poad.Config, "poad", ["--config", str(tmp_path / "latin.yaml")])
+        read_config("poad", ["--config", str(tmp_path / "latin.yaml")])
     with pytest.raises(ConfigError, match="name: value"):
         settings(tmp_path, "- lr\n")
 
