@@ -99,19 +99,14 @@ class TextGame:
     zero_sum: ClassVar[bool] = False
     """Whether the rewards of all agents, without penalties, sum to 0 in every turn."""
     levels: ClassVar[tuple[str, ...]] = ("random",)
-<<<<<<< HEAD
-    """The scripted players that `script` knows. The first is always "random"."""
-=======
-    """The levels of the scripted players."""
->>>>>>> main
+    """The levels of the scripted players. The first is always "random"."""
     expert_level: ClassVar[str | None] = None
     """The level that serves as expert, if any."""
     default_opponents: ClassVar[str] = "random"
-<<<<<<< HEAD
-    """The level of a single seat's opponents by default: a game with scripted levels names one."""
-=======
-    """Default level of the opponents in a `SingleSeat` environment."""
->>>>>>> main
+    """Default level of the opponents in a `SingleSeat` environment.
+
+    A game with scripted levels must name one of them.
+    """
 
     actions: tuple[str, ...] = ()
     """All actions that can be admissible. Empty if the set is open."""

@@ -428,15 +428,11 @@ def _split(
 def make_pettingzoo(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
     """Returns the three constructors of a PettingZoo module: `env`, `raw_env`, `parallel_env`.
 
-<<<<<<< HEAD
-    All take the game's arguments and those of `PettingZooMixin`, by name.
+    They take the arguments of the game and of `PettingZooMixin` as keyword arguments.
 
     Raises:
         ConfigError: if `levels` does not start with "random", or if the game has scripted levels
             and `default_opponents` is none of them.
-=======
-    They take the arguments of the game and of `PettingZooMixin` as keyword arguments.
->>>>>>> main
     """
     scripted = game.levels[1:]
     if game.levels[:1] != ("random",):
