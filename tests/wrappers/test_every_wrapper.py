@@ -263,7 +263,7 @@ def test_the_wrong_order_is_named():
         lambda: wrappers.EncodeObservation(numbers),
         lambda: wrappers.ExtractAction(wrappers.AdmissibleAction(NumberLine(), 2)),
     ):
-        with pytest.raises(ConfigError, match=r"needs an environment whose \w+ are texts"):
+        with pytest.raises(ConfigError, match=r"needs an environment whose \w+ are text,"):
             make_outer()
 
 
