@@ -444,7 +444,10 @@ def golden_path(id: str) -> Path:
 def test_a_single_seat_does_not_play_against_chance_by_default(id):
     game = agentgym.make_parallel(id).game
     assert game.levels[0] == "random"
-    assert game.default_opponents in game.levels[1:], "default_opponents must be a scripted level"
+    assert game.default_opponents in game.levels[1:], (
+        "a game of the suite needs a scripted level: add one to levels, write _script, and name it "
+        "as default_opponents"
+    )
 
 
 @by_id

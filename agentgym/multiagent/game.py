@@ -99,11 +99,14 @@ class TextGame:
     zero_sum: ClassVar[bool] = False
     """Whether the rewards of all agents, without penalties, sum to 0 in every turn."""
     levels: ClassVar[tuple[str, ...]] = ("random",)
-    """The levels of the scripted players."""
+    """The levels of the scripted players. The first is always "random"."""
     expert_level: ClassVar[str | None] = None
     """The level that serves as expert, if any."""
     default_opponents: ClassVar[str] = "random"
-    """Default level of the opponents in a `SingleSeat` environment."""
+    """Default level of the opponents in a `SingleSeat` environment.
+
+    A game with scripted levels must name one of them.
+    """
 
     actions: tuple[str, ...] = ()
     """All actions that can be admissible. Empty if the set is open."""

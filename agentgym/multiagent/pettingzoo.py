@@ -429,7 +429,19 @@ def make_pettingzoo(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
     """Returns the three constructors of a PettingZoo module: `env`, `raw_env`, `parallel_env`.
 
     They take the arguments of the game and of `PettingZooMixin` as keyword arguments.
+
+    Raises:
+        ConfigError: if `levels` does not start with "random", or if the game has scripted levels
+            and `default_opponents` is none of them.
     """
+    scripted = game.levels[1:]
+    if game.levels[:1] != ("random",):
+        raise ConfigError(f'{game.__name__}.levels must start with "random", got {game.levels!r}.')
+    if scripted and game.default_opponents not in scripted:
+        raise ConfigError(
+            f"{game.__name__}.default_opponents must be one of the scripted levels {scripted!r}, "
+            f"got {game.default_opponents!r}. Declare it in the class, beside `levels`."
+        )
 
     def raw_env(**kwargs: Any) -> AECGame:
         shown, kwargs = _split(game, kwargs)

@@ -480,6 +480,7 @@ sys.exit(main(sys.argv[1:]))
     assert "Traceback" not in trained.stderr
 
 
+@pytest.mark.slow
 def test_a_recipe_as_a_module_without_torch_says_what_to_install(tmp_path: Path):
     site = "import importlib.util as u\nf = u.find_spec\n"
     site += "u.find_spec = lambda name, *a: None if name == 'torch' else f(name, *a)\n"

@@ -69,6 +69,7 @@ def snippets() -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", snippets())
 def test_the_code_of_the_page_runs(code: str, tmp_path: Path):
     if MODEL in code:

@@ -135,6 +135,7 @@ class Duel(TextGame):
     State = DuelState
     state: DuelState
     levels = ("random", "cruel", "kind")
+    default_opponents = "kind"
 
     def _start(self, task: str) -> None:
         self.state = DuelState()
@@ -460,6 +461,21 @@ def test_the_start_depends_on_task_and_seed_not_on_who_chose_the_task_or_the_sea
         one.reset(seed=seed)
         two.reset(seed=seed, options={"task": one.task})
         assert one.game.state.spy == two.game.state.spy
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"levels": ("random", "kind")}, r"Other\.default_opponents .* \('kind',\), got 'random'"),
+        ({"default_opponents": "keen"}, r"\('cruel', 'kind'\), got 'keen'"),
+        ({"levels": ("kind", "random")}, r"Other\.levels must start with \"random\""),
+        ({"levels": ()}, r"must start with \"random\""),
+    ],
+)
+def test_the_default_opponents_of_a_game_are_scripted(attributes: dict[str, Any], message: str):
+    inherited = {"default_opponents": TextGame.default_opponents, **attributes}
+    with pytest.raises(ConfigError, match=message):
+        make_pettingzoo(type("Other", (Duel,), inherited))
 
 
 def test_restoring_into_another_game_is_refused():
