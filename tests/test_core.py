@@ -248,7 +248,7 @@ class Broken(Echo):
         (TimeStep("x", progress=float("nan")), r"progress must lie in \[0, 1\], got nan"),
         *(
             (
-                TimeStep("x", rewards={"task": x}),
+                TimeStep("x", rewards={"task": x}),  # type: ignore[arg-type]
                 r"Broken\._advance returned .* term 'task'\. .*finite",
             )
             for x in (float("nan"), float("inf"), -1e101, np.float32("nan"), 10**400, "1", None)

@@ -31,17 +31,16 @@ def make_trainer(
     module = recipes.load(recipe)
     if config is not None and settings:
         raise ConfigError("Give the settings in config or by name, not both.")
-    if config is None:
-        config = module.Config.of(**settings)
-    if not isinstance(config, module.Config):
+    chosen: TrainConfig = module.Config.of(**settings) if config is None else config
+    if not isinstance(chosen, module.Config):
         raise ConfigError(
             f"The settings of {recipe} are a {module.__name__}.Config, got a "
-            f"{type(config).__module__}.{type(config).__name__}."
+            f"{type(chosen).__module__}.{type(chosen).__name__}."
         )
     return Trainer(
         recipe,
-        config,
-        module.build(config),
+        chosen,
+        module.build(chosen),
         env=env,
         reward=reward,
         callbacks=callbacks,

@@ -69,7 +69,7 @@ def make_agent(spec: str, **options: Any) -> Agent:
         return _call(spec, ChatAgent, found.groups(), options)
     if kind == "policy" and rest:
         try:
-            load_agent = load_env_creator(POLICY_AGENT)
+            load_agent: Any = load_env_creator(POLICY_AGENT)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("agentgym"):
                 raise

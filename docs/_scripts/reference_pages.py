@@ -22,7 +22,7 @@ from agentgym.trainers import settings, trajectory
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import chunk, group, normalize, soft, turn_rewards, two_clock
+from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -125,7 +125,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "credit": (
         "Credit assignment",
         "Estimators map a `Batch` and `Values` to a `Credit`, without a model.",
-        [two_clock, chunk, group, turn_rewards, soft, normalize],
+        [two_clock, chunk, group, turn_rewards, normalize],
     ),
     "errors": ("Errors", "Exceptions for callers.", [errors]),
 }

@@ -22,6 +22,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -31,7 +32,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of AEPO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.28)
     scale: bool = True
     """Divide by the group's standard deviation."""

@@ -24,7 +24,13 @@ from agentgym.trainers.critics.turn_model import turn_loss
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
-from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, Positive, defaults
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    NonNegative,
+    Positive,
+    RolloutConfig,
+    defaults,
+)
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import ForwardPass
@@ -34,7 +40,7 @@ from agentgym.trainers.update.learner import ForwardPass
 class Config(TrainConfig):
     """Settings of AgentPRM."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig, group_size=16)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=16)
     gamma: Annotated[float, Gt(0.0), Le(1.0)] = 0.95
     """Discount of the outcome per turn between an action and the end."""
     model_lr: NonNegative = 1e-3

@@ -26,6 +26,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -35,7 +36,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of branching rollouts."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = True
     """Divide by the group's standard deviation."""

@@ -21,6 +21,7 @@ from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
     NonNegative,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -30,7 +31,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of HGPO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = True
     """Divide by the standard deviation."""

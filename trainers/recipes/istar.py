@@ -21,7 +21,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
 from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, defaults
+from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.learner import ForwardPass, Rows
@@ -31,7 +31,7 @@ from agentgym.trainers.update.learner import ForwardPass, Rows
 class Config(TrainConfig):
     """Settings of iStar."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     beta: NonNegative = 0.05
     """Temperature of the preference loss, and scale of the step rewards."""
     omega: NonNegative = 1.0

@@ -16,7 +16,7 @@ from typing import Literal
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 
 
@@ -24,9 +24,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of LOOP."""
 
-    rollout: GroupRolloutConfig = defaults(
-        GroupRolloutConfig, group_size=6, episodes_per_iteration=96
-    )
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=6, episodes_per_iteration=96)
     loss: LossConfig = defaults(
         LossConfig, normalize_advantages="none", clip=1 - 1 / 1.1, clip_high=0.1
     )

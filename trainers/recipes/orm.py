@@ -22,6 +22,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
@@ -33,7 +34,7 @@ from agentgym.trainers.update.learner import ForwardPass
 class Config(TrainConfig):
     """Settings of learning from an outcome reward model."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = False
     """Divide by the group's standard deviation."""

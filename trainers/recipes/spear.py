@@ -23,7 +23,13 @@ import numpy as np
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, Positive, defaults
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    Positive,
+    RolloutConfig,
+    defaults,
+)
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 
@@ -32,7 +38,7 @@ from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 class Config(TrainConfig):
     """Settings of SPEAR."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, clip_high=0.28, covariance_clip=0.02)
     scale: bool = False
     """Divide by the group's standard deviation."""

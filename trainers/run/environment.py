@@ -54,7 +54,8 @@ def _factory(config: TrainConfig, env: Any) -> MakeEnv:
     if isinstance(env, gymnasium.Env):
         return lambda: copy.deepcopy(env)
     if callable(env):
-        return env
+        make: Any = env
+        return make
     raise ConfigError(
         f"env must be an environment or a function that makes one, got {env!r:.80} "
         f"({type(env).__name__})."

@@ -307,7 +307,7 @@ def test_the_original_first_shows_a_carried_thing_where_it_was():
     assert env.step("fly")[0].endswith(start)
     assert env.step("check")[0].endswith(start)
     env.step("turn left")
-    text, info = env.step("turn right")[::4]
+    text, _, _, _, info = env.step("turn right")
     assert "- yellow box" not in text and "go to yellow box 1" not in info["admissible"]
     twin = BabyAIText(levels="PutNextS7N4Carrying", original=True)
     assert twin.restore(snapshot)[0] == start

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accelerate import Accelerator
 from safetensors import SafetensorError
 
 from agentgym.agents import make_agent
@@ -247,9 +248,10 @@ def test_without_an_intact_checkpoint_nothing_is_changed(finished: Path):
 
 
 def test_a_damaged_reference_is_named(finished: Path):
-    replace_folder(
-        finished / "reference", lambda path: (path / "x").write_text("1") and None, checksums=True
-    )
+    def write(path: Path) -> None:
+        (path / "x").write_text("1")
+
+    replace_folder(finished / "reference", write, checksums=True)
     (finished / "reference" / "x").write_text("2")
     folder = RunFolder(finished, resume=True)
     with pytest.raises(CheckpointError, match=r"reference is damaged.*SHA-256 of x"):
@@ -351,13 +353,17 @@ def test_damaged_lines_of_a_log_are_dropped(name: str, damaged: bytes, tmp_path:
     (tmp_path / name).write_bytes(b"".join([lines[0], damaged, *lines[1:]]))
     assert len(read_metrics(tmp_path)) == (4 if name == METRICS else 0)
     with pytest.warns(RuntimeWarning, match=f"{name} is damaged: 1 of"):
-        RunLog(tmp_path, start=2, evaluated=-1, total=5, quiet=True).close()
+        RunLog(
+            tmp_path, start=2, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
+        ).close()
     assert (tmp_path / name).read_bytes() == b"".join(lines[:3])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_while_a_log_is_written(tmp_path: Path):
-    log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
+    log = RunLog(
+        tmp_path, start=0, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
+    )
     (tmp_path / METRICS).symlink_to("/dev/full")
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl could not be written.*No space"):
         log.row(setup.RunState(), {"x": 1.0})
@@ -400,7 +406,9 @@ def test_a_checkpoint_knows_the_checksums_of_all_its_files(uninterrupted: Path):
     "values", [[], [float("nan")], [float("inf"), 1.0], [1e30, -1e30], [1e308, 0.0], [0.0]]
 )
 def test_histograms_of_any_numbers(values: list[float], tmp_path: Path):
-    log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
+    log = RunLog(
+        tmp_path, start=0, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
+    )
     log.histogram("x", values, 1)
     log.close()
 
