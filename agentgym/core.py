@@ -21,6 +21,7 @@ from agentgym.utils.arguments import check_arguments, check_render_mode, check_t
 from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json, to_json
 
+RESET_OPTIONS = ("task", "max_turns")
 INFO_KEYS = (
     "task",
     "turn",
@@ -180,6 +181,7 @@ class _Snapshot:
 
     task: str
     turn: int
+    limit: int | None
     over: bool
     last: TimeStep
     state: dict[str, Any]
@@ -265,7 +267,7 @@ class TextEnv(gymnasium.Env[str, str]):
         check_limits(split, max_turns)
         check_render_mode(render_mode, self.metadata["render_modes"])
         self.split = split
-        self.max_turns = max_turns
+        self.max_turns = self.turn_limit = max_turns
         self.invalid_penalty = float(invalid_penalty)
         self.render_mode = render_mode
         self.observation_space = UnicodeText()
@@ -308,28 +310,33 @@ class TextEnv(gymnasium.Env[str, str]):
         Args:
             seed: seeds `self.np_random`. None: continues its random stream.
             options: {"task": name} selects the task. By default, it is sampled from the split.
+                {"max_turns": n} replaces the turn limit in this episode.
 
         Returns:
             Observation and info (see `INFO_KEYS`).
 
         Raises:
             UnknownTaskError: if the environment has no such task.
-            ValueError: for an option other than "task".
+            ValueError: for an unknown option, or a turn limit below 1.
         """
         super().reset(seed=seed)
         self._check_author()
         options = options or {}
         for key in options:
-            if key != "task":
-                hint = did_you_mean(str(key), ["task"])
+            if key not in RESET_OPTIONS:
+                hint = did_you_mean(str(key), RESET_OPTIONS)
                 raise ValueError(
-                    f"Unknown reset option {key!r:.80}. The only option is 'task'.{hint}"
+                    f"Unknown reset option {key!r:.80}. The options are {RESET_OPTIONS}.{hint}"
                 )
+        limit = options.get("max_turns", self.max_turns)
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"The option max_turns must be None or at least 1, got {limit!r:.80}.")
         tasks = self.tasks.split(self.split)
         # Sampled even if a task is given, so that the random stream is the same in both cases.
         drawn = int(self.np_random.integers(len(tasks)))
         given = options.get("task")
         self.task = tasks[drawn] if given is None else self.tasks.check(given)
+        self.turn_limit = limit
         self._turn = 0
         self._over = False
         self._last = self._checked(self._start(self.task), "_start")
@@ -363,7 +370,7 @@ class TextEnv(gymnasium.Env[str, str]):
         step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1
-        truncated = not step.terminated and self._turn == self.max_turns
+        truncated = not step.terminated and self._turn == self.turn_limit
         self._over = step.terminated or truncated
         if self.render_mode == "human":
             print(printable(self._picture()))
@@ -442,6 +449,7 @@ class TextEnv(gymnasium.Env[str, str]):
             "env": type(self).__name__,
             "task": self.task,
             "turn": self._turn,
+            "limit": self.turn_limit,
             "over": self._over,
             "last": to_json(self._last),
             "state": to_json(self.state),
@@ -473,12 +481,15 @@ class TextEnv(gymnasium.Env[str, str]):
             generator.state = saved.rng
             state = from_json(self.State, saved.state)
             task = self.tasks.check(saved.task)
-            limit = self.max_turns
+            limit = saved.limit
+            if limit is not None and limit < 1:
+                raise ValueError(f"a turn limit must be at least 1, got {limit}")
             if saved.turn < 0 or (limit is not None and saved.turn > limit):
                 raise ValueError(f"turn {saved.turn} is not possible with max_turns = {limit}")
             if saved.last.terminated and not saved.over:
                 raise ValueError("the game has ended, but not the episode")
             self.task, self._turn, self._over = task, saved.turn, saved.over
+            self.turn_limit = limit
             self._last, self.state = saved.last, state
             self._checked(saved.last, "restore")
             self._np_random, self._np_random_seed = np.random.Generator(generator), saved.seed

@@ -123,8 +123,29 @@ def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str):
 def test_wrong_reset_options_are_refused_with_a_suggestion():
     with pytest.raises(UnknownTaskError, match="Unknown task 'train/100'"):
         Echo().reset(options={"task": "train/100"})
-    with pytest.raises(ValueError, match=r"The only option is 'task'\. Did you mean: task"):
+    with pytest.raises(ValueError, match=r"'task', 'max_turns'\)\. Did you mean: task"):
         Echo().reset(options={"tasks": "train/0"})
+    for limit in (0, -1, 2.5, "3"):
+        with pytest.raises(ValueError, match="max_turns must be None or at least 1"):
+            Echo().reset(options={"max_turns": limit})
+
+
+def test_the_turn_limit_of_an_episode_is_an_option_of_reset():
+    def length(env: Echo) -> int:
+        turns = 1
+        while not env.step("x")[3]:
+            turns += 1
+        return turns
+
+    env = Echo(max_turns=5)
+    env.reset(seed=0, options={"max_turns": 2})
+    snapshot = env.snapshot()
+    assert length(env) == 2
+    env.reset(seed=0)
+    assert length(env) == 5
+    twin = Echo(max_turns=5)
+    twin.restore(snapshot)
+    assert length(twin) == 2
 
 
 def test_human_prints_and_ansi_returns(capsys: pytest.CaptureFixture[str]):

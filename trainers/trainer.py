@@ -297,14 +297,13 @@ class Trainer:
         groups = config.rollout.episodes_per_iteration // config.rollout.group_size
         starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))
         limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
-        for slot in range(self.pool.num_envs if limit else 0):
-            self.pool.env(slot).unwrapped.max_turns = limit  # type: ignore[attr-defined]
+        size = config.rollout.group_size
         episodes = [
             EpisodeSpec(
-                task, seed, (config.run.seed, ACTIONS, iteration, i * config.rollout.group_size + j)
+                task, seed, (config.run.seed, ACTIONS, iteration, i * size + j), max_turns=limit
             )
             for i, (task, seed) in enumerate(starts)
-            for j in range(config.rollout.group_size)
+            for j in range(size)
         ]
         with self.accelerator.autocast():
             mine = collect(

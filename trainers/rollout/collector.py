@@ -35,12 +35,14 @@ class EpisodeSpec:
         seed: seed of the environment. Episodes with equal (task, seed) start in the same state.
         key: seed of the policy's action sampling, such as (run seed, iteration, index).
         opening: recorded actions that are replayed first. The policy acts after them.
+        max_turns: turn limit of this episode. None: that of the environment.
     """
 
     task: str
     seed: int
     key: tuple[int, ...]
     opening: tuple[Sample, ...] = ()
+    max_turns: int | None = None
 
 
 class EnvPool:
@@ -112,9 +114,10 @@ class Play:
 
     def start(self) -> None:
         """Resets the environment (may run on a worker)."""
-        self.observation, self.info = self.env.reset(
-            seed=self.episode.seed, options={"task": self.episode.task}
-        )
+        options: dict[str, Any] = {"task": self.episode.task}
+        if self.episode.max_turns is not None:
+            options["max_turns"] = self.episode.max_turns
+        self.observation, self.info = self.env.reset(seed=self.episode.seed, options=options)
 
     def read(self, context: Context, room: Room) -> None:
         """Processes the result of `start` or `step`. Sets `prompt` unless the episode is over."""
