@@ -88,7 +88,9 @@ class MultiTrial(TextWrapper):
         last = len(self._earlier) + 1 == self.n or (success and self.stop_on_success)
         if ended and not last:
             self._earlier.append(self._summary(info))
-            options = {"task": info["task"], "max_turns": self.env.get_wrapper_attr("turn_limit")}
+            options: dict[str, Any] = {"task": info["task"]}
+            if (limit := getattr(self.env.unwrapped, "turn_limit", None)) is not None:
+                options["max_turns"] = limit
             observation, start = self.env.reset(seed=self._seed, options=options)
             played = {key: info[key] for key in ("valid", "reward_terms")}
             info = {**start, **played}
