@@ -6,12 +6,18 @@ INSTALLED := $(VENV)/.installed
 # Small tensors run fastest on one thread a process; tests run in several processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help install demo test lint check wheel bench docs clean
+# The engines of the extras, tested in an environment of their own.
+EXTRAS := .venv-extras
+ENGINES := spacy,chess,minigrid,textworld,alfworld,scienceworld
+ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or chess or spacy
+
+.PHONY: help install demo test test-fast test-extras lint check wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
-	@echo "make test    run the tests"
-	@echo "make lint    ruff, pyright, and the figures of README and docs"
+	@echo "make test    run the tests (make test-fast: without the slow ones)"
+	@echo "make test-extras    run the tests of the environments that need an extra (and Java)"
+	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
 	@echo "make docs    build the documentation site, offline, into site/"
@@ -31,7 +37,25 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
+test-fast: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow"
+
+# ScienceWorld runs on Java: on Debian and Ubuntu, `apt-get install default-jre-headless`.
+test-extras: $(EXTRAS)/.installed
+	@command -v java > /dev/null || \
+		{ echo "Java is missing: apt-get install default-jre-headless"; exit 1; }
+	$(EXTRAS)/bin/python -m pytest -q -n auto --dist loadgroup -rs \
+		tests/envs tests/test_all_envs.py -k "$(ENGINE_TESTS)"
+
+$(EXTRAS)/.installed: pyproject.toml setup.cfg constraints.txt
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/python -m pip install --quiet --upgrade pip
+	$(EXTRAS)/bin/python -m pip install --quiet -c constraints.txt \
+		-e '.[$(ENGINES)]' hypothesis pytest pytest-xdist
+	touch $@
+
 lint: $(INSTALLED)
+	SKIP=ruff,ruff-format,pyright $(BIN)/pre-commit run --all-files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -58,4 +82,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) build dist runs site *.egg-info

@@ -1,6 +1,6 @@
 """AgentGym: text and multi-agent environments for Gymnasium and PettingZoo.
 
-`import agentgym` registers every environment; `gymnasium.make("AgentGym/WebShop-v0")` makes one.
+`import agentgym` registers all environments, so that `gymnasium.make("AgentGym/WebShop-v0")` works.
 """
 
 import importlib
@@ -35,10 +35,20 @@ register_all()
 
 if TYPE_CHECKING:
     from agentgym import wrappers as wrappers
+    from agentgym.agents import make_agent as make_agent
+    from agentgym.evaluation.runner import evaluate as evaluate
+    from agentgym.making import make_env as make_env
 else:
+    _LAZY = {
+        "evaluate": "agentgym.evaluation.runner",
+        "make_agent": "agentgym.agents",
+        "make_env": "agentgym.making",
+    }
 
     def __getattr__(name: str) -> Any:
-        """Imports `agentgym.wrappers` when it is first used."""
+        """Imports `agentgym.wrappers` and a few functions on first access."""
         if name == "wrappers":
             return importlib.import_module("agentgym.wrappers")
+        if name in _LAZY:
+            return getattr(importlib.import_module(_LAZY[name]), name)
         raise AttributeError(f"module 'agentgym' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m agentgym` is the command `agentgym`."""
+"""`python -m agentgym`: the command `agentgym`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The environment contract: `TextEnv`, the base class, and `TimeStep`, what its rules return."""
+"""`TextEnv`: base class of the text environments. `TimeStep`: the result of one turn."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from agentgym.utils.arguments import check_arguments, check_render_mode, check_t
 from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json, to_json
 
+RESET_OPTIONS = ("task", "max_turns")
 INFO_KEYS = (
     "task",
     "turn",
@@ -38,19 +39,20 @@ LARGEST_REWARD = 1e100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeStep:
-    """What the rules of a game return for one turn.
+    """The result of one turn, as returned by the rules of a game.
 
     Attributes:
-        text: what the agent reads next.
-        rewards: reward terms of this turn by name; a name not given is 0.
-        terminated: whether the game itself ended.
-        valid: whether the action was one the game understands and allows.
+        text: the next observation, without feedback.
+        rewards: reward terms of this turn by name. Missing terms are 0.
+        terminated: whether the episode terminated.
+        valid: whether the action was valid.
         success: whether the task is solved.
-        progress: how far the task is solved, in [0, 1]. In games in which `success` means a win
-            and progress is the share of the possible gain, success may come with progress < 1.
-        admissible: actions that are valid now; empty where the set is open.
-        state_key: equal iff the state the agent must act in is equal; empty: the text says it.
-        feedback: what is said about the last action, shown before the text; no part of the state.
+        progress: progress on the task, in [0, 1]. In games in which `success` means a win and
+            progress is the share of the possible gain, success may come with progress < 1.
+        admissible: the admissible actions. Empty if the set is open.
+        state_key: two states have the same key iff they are the same state for the agent. Empty:
+            the text is the key.
+        feedback: message about the last action, shown before the text. Not part of the state.
     """
 
     text: str
@@ -65,7 +67,7 @@ class TimeStep:
 
     @property
     def observation(self) -> str:
-        """What the agent reads: the feedback, if any, then the text."""
+        """The observation: the feedback, if any, followed by the text."""
         return f"{self.feedback}\n\n{self.text}" if self.feedback else self.text
 
 
@@ -83,10 +85,14 @@ _FIELDS = (
 
 
 class UnreadableAction(str):
-    """An action that could not be read, which is invalid in every environment.
+    """An agent's output that contains no action: an invalid action in every environment.
 
-    Wrappers that translate actions pass it on. It is a `str`, so that it passes through other
-    wrappers and processes as one. The agent is shown the `feedback`.
+    Wrappers that parse or translate actions return it. It is a `str`, so that it can pass through
+    other wrappers and processes.
+
+    Args:
+        text: the output of the agent.
+        feedback: description of the problem and of the expected format, shown to the agent.
     """
 
     feedback: str
@@ -106,14 +112,14 @@ class UnreadableAction(str):
 def step_info(
     step: TimeStep, task: str, turn: int, reward_names: tuple[str, ...], invalid_penalty: float
 ) -> dict[str, Any]:
-    """Returns the info of a step (see `INFO_KEYS`): fresh objects at every call.
+    """Returns a new dictionary with the info of a step (see `INFO_KEYS`).
 
     Args:
-        step: what the rules returned.
+        step: the result of the turn.
         task: name of the task.
-        turn: turns played.
+        turn: number of turns played.
         reward_names: the reward terms of the rules.
-        invalid_penalty: what an invalid action costs.
+        invalid_penalty: penalty of an invalid action.
     """
     terms = {name: float(step.rewards.get(name, 0.0)) for name in reward_names}
     terms["invalid"] = 0.0 if step.valid else 0.0 - invalid_penalty
@@ -130,7 +136,11 @@ def step_info(
 
 
 def check_limits(split: str, max_turns: int | None) -> None:
-    """Raises a ConfigError for arguments that make no environment or game."""
+    """Checks the arguments that environments and games share.
+
+    Raises:
+        ConfigError: for an unknown split or a turn limit below 1.
+    """
     if max_turns is not None and max_turns < 1:
         raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
     if split not in ("train", "test"):
@@ -140,11 +150,11 @@ def check_limits(split: str, max_turns: int | None) -> None:
 def check_reward_terms(
     where: str, terms: Mapping[str, float], reward_names: tuple[str, ...]
 ) -> None:
-    """Checks the reward terms that an author's rules return.
+    """Checks the reward terms returned by the rules of an environment or game.
 
     Raises:
-        ValueError: for a term that is not declared, or is no finite number of at most
-            `LARGEST_REWARD`.
+        ValueError: for a term that is not declared, or is not a finite number with an absolute
+            value of at most `LARGEST_REWARD`.
     """
     for name, value in terms.items():
         if name not in reward_names:
@@ -154,7 +164,7 @@ def check_reward_terms(
             )
         if not _fits(value):
             raise ValueError(
-                f"{where} returned {value!r:.80} for the reward term {name!r}; expected a finite "
+                f"{where} returned {value!r:.80} for the reward term {name!r}. Expected a finite "
                 f"number of at most {LARGEST_REWARD:g}."
             )
 
@@ -171,6 +181,7 @@ class _Snapshot:
 
     task: str
     turn: int
+    limit: int | None
     over: bool
     last: TimeStep
     state: dict[str, Any]
@@ -193,49 +204,53 @@ def refused(error: Exception) -> SnapshotError:
 
 
 TurnLimit = int | Literal["auto"] | None
-"""A constructor's `max_turns` where "auto" stands for a limit that the size of the task decides."""
+"""Type of a `max_turns` argument. "auto" is a limit that depends on the size of the task."""
 
 
 class TextEnv(gymnasium.Env[str, str]):
-    """Base class of the text environments: actions and observations are strings.
+    """Base class of text environments. Actions and observations are strings.
 
-    An author sets `instructions` and `tasks`, declares `State` (a dataclass that
-    `agentgym.utils.serialization` can write) and `reward_names`, and writes `_start` and
-    `_advance`, which read and write `self.state` and draw from `self.np_random`. Everything else
-    is done here: seeding, the choice of the task, counting and limiting turns, `info`, invalid
-    actions, snapshots, rendering.
+    A subclass sets `instructions` and `tasks`, declares `State` (a dataclass that
+    `agentgym.utils.serialization` can convert to JSON) and `reward_names`, and implements `_start`
+    and `_advance`, which use `self.state` and `self.np_random`. The base class handles seeding,
+    task selection, turn limits, `info`, invalid actions, snapshots and rendering.
 
-    The start of an episode depends only on the task and the seed, however the task was chosen.
+    The start of an episode depends only on the task and the seed, regardless of whether the task
+    was given or sampled.
 
     Args:
-        split: tasks that `reset` draws from: "train" or "test".
-        max_turns: turns after which the episode is truncated; None: no limit.
-        invalid_penalty: what an invalid action costs: subtracted from the reward (term "invalid").
-        render_mode: None, "ansi" (`render` returns text) or "human" (it is printed at every step).
+        split: split that `reset` samples tasks from: "train" or "test".
+        max_turns: number of turns after which the episode is truncated. None: no limit.
+        invalid_penalty: penalty of an invalid action, subtracted from the reward (term "invalid").
+        render_mode: None, "ansi" (`render` returns text) or "human" (prints the text every turn).
+
+    Raises:
+        ConfigError: for an invalid argument.
+        UnknownArgumentError: for an unknown argument or render mode.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012
 
     instructions: str
-    """Rules and action format: the system prompt of whoever plays."""
+    """Rules and action format: the system prompt of the agent."""
     tasks: Tasks
-    """The tasks, split into training and test tasks."""
+    """The training and test tasks."""
     State: ClassVar[type]
     """The dataclass of `self.state`."""
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
-    """The reward terms the rules may return; "invalid" is added."""
+    """The reward terms of the rules, without "invalid", which is added."""
 
     turn_bound: ClassVar[int | str | None] = None
     """Turns after which the rules end every episode, or the name of the argument that sets it."""
 
     cased: ClassVar[bool] = False
-    """Whether capitals tell actions apart."""
+    """Whether action matching is case-sensitive."""
 
     state: Any
     task: str
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Checks the types of the arguments, also of those that a subclass adds."""
+        """Checks the types of all arguments, including those of subclasses."""
         check_types(cls.__name__, parameters_of(cls), kwargs)
         return super().__new__(cls)
 
@@ -252,7 +267,7 @@ class TextEnv(gymnasium.Env[str, str]):
         check_limits(split, max_turns)
         check_render_mode(render_mode, self.metadata["render_modes"])
         self.split = split
-        self.max_turns = max_turns
+        self.max_turns = self.turn_limit = max_turns
         self.invalid_penalty = float(invalid_penalty)
         self.render_mode = render_mode
         self.observation_space = UnicodeText()
@@ -261,31 +276,31 @@ class TextEnv(gymnasium.Env[str, str]):
         self._last: TimeStep | None = None
         self._over = False
 
-    # What an author writes.
+    # Implemented by a subclass.
 
     def _start(self, task: str) -> TimeStep:
-        """Sets `self.state` to the start of the task and returns the first observation."""
+        """Sets `self.state` to the start of the task and returns the first step."""
         raise NotImplementedError
 
     def _advance(self, action: str) -> TimeStep:
-        """Applies an action to `self.state` and returns what the agent gets for it."""
+        """Applies an action to `self.state` and returns the result."""
         raise NotImplementedError
 
     def expert(self) -> str | None:
-        """Returns the scripted expert's next action, or None where there is none."""
+        """Returns the scripted expert's next action, or None if there is none."""
         return None
 
     def _read(self, action: str) -> str:
-        """Returns the admissible action that was meant, or what was said where none was."""
+        """Returns the matching admissible action, or the action itself if there is none."""
         assert self._last is not None
         return match_action(action, self._last.admissible, cased=self.cased) or action
 
     def _picture(self) -> str:
-        """Returns what `render` shows; by default what the agent reads."""
+        """Returns the text for `render`. Default: the observation."""
         assert self._last is not None
         return self._last.observation
 
-    # What Gymnasium calls.
+    # The interface of Gymnasium.
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -293,25 +308,35 @@ class TextEnv(gymnasium.Env[str, str]):
         """Starts an episode.
 
         Args:
-            seed: seeds `self.np_random`; None continues its stream.
-            options: {"task": name} chooses the task; by default one of the split is drawn.
+            seed: seeds `self.np_random`. None: continues its random stream.
+            options: {"task": name} selects the task. By default, it is sampled from the split.
+                {"max_turns": n} replaces the turn limit in this episode.
+
+        Returns:
+            Observation and info (see `INFO_KEYS`).
 
         Raises:
             UnknownTaskError: if the environment has no such task.
-            ValueError: for an option other than "task".
+            ValueError: for an unknown option, or a turn limit below 1.
         """
         super().reset(seed=seed)
         self._check_author()
         options = options or {}
         for key in options:
-            if key != "task":
-                hint = did_you_mean(str(key), ["task"])
-                raise ValueError(f"Unknown reset option {key!r:.80}; known: 'task'.{hint}")
+            if key not in RESET_OPTIONS:
+                hint = did_you_mean(str(key), RESET_OPTIONS)
+                raise ValueError(
+                    f"Unknown reset option {key!r:.80}. The options are {RESET_OPTIONS}.{hint}"
+                )
+        limit = options.get("max_turns", self.max_turns)
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"The option max_turns must be None or at least 1, got {limit!r:.80}.")
         tasks = self.tasks.split(self.split)
-        # Drawn even if a task is given: the rest of the stream must not depend on who chose it.
+        # Sampled even if a task is given, so that the random stream is the same in both cases.
         drawn = int(self.np_random.integers(len(tasks)))
         given = options.get("task")
         self.task = tasks[drawn] if given is None else self.tasks.check(given)
+        self.turn_limit = limit
         self._turn = 0
         self._over = False
         self._last = self._checked(self._start(self.task), "_start")
@@ -324,26 +349,28 @@ class TextEnv(gymnasium.Env[str, str]):
 
         Args:
             action: any string, matched as described in `agentgym.utils.action_parsing`. A string
-                that the game does not understand is an invalid action.
+                that does not match is an invalid action.
 
         Returns:
-            Observation, reward (the sum of `info["reward_terms"]`), terminated (the game ended),
-            truncated (the limit of turns was reached; never both), info (see `INFO_KEYS`).
+            Observation, reward (the sum of `info["reward_terms"]`), terminated, truncated (whether
+            the turn limit was reached, never with terminated) and info (see `INFO_KEYS`).
 
         Raises:
             TypeError: if the action is not a string.
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
         if not isinstance(action, str):
-            raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
+            raise TypeError(
+                f"An action must be a str, got {type(action).__name__}: {action!r:.80}."
+            )
         if self._last is None or self._over:
-            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+            raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
         unreadable = isinstance(action, UnreadableAction)
         step = self._unreadable(action) if unreadable else self._advance(self._read(str(action)))
         step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1
-        truncated = not step.terminated and self._turn == self.max_turns
+        truncated = not step.terminated and self._turn == self.turn_limit
         self._over = step.terminated or truncated
         if self.render_mode == "human":
             print(printable(self._picture()))
@@ -352,7 +379,11 @@ class TextEnv(gymnasium.Env[str, str]):
         return step.observation, reward, step.terminated, truncated, info
 
     def render(self) -> str | None:  # type: ignore[override]
-        """Returns the current picture as text ("ansi"); "human" has printed it already."""
+        """Returns the current state as text in mode "ansi". Mode "human" prints it every turn.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
         if self._last is None:
             raise ResetNeeded("Call reset() before render().")
         return self._picture() if self.render_mode == "ansi" else None
@@ -361,15 +392,15 @@ class TextEnv(gymnasium.Env[str, str]):
         return step_info(step, self.task, self._turn, self.reward_names, self.invalid_penalty)
 
     def _invalid(self, message: str) -> TimeStep:
-        """Returns the last step again, unrewarded, with what was wrong with the action."""
+        """Returns the last step without rewards, with feedback on an invalid action."""
         assert self._last is not None
         return dataclasses.replace(self._last, feedback=message, rewards={}, valid=False)
 
     def _unreadable(self, action: UnreadableAction) -> TimeStep:
-        """Plays a turn in which no action could be read; by default an invalid one."""
+        """Plays a turn with an unreadable action. Default: an invalid action."""
         return self._invalid(action.feedback)
 
-    # What protects an author: said at once and by name, not as a riddle later.
+    # Checks of the subclass, with messages that name the error.
 
     def _check_author(self) -> None:
         for name in ("instructions", "tasks", "State"):
@@ -377,11 +408,16 @@ class TextEnv(gymnasium.Env[str, str]):
                 raise TypeError(f"{type(self).__name__} must set `{name}`: see agentgym.TextEnv.")
         if "invalid" in self.reward_names:
             raise TypeError(
-                f"{type(self).__name__}.reward_names must not list 'invalid': it is added."
+                f"{type(self).__name__}.reward_names must not list 'invalid', which is added."
             )
 
     def _checked(self, step: TimeStep, method: str) -> TimeStep:
-        """Returns what the rules returned, if it is a proper TimeStep and the state a State."""
+        """Returns the step if the step and `self.state` satisfy the contract.
+
+        Raises:
+            TypeError: for a value of a wrong type.
+            ValueError: for a value out of range.
+        """
         where = f"{type(self).__name__}.{method}"
         if not isinstance(step, TimeStep):
             raise TypeError(f"{where} must return a TimeStep, got {type(step).__name__}.")
@@ -402,7 +438,7 @@ class TextEnv(gymnasium.Env[str, str]):
     # Snapshots.
 
     def snapshot(self) -> dict[str, Any]:
-        """Returns everything the rest of the episode depends on, as a JSON-able dictionary.
+        """Returns the complete state of the episode as a JSON-serialisable dictionary.
 
         Raises:
             gymnasium.error.ResetNeeded: before the first reset.
@@ -413,6 +449,7 @@ class TextEnv(gymnasium.Env[str, str]):
             "env": type(self).__name__,
             "task": self.task,
             "turn": self._turn,
+            "limit": self.turn_limit,
             "over": self._over,
             "last": to_json(self._last),
             "state": to_json(self.state),
@@ -423,7 +460,7 @@ class TextEnv(gymnasium.Env[str, str]):
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Continues from a snapshot of an environment made with the same arguments.
 
-        It needs no `reset` before; the wrappers that `gymnasium.make` adds do want one.
+        It needs no `reset` before. Only the wrappers that `gymnasium.make` adds require one.
 
         Returns:
             The observation and info at the snapshot.
@@ -444,12 +481,15 @@ class TextEnv(gymnasium.Env[str, str]):
             generator.state = saved.rng
             state = from_json(self.State, saved.state)
             task = self.tasks.check(saved.task)
-            limit = self.max_turns
+            limit = saved.limit
+            if limit is not None and limit < 1:
+                raise ValueError(f"a turn limit must be at least 1, got {limit}")
             if saved.turn < 0 or (limit is not None and saved.turn > limit):
                 raise ValueError(f"turn {saved.turn} is not possible with max_turns = {limit}")
             if saved.last.terminated and not saved.over:
                 raise ValueError("the game has ended, but not the episode")
             self.task, self._turn, self._over = task, saved.turn, saved.over
+            self.turn_limit = limit
             self._last, self.state = saved.last, state
             self._checked(saved.last, "restore")
             self._np_random, self._np_random_seed = np.random.Generator(generator), saved.seed

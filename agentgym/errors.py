@@ -1,4 +1,4 @@
-"""Exceptions that AgentGym raises for its callers; what an agent says never raises."""
+"""Exceptions raised by AgentGym. Invalid actions of agents never raise."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ class AgentGymError(Exception):
 
 
 class DataError(AgentGymError, ValueError):
-    """A data file is missing, truncated or of another schema than expected."""
+    """A data file is missing, is truncated or has an unexpected schema."""
 
 
 class UnknownTaskError(AgentGymError, ValueError):
-    """A task id that the environment does not have."""
+    """The environment has no such task."""
 
 
 class SnapshotError(AgentGymError, ValueError):
-    """A snapshot that does not fit the environment it is restored into."""
+    """A snapshot is damaged or does not match the environment that restores it."""
 
 
 class ConfigError(AgentGymError, ValueError):
-    """A setting, or a combination of settings, that cannot work."""
+    """An invalid setting or combination of settings."""
 
 
 class UnknownArgumentError(ConfigError, TypeError):
-    """An argument, or a render mode, that is not known here; libraries look for a TypeError."""
+    """An unknown argument or render mode. It is also a TypeError, which other libraries expect."""
 
 
 class CheckpointError(AgentGymError, RuntimeError):
-    """A checkpoint or run folder that cannot be read, written or continued."""
+    """A checkpoint or run folder cannot be read, written or resumed."""
 
 
 class MissingExtraError(AgentGymError, ImportError):

@@ -1,7 +1,8 @@
-"""The one table of environment ids.
+"""The table of environment ids.
 
-An environment is one file and one line here: tests, the catalogue and `agentgym list` are generated
-from the table. Entry points are strings, so that nothing is imported before it is made.
+An environment is one file and one line in this table. Tests, the catalogue and `agentgym list` are
+generated from it. Entry points are strings, so that an environment is imported only when it is
+made.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ NAMESPACE = "AgentGym"
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the table.
+    """An environment id and its configuration.
 
     Attributes:
-        name: the id without its namespace: "WebShop-v0".
+        name: the id without its namespace, such as "WebShop-v0".
         entry_point: "module:Class" of a `TextEnv`, or a module with `raw_env`, `env` and
-            `parallel_env` for a multi-agent game.
-        kwargs: JSON-able arguments of the constructor.
-        seat: further arguments of a game's Gymnasium environment, such as its opponents.
-        extra: the optional dependency it needs (`pip install 'agentgym-suite[extra]'`), if any.
-        package: the package that the extra brings, as imported.
-        files: whether it plays the user's own files, named by an argument: it cannot start without.
+            `parallel_env` of a multi-agent game.
+        kwargs: JSON-serialisable arguments of the constructor.
+        seat: additional arguments of a game's `SingleSeat` environment, such as its opponents.
+        extra: the extra that installs its optional dependency, if any
+            (`pip install 'agentgym-suite[extra]'`).
+        package: import name of the optional dependency.
+        files: whether it needs files of the user, given by a constructor argument.
     """
 
     name: str
@@ -42,12 +44,12 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """The full id: "AgentGym/WebShop-v0"."""
+        """The full id, such as "AgentGym/WebShop-v0"."""
         return f"{NAMESPACE}/{self.name}"
 
     @property
     def multi_agent(self) -> bool:
-        """Whether this is a PettingZoo game; its Gymnasium id is one seat of it."""
+        """Whether this is a PettingZoo game. Its Gymnasium id is a `SingleSeat` environment."""
         return ":" not in self.entry_point
 
 
@@ -202,7 +204,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("TextCraft-v0", "agentgym.envs.textcraft.textcraft:TextCraft"),
     Entry("TextCraft-Deep-v0", "agentgym.envs.textcraft.textcraft:TextCraft", {"depth": 4}),
     Entry("TravelPlanner-v0", "agentgym.envs.travel.travel_planner:TravelPlanner"),
-    # Single agent, over an engine that an extra brings.
+    # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
     Entry(
         "ChessEndgames-v0",
@@ -344,7 +346,7 @@ REGISTRY: dict[str, Entry] = {entry.id: entry for entry in TABLE}
 
 
 def register_all() -> None:
-    """Registers every id with Gymnasium; called by `import agentgym`."""
+    """Registers all ids with Gymnasium. Called by `import agentgym`."""
     for entry in TABLE:
         if entry.id in gymnasium.registry:
             continue
@@ -359,10 +361,10 @@ def register_all() -> None:
 
 
 def find(id: str) -> Entry:
-    """Returns the table's entry of an id, with or without the namespace.
+    """Returns the entry of an id, with or without the namespace.
 
     Raises:
-        ConfigError: if there is no such id; the message names the closest ones.
+        ConfigError: if there is no such id. The message names the closest ones.
     """
     full = id if "/" in id else f"{NAMESPACE}/{id}"
     if full not in REGISTRY:
@@ -373,12 +375,24 @@ def find(id: str) -> Entry:
 
 
 def make_aec(id: str, **kwargs: Any) -> Any:
-    """Makes the turn-by-turn (AEC) PettingZoo environment of a multi-agent id."""
+    """Makes the AEC (turn-by-turn) PettingZoo environment of a multi-agent id.
+
+    Args:
+        id: the id, with or without the namespace.
+        **kwargs: arguments of the game and of `PettingZooMixin`, such as `action_mode`.
+
+    Raises:
+        ConfigError: for an unknown or single-agent id, or an invalid argument.
+        MissingExtraError: if the game needs an optional dependency that is not installed.
+    """
     return _game_module(id).env(**_arguments(id, kwargs))
 
 
 def make_parallel(id: str, **kwargs: Any) -> Any:
-    """Makes the simultaneous (parallel) PettingZoo environment of a multi-agent id."""
+    """Makes the parallel PettingZoo environment of a multi-agent id.
+
+    Arguments and errors are those of `make_aec`.
+    """
     return _game_module(id).parallel_env(**_arguments(id, kwargs))
 
 

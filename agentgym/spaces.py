@@ -1,4 +1,4 @@
-"""`UnicodeText`: the space of every text that an environment shows or an agent says."""
+"""`UnicodeText`: the space of text observations and actions."""
 
 from __future__ import annotations
 
@@ -31,15 +31,18 @@ _WORDS = tuple(
 
 
 class UnicodeText(Text):
-    """All strings, optionally up to a length: any character, the empty string included.
+    """The space of all strings, including the empty string, optionally up to a maximum length.
 
-    A `gymnasium.spaces.Text`, as libraries recognise it, but one that takes every character, checks
-    membership without looking at the characters, and is transported correctly by
-    `gymnasium.vector.AsyncVectorEnv` with its default shared memory.
+    It is a subclass of `gymnasium.spaces.Text`, so that libraries recognise it. Unlike `Text`, it
+    contains every Unicode character, checks membership in constant time, and works with the default
+    shared memory of `gymnasium.vector.AsyncVectorEnv`.
 
     Args:
-        max_length: the greatest number of characters of a member; None: no limit.
+        max_length: maximum number of characters. None: no limit.
         seed: seed of `sample`.
+
+    Raises:
+        ValueError: if `max_length` is negative.
     """
 
     def __init__(
@@ -48,22 +51,26 @@ class UnicodeText(Text):
         if max_length is not None and max_length < 0:
             raise ValueError(f"max_length must be None or at least 0, got {max_length}.")
         length = sys.maxsize if max_length is None else max_length
-        # Gymnasium makes its empty texts of the first character, repeated `min_length` times.
+        # Gymnasium builds its default text by repeating the first character `min_length` times.
         super().__init__(length, min_length=0, charset=" ", seed=seed)
 
     @property
     def is_np_flattenable(self) -> bool:
-        """False: a text has no fixed-size array form."""
+        """False: a text cannot be flattened to an array of fixed size."""
         return False
 
     def contains(self, x: Any) -> bool:
-        """Returns whether x is a string within the length limit; O(1)."""
+        """Returns whether x is a string within the length limit, in constant time."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """Returns a few readable words, drawn by the space's own generator."""
+        """Returns one to five words sampled with the space's own generator.
+
+        Raises:
+            ValueError: if a mask or probabilities are given.
+        """
         if mask is not None or probability is not None:
-            raise ValueError("UnicodeText.sample takes neither a mask nor probabilities.")
+            raise ValueError("UnicodeText.sample supports neither a mask nor probabilities.")
         count = int(self.np_random.integers(1, 6))
         words = (_WORDS[i] for i in self.np_random.integers(len(_WORDS), size=count))
         return " ".join(words)[: self.max_length]
@@ -88,7 +95,8 @@ class UnicodeText(Text):
 
 def _no_array(space: UnicodeText, *values: Any) -> NoReturn:
     raise ValueError(
-        "A text has no fixed-size array form: agentgym.wrappers.EncodeObservation makes one of it."
+        "A text cannot be flattened to an array of fixed size. Use "
+        "agentgym.wrappers.EncodeObservation."
     )
 
 
@@ -97,10 +105,10 @@ for _function in (flatdim, flatten, flatten_space, unflatten):
 
 
 class _TextSlots:
-    """One file a vectorised environment through which a worker hands its text to the parent.
+    """One file per sub-environment, through which a worker passes its text to the parent process.
 
-    A file has no size to fix in advance, so neither length nor character set of the texts is
-    limited. The pipe of the vector environment orders writes before reads.
+    Files have no fixed size, so neither the length nor the character set of a text is limited.
+    The pipe of the vector environment ensures that a write completes before it is read.
     """
 
     def __init__(self, n: int):
@@ -121,7 +129,7 @@ class _TextSlots:
         weakref.finalize(self, _clean_up, self._files)
 
     def _file(self, index: int) -> FileIO:
-        if self._pid != os.getpid():  # forked: share no file position with the parent
+        if self._pid != os.getpid():  # forked: must not share file positions with the parent
             _clean_up(self._files)
             self._pid = os.getpid()
         if index not in self._files:
@@ -132,7 +140,7 @@ class _TextSlots:
         rest = memoryview(text.encode("utf-8", "surrogatepass"))
         file = self._file(index)
         file.seek(0)
-        while rest:  # an unbuffered file may take a part only
+        while rest:  # an unbuffered write may be partial
             rest = rest[file.write(rest) :]
         file.truncate()
 
@@ -151,7 +159,7 @@ def _clean_up(files: dict[int, FileIO], folder: Path | None = None, owner: int =
 
 
 class _TextView(Sequence[str]):
-    """The current texts of all sub-environments, read when asked for; a copy is a plain tuple."""
+    """The current texts of all sub-environments, read on access. A copy is a plain tuple."""
 
     def __init__(self, slots: _TextSlots, n: int):
         self._slots = slots
@@ -171,7 +179,7 @@ class _TextView(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
-    __hash__ = None  # type: ignore[assignment]  # it changes with every step
+    __hash__ = None  # type: ignore[assignment]  # mutable: the texts change at every step
 
     def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
         return tuple(self)
@@ -181,7 +189,7 @@ class _TextView(Sequence[str]):
 
 
 class _TextTuple(Tuple):
-    """The space of a batch of texts; unlike `Tuple` it also takes the live view of one."""
+    """The space of a batch of texts. Unlike `Tuple`, it also contains a `_TextView`."""
 
     def contains(self, x: Any) -> bool:
         return super().contains(tuple(x) if isinstance(x, _TextView) else x)
@@ -199,7 +207,7 @@ def _batch_differing_texts(spaces: Sequence[UnicodeText]) -> _TextTuple:
     return _TextTuple(spaces)
 
 
-# Gymnasium declares that shared memory is an array; a registered space may choose its own kind.
+# Gymnasium annotates shared memory as an array. A registered space may use another type.
 @create_shared_memory.register(UnicodeText)  # pyright: ignore[reportArgumentType]
 def _create_text_slots(space: UnicodeText, n: int = 1, ctx: Any = None) -> _TextSlots:
     return _TextSlots(n)

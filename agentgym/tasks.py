@@ -1,7 +1,7 @@
 """The tasks of an environment and their splits.
 
-A task is named by a string; the name says everything about the task: the same name is the same task
-in every process. `NumberedTasks` holds millions of them without storing any.
+A task is identified by its name, a string. The same name denotes the same task in every process.
+`NumberedTasks` represents millions of tasks in constant memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Level = TypeVar("Level")
 
 
 class NumberedTasks(Sequence[str]):
-    """The tasks "prefix0", "prefix1", ...: finite sets by number, or levels generated from one.
+    """A lazy sequence of the task names "prefix0", "prefix1", ...
 
     Args:
-        prefix: what stands before the number, such as "goal/".
-        numbers: the numbers, in order; `range(2**31)` for levels generated from their number.
+        prefix: prefix of the number, such as "goal/".
+        numbers: the numbers in order, such as `range(2**31)` for generated levels.
     """
 
     def __init__(self, prefix: str, numbers: range):
@@ -68,8 +68,11 @@ class Tasks:
     """The task names of an environment, split into disjoint training and test tasks.
 
     Args:
-        train: tasks to learn from.
-        test: held-out tasks to evaluate on.
+        train: names of the training tasks.
+        test: names of the held-out tasks.
+
+    Raises:
+        ValueError: if a split is empty or not a sequence of names.
     """
 
     train: Sequence[str]
@@ -84,7 +87,11 @@ class Tasks:
                 )
 
     def split(self, name: str) -> Sequence[str]:
-        """Returns the tasks of a split ("train" or "test")."""
+        """Returns the tasks of a split ("train" or "test").
+
+        Raises:
+            ValueError: for another name.
+        """
         if name not in ("train", "test"):
             raise ValueError(f"split must be 'train' or 'test', got {name!r}.")
         return self.train if name == "train" else self.test
@@ -93,7 +100,11 @@ class Tasks:
         return task in self.train or task in self.test
 
     def check(self, task: object) -> str:
-        """Returns the task if the environment has it, else raises UnknownTaskError."""
+        """Returns the task if it exists.
+
+        Raises:
+            UnknownTaskError: if it does not. The message shows examples of task names.
+        """
         if isinstance(task, str) and task in self:
             return task
         examples = [self.train[0], self.train[-1], self.test[0], self.test[-1]]
@@ -106,7 +117,13 @@ class Tasks:
 
     @classmethod
     def generated(cls, size: int = 2**31 - 1) -> Tasks:
-        """Returns "train/0", "train/1", ... and "test/0", ...: levels made from `task_rng`."""
+        """Returns the tasks "train/0", "train/1", ... and "test/0", "test/1", ...
+
+        They are for environments that generate levels with `task_rng`.
+
+        Args:
+            size: number of tasks per split.
+        """
         return cls(NumberedTasks("train/", range(size)), NumberedTasks("test/", range(size)))
 
 
@@ -116,24 +133,25 @@ def task_number(task: str) -> int:
 
 
 def task_rng(task: str, salt: str = "") -> np.random.Generator:
-    """Returns a generator that depends only on the task's name (and a salt): for making levels.
+    """Returns a random generator for level generation, seeded by the task's name and a salt.
 
-    What happens *within* an episode is drawn from `env.np_random` instead.
+    Random events within an episode use `env.np_random` instead.
     """
     digest = hashlib.sha256(f"{salt}\0{task}".encode("utf-8", "surrogatepass")).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))
 
 
 def draw_level(task: str, draw: Callable[[], Level]) -> Level:
-    """Returns the first drawn level of the task's split: no level is in both.
+    """Samples levels until one belongs to the task's split, and returns it.
 
-    For levels so small that two tasks may draw the same one. A digest says where a level belongs; a
-    quarter of all are test levels. Where 100 draws give none, there are too few levels to be split,
-    and the last one is returned.
+    For level spaces so small that two tasks may sample the same level: it keeps training and test
+    levels disjoint. A digest of the level determines its split. A quarter of all levels are test
+    levels. If 100 samples all belong to the other split, there are too few levels to split, and the
+    last one is returned.
 
     Args:
         task: "train/..." or "test/...".
-        draw: draws a level that `agentgym.utils.serialization` can write, each time another one.
+        draw: samples a new level, which `agentgym.utils.serialization` can convert to JSON.
     """
     test, level = task.startswith("test/"), draw()
     for _ in range(100):

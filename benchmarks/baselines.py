@@ -1,7 +1,7 @@
-"""Random and expert play in every environment: what there is to learn.
+"""Baselines: the random agent and the scripted expert in every environment.
 
-Plays the training and the test tasks of every id with the random agent (admissible actions) and the
-scripted expert. What has been measured is not measured again, unless --again.
+Both agents play the training and the test tasks of every id. The random agent samples admissible
+actions. Existing results are kept unless --again is set.
 
     python benchmarks/baselines.py [--ids WebShop-v0 ...] [--episodes 200]
 """
@@ -28,18 +28,18 @@ RESULT = Path(__file__).parent / "results" / "baselines.json"
 
 @dataclass
 class Settings:
-    """What to play."""
+    """Settings of the benchmark."""
 
     ids: tuple[str, ...] = ()
-    """Environments; (): all."""
+    """Environment ids (empty: all)."""
     episodes: int = 200
-    """Episodes of each agent in each split."""
+    """Episodes per agent and split."""
     again: bool = False
-    """Measure also what has been measured."""
+    """Measure environments again that have results."""
 
 
 def numbers(report: Report) -> dict[str, Any]:
-    """Returns what is kept of a report."""
+    """Returns the means and confidence intervals of a report."""
     found = report.aggregate()
     kept = {}
     for name in ("reward", "success", "progress", "turns", "valid"):
@@ -50,7 +50,7 @@ def numbers(report: Report) -> dict[str, Any]:
 
 
 def measure(entry: Entry, episodes: int) -> tuple[dict[str, Any], list[Report]]:
-    """Plays an environment; agents it has not are left out."""
+    """Evaluates both agents in an environment, without the expert if it has none."""
     found: dict[str, Any] = {}
     reports = []
     for split in ("train", "test"):
@@ -65,7 +65,7 @@ def measure(entry: Entry, episodes: int) -> tuple[dict[str, Any], list[Report]]:
 
 
 def main(settings: Settings) -> None:
-    """Plays what is missing; prints and writes everything."""
+    """Measures the missing environments, writes all results and prints the new ones."""
     known: dict[str, Any] = {}
     if RESULT.exists():
         known = json.loads(RESULT.read_text())["environments"]

@@ -1,27 +1,28 @@
-"""Which estimators are unbiased? Estimated against exact advantages in a world that can be solved.
+"""Bias and variance of credit estimators against exact advantages.
 
-The world: a few states, up to four turns, actions of one to six tokens (two words and an end token)
-drawn from a fixed random policy; every complete action has its own reward, its own distribution of
-next states, and the game may end after any turn. Values before every token are exact, by dynamic
-programming over (turn, state, prefix), with one discount per *turn* - the environment's. So is the
-true advantage of a token, A* = Q(prefix, token) - V(prefix).
+The world has a few states, up to four turns, and actions of one to six tokens (two words and an end
+token), which are sampled from a fixed random policy. Every complete action has its own reward and
+its own distribution of next states, and an episode may end after any turn. Values before every
+token are exact, by dynamic programming over (turn, state, prefix), with one discount per *turn*. So
+is the true advantage of a token, A* = Q(prefix, token) - V(prefix).
 
-Each estimator that reads values gets the exact ones; the estimates are averaged over everything
-that leads to one (turn, state, prefix, token). For each:
+Estimators with a critic are given the exact values. Estimates are averaged over all samples of each
+(turn, state, prefix, token). The columns of the table:
 
-- bias: root mean square of E[A] - A*, weighted by visits, with the sampling noise subtracted;
-  beside it, the same without subtracting over the noise: 1 where there is noise alone;
-- gradient bias: the same after removing from E[A] - A* what is equal for all tokens that could have
-  been said at that place, since that part moves no policy gradient (a baseline);
-- cosine: between the policy gradients (with respect to logits, all places) of E[A] and of A*;
-- std: root mean square of the estimate's deviation from its own mean;
-- noise/signal: standard deviation of one token's gradient over the length of the mean gradient;
-- action bias: of the first token's estimate, against the exact advantage of the whole action.
+- bias: root mean square of E[A] - A*, weighted by visits, after subtraction of the sampling noise.
+  The next column is the ratio of bias to noise before subtraction, which is 1 for noise alone.
+- gradient bias: the same after removing the mean of E[A] - A* over the tokens of each place, which
+  has no effect on the policy gradient (a baseline).
+- cosine: cosine between the policy gradients (with respect to logits, all places) of E[A] and A*.
+- std: root mean square deviation of the estimate from its own mean.
+- noise/signal: standard deviation of the gradient of one token over the norm of the mean gradient.
+- action bias: bias of the first token's estimate, against the exact advantage of the whole action.
 
-Group estimators compare undiscounted returns, so they play in the same world with gamma 1.
-Where a recipe learns what turns are worth, its model is taken to be exact (ArCHer, iStar) or is
-left out for what it is trained on (AgentPRM); weights of imitation are no estimates of advantages.
-`ROWS` says which row shows the credit of which recipe. Prints a table, writes JSON and a picture.
+Group-relative estimators compare undiscounted returns, so they are measured in the same world with
+gamma 1. A learned model of turn values is replaced by the exact one (ArCHer, iStar) or by its
+regression targets (AgentPRM). Recipes with behaviour-cloning or preference weights are left out,
+since those are no estimates of advantages. `ROWS` maps rows to recipes. Prints tables, writes JSON
+and a figure.
 
     python benchmarks/credit_oracle.py [--trajectories 400000]
 """
@@ -42,10 +43,10 @@ from token_world import Array, Ints, Samples, World, make_world, sample
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.turn_rewards import (
-    EpisodeReward,
     StepBaseline,
-    TurnReward,
+    episode_credit,
     monte_carlo_values,
+    turn_credit,
     value_gains,
 )
 from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
@@ -53,15 +54,15 @@ from agentgym.trainers.trajectory import Batch, Credit, Values
 
 Estimator = Callable[[Batch, Values], Credit]
 
-# The row of every recipe that estimates advantages.
+# The recipes of each row, for recipes that estimate advantages.
 ROWS = {
-    "POAD": "poad etpo",  # etpo: as its price of divergence goes to 0
+    "POAD": "poad etpo",  # etpo: in the limit of a KL coefficient of 0
     "NTPO": "ntpo nlpo",
-    "turn GAE": "turn vl_dac twosome glam spa",  # spa: once its rewards are the true ones
+    "turn GAE": "turn vl_dac twosome glam spa",  # spa: with exact rewards
     "bi-level GAE": "bilevel",
     "chunks of 2 turns": "chunk",
     "ArCHer": "archer sac_glam",
-    "RLOO": "rloo loop orm",  # orm: once its model predicts every return
+    "RLOO": "rloo loop orm",  # orm: with an exact model
     "GRPO": "grpo flow_grpo arpo_replay arpo_entropy aepo",
     "Dr. GRPO": "spear",
     "GiGPO": "gigpo",
@@ -69,24 +70,24 @@ ROWS = {
     "iStar": "istar",
     "AgentPRM": "agentprm",
 }
-# Those that weigh what is imitated instead.
+# Recipes whose credit is a weight of behaviour cloning or of preferences.
 IMITATION = "dpo eto archer_iql digi_q ilql mc bc filtered_bc"
 
 
 @dataclass
 class Settings:
-    """What to measure.
+    """Settings of the benchmark.
 
     Attributes:
-        trajectories: how many are sampled for each estimator.
-        chunk: how many are held in memory at a time.
-        group: trajectories that begin in the same state, for group estimators.
-        states: states of the world.
-        turns: turns after which the game ends at the latest.
-        tokens: longest action.
-        gamma: the environment's discount of a turn.
-        lambda_: trace decay of the estimators.
-        seed: of the world and of the samples.
+        trajectories: number of sampled trajectories per estimator.
+        chunk: number of trajectories in memory at a time.
+        group: trajectories that start in the same state, for group-relative estimators.
+        states: number of states of the world.
+        turns: maximum number of turns.
+        tokens: maximum number of tokens per action.
+        gamma: discount between turns.
+        lambda_: GAE lambda of the estimators.
+        seed: seed of the world and of the samples.
         out: folder of the results.
     """
 
@@ -103,44 +104,44 @@ class Settings:
 
 
 def world_of(settings: Settings, gamma: float) -> World:
-    """The world of the settings; the same for each gamma."""
+    """Returns the world of the settings, the same for every gamma."""
     return make_world(settings.states, settings.turns, settings.tokens, gamma, settings.seed)
 
 
 class Moments:
-    """Count, mean and variance of numbers sorted into bins."""
+    """Count, mean and variance of numbers per bin."""
 
     def __init__(self, bins: int) -> None:
         self.count, self.sum, self.square = np.zeros((3, bins))
 
     def add(self, where: Ints, x: Array) -> None:
-        """Adds numbers x to the bins `where`."""
+        """Adds the numbers x to the bins `where`, both [n]."""
         bins = len(self.count)
         self.count += np.bincount(where, minlength=bins)
         self.sum += np.bincount(where, x, bins)
         self.square += np.bincount(where, x * x, bins)
 
     def mean(self) -> Array:
-        """Mean of each bin."""
+        """Returns the mean of each bin."""
         return self.sum / np.maximum(self.count, 1)
 
     def variance(self) -> Array:
-        """Variance of each bin."""
+        """Returns the unbiased variance of each bin."""
         variance = self.square / np.maximum(self.count, 1) - self.mean() ** 2
         return np.maximum(variance, 0) * self.count / np.maximum(self.count - 1, 1)
 
 
 def bias_of(moments: Moments, truth: Array, center: Array | None = None) -> tuple[float, float]:
-    """Root mean square bias with the noise subtracted, and its ratio to the noise.
+    """Returns the root mean square bias after subtraction of the noise, and its ratio to the noise.
 
     Args:
-        moments: of the estimate in each bin.
-        truth: what its mean should be.
-        center: [bins / V, V] probabilities; where given, the bias's mean over each V is removed.
+        moments: moments of the estimate in each bin.
+        truth: [bins] exact means.
+        center: [bins / V, V] probabilities. If given, the mean of the bias over each V is removed.
     """
     seen = moments.count >= 30
     error = np.where(seen, moments.mean() - truth, 0.0)
-    # 1e-12: estimates are float32, also where nothing is random.
+    # 1e-12: estimates are rounded to float32 even if they are deterministic.
     noise = np.where(seen, moments.variance() / np.maximum(moments.count, 1) + 1e-12, 0.0)
     weight = np.where(seen, moments.count, 0.0)
     if center is not None:
@@ -160,14 +161,14 @@ def bias_of(moments: Moments, truth: Array, center: Array | None = None) -> tupl
 
 
 def gradients_of(moments: Moments, truth: Array, policy: Array) -> tuple[float, float]:
-    """Cosine between mean and exact gradients, and noise over signal of the mean gradient.
+    """Returns the cosine between mean and exact gradients, and the noise-to-signal ratio.
 
     The gradient of log pi(w) with respect to the logits of its place is e_w - pi.
 
     Args:
-        moments: of the estimate in each bin (place, token).
+        moments: moments of the estimate in each bin (place, token).
         truth: [bins] A*.
-        policy: [places, V].
+        policy: [places, V] probabilities of tokens.
     """
     shape = policy.shape
     seen = np.all((moments.count >= 30).reshape(shape), axis=-1)
@@ -190,7 +191,7 @@ def gradients_of(moments: Moments, truth: Array, policy: Array) -> tuple[float, 
 
 
 def measure(world: World, settings: Settings, estimators: dict[str, Estimator]) -> dict[str, dict]:
-    """Runs every estimator on the same samples."""
+    """Measures every estimator on the same samples; returns its row by name."""
     states, prefixes, vocabulary = world.policy.shape
     places = world.turns * states * prefixes
     moments = {
@@ -202,9 +203,9 @@ def measure(world: World, settings: Settings, estimators: dict[str, Estimator]) 
         samples = sample(world, min(settings.chunk, left), settings.group, rng)
         left -= settings.chunk
         first = samples.batch.token_offsets[:-1]
-        judged = with_exact_advantages(world, samples)
+        exact = with_exact_advantages(world, samples)
         for name, estimator in estimators.items():
-            batch = judged if name in JUDGED else samples.batch
+            batch = exact if name in EXACT_REWARDS else samples.batch
             advantages = estimator(batch, samples.values).advantages.astype(np.float64)
             tokens, turns = moments[name]
             tokens.add(samples.place * vocabulary + samples.token, advantages)
@@ -234,28 +235,39 @@ def measure(world: World, settings: Settings, estimators: dict[str, Estimator]) 
     return results
 
 
-JUDGED = ("ArCHer", "ArCHer, token baseline", "iStar")
+# Estimators of recipes whose learned turn advantages are replaced by the exact ones.
+EXACT_REWARDS = ("ArCHer", "ArCHer, token baseline", "iStar")
 
 
 def with_exact_advantages(world: World, samples: Samples) -> Batch:
-    """The batch with Q(o, a) - V(o) as reward of every turn: what a perfect judge would say."""
+    """Returns the batch with the exact advantage Q(o, a) - V(o) of each turn as its reward."""
     return samples.batch.with_rewards(world.q.reshape(-1)[samples.action] - samples.values.turns)
 
 
+def archer(batch: Batch, values: Values) -> Credit:
+    """Returns the credit of ArCHer, from turn advantages given as rewards."""
+    return turn_credit(batch.rewards, batch)
+
+
 def archer_with_baseline(batch: Batch, values: Values) -> Credit:
-    """ArCHer with the baseline that it would learn, E[Q(o, a) - V(o) | o, a_<j]."""
+    """Returns the credit of ArCHer with the exact baseline E[Q(o, a) - V(o) | o, a_<j]."""
     assert values.tokens is not None
-    baseline = values.tokens - values.turns[batch.token_turn]
-    return TurnReward(baseline=True)(batch, replace(values, tokens=baseline))
+    exact = replace(values, tokens=values.tokens - values.turns[batch.token_turn])
+    return turn_credit(batch.rewards, batch, exact, baseline=True)
 
 
 def agentprm(batch: Batch, values: Values) -> Credit:
-    """Gains of what AgentPRM's model is regressed on, the group's own mean outcomes."""
-    return TurnReward()(value_gains(batch, monte_carlo_values(batch, 1.0), 1.0))
+    """Returns the credit of AgentPRM with the regression targets of its model."""
+    return turn_credit(value_gains(batch, monte_carlo_values(batch, 1.0), 1.0), batch)
+
+
+def reinforce(batch: Batch, values: Values) -> Credit:
+    """Returns the return of each episode as the advantage of its tokens."""
+    return episode_credit(np.add.reduceat(batch.rewards, batch.turn_offsets[:-1]), batch)
 
 
 def with_critic(gamma: float, lambda_: float) -> dict[str, Estimator]:
-    """Estimators that read values."""
+    """Returns the estimators that use values, by row."""
     return {
         "POAD": poad(gamma, lambda_),
         "POAD, lambda_token = lambda": poad(gamma, lambda_, lambda_),
@@ -263,15 +275,15 @@ def with_critic(gamma: float, lambda_: float) -> dict[str, Estimator]:
         "turn GAE": turn(gamma, lambda_),
         "bi-level GAE": BilevelGAE(1.0, lambda_, gamma, lambda_),
         "chunks of 2 turns": ChunkGAE(2, gamma, lambda_),
-        "ArCHer": TurnReward(),
+        "ArCHer": archer,
         "ArCHer, token baseline": archer_with_baseline,
     }
 
 
 def without_critic() -> dict[str, Estimator]:
-    """Estimators that compare the trajectories of a group (no discount)."""
+    """Returns the estimators that compare trajectories of a group, without a discount, by row."""
     return {
-        "REINFORCE": EpisodeReward(),
+        "REINFORCE": reinforce,
         "RLOO": rloo(),
         "Dr. GRPO": dr_grpo(),
         "GRPO": grpo(),
@@ -287,7 +299,13 @@ def without_critic() -> dict[str, Estimator]:
 
 
 def tabulate(title: str, results: dict[str, dict], spread: float) -> Table:
-    """The table; `spread` is the root mean square of A*."""
+    """Returns the results as a table.
+
+    Args:
+        title: the title.
+        results: rows of `measure`.
+        spread: root mean square of A*.
+    """
     table = Table(title=f"{title} (rms of A* = {spread:.3f})")
     table.add_column("estimator")
     columns = {
@@ -312,7 +330,7 @@ def tabulate(title: str, results: dict[str, dict], spread: float) -> Table:
 
 
 def picture(results: dict[str, dict], path: Path) -> None:
-    """E[A] against A* for every estimator."""
+    """Draws E[A] against A* for every estimator."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -350,11 +368,11 @@ def picture(results: dict[str, dict], path: Path) -> None:
 
 
 def main(settings: Settings) -> None:
-    """Measures, prints, writes and draws."""
+    """Measures, prints tables and writes JSON and a figure."""
     console, everything = Console(width=130), {}
     for title, gamma, estimators in (
-        ("Exact values given", settings.gamma, with_critic(settings.gamma, settings.lambda_)),
-        ("No critic, gamma = 1", 1.0, without_critic()),
+        ("Exact values", settings.gamma, with_critic(settings.gamma, settings.lambda_)),
+        ("Without a critic, gamma = 1", 1.0, without_critic()),
     ):
         world = world_of(settings, gamma)
         results = measure(world, settings, estimators)

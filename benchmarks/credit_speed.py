@@ -1,8 +1,8 @@
-"""How long credit assignment takes: every estimator on 512 trajectories x 16 turns x 64 tokens.
+"""Run time of every credit estimator on 512 trajectories x 16 turns x 64 tokens.
 
-Beside it: the same recurrence as a plain Python loop (on a subsample, scaled to the whole), as a
-time loop over padded torch tensors (how trainers with a masked GAE do it), and torchrl's
-vectorised GAE where torchrl is installed. One thread, medians. Prints a table, writes JSON.
+The recurrence of POAD is also timed as a plain Python loop (on a subsample, scaled up), as a time
+loop over padded torch tensors (as in trainers with a masked GAE), and as the vectorised GAE of
+torchrl, if installed. Medians, on one thread. Prints tables and writes JSON.
 
     python benchmarks/credit_speed.py [--trajectories 512] [--turns 16] [--tokens 64]
 """
@@ -26,24 +26,23 @@ from rich.table import Table
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.credit.soft import soft_q_targets
 from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn, Values
 
 
 @dataclass
 class Settings:
-    """What to measure.
+    """Settings of the benchmark.
 
     Attributes:
-        trajectories: N.
-        turns: turns of a trajectory.
-        tokens: tokens of an action.
-        group: trajectories that begin in the same state.
-        states: different states of a group (anchors).
-        repeats: timed calls, after two that are not.
-        seed: of the random values and rewards.
-        out: where the JSON goes.
+        trajectories: number of trajectories.
+        turns: turns per trajectory.
+        tokens: tokens per action.
+        group: trajectories that start in the same state.
+        states: number of distinct states per group.
+        repeats: timed calls, after two warm-up calls.
+        seed: seed of values and rewards.
+        out: file of the results.
     """
 
     trajectories: int = 512
@@ -57,7 +56,7 @@ class Settings:
 
 
 def make_batch(settings: Settings, trajectories: int) -> tuple[Batch, Values]:
-    """Trajectories of equal lengths with random rewards, states and values."""
+    """Returns trajectories of equal lengths with random rewards, states and values."""
     rng = np.random.default_rng(settings.seed)
     length = settings.tokens
     logprobs = np.full(length, -1.0, np.float32)
@@ -100,14 +99,11 @@ def make_batch(settings: Settings, trajectories: int) -> tuple[Batch, Values]:
 
 
 def estimators() -> dict[str, Callable[[Batch, Values], object]]:
-    """Everything that is timed."""
+    """Returns the timed estimators by name."""
     poad_ = poad()
 
     def normalised(batch: Batch, values: Values) -> object:
         return normalize_advantages(poad_(batch, values), batch)
-
-    def soft(batch: Batch, values: Values) -> object:
-        return soft_q_targets(batch, values, gamma=0.99)
 
     return {
         "POAD": poad_,
@@ -117,7 +113,6 @@ def estimators() -> dict[str, Callable[[Batch, Values], object]]:
         "turn GAE": turn(),
         "bi-level GAE": BilevelGAE(),
         "chunks of 4 turns": ChunkGAE(4),
-        "soft Q targets (ETPO)": soft,
         "RLOO / LOOP": rloo(),
         "Dr. GRPO": dr_grpo(),
         "GRPO": grpo(),
@@ -128,7 +123,7 @@ def estimators() -> dict[str, Callable[[Batch, Values], object]]:
 
 
 def milliseconds(call: Callable[[], object], repeats: int) -> float:
-    """Median over `repeats` calls, after two for warming up."""
+    """Returns the median time of `repeats` calls in milliseconds, after two warm-up calls."""
     times = []
     for _ in range(repeats + 2):
         start = time.perf_counter()
@@ -138,7 +133,7 @@ def milliseconds(call: Callable[[], object], repeats: int) -> float:
 
 
 def python_loop(batch: Batch, values: Values, gamma: float, lambda_: float) -> np.ndarray:
-    """POAD's recurrence, one token at a time."""
+    """Returns the advantages of POAD, computed one token at a time."""
     assert values.tokens is not None
     tokens, rewards = values.tokens.tolist(), batch.rewards.tolist()
     ends = set((batch.token_offsets[1:] - 1).tolist())
@@ -161,7 +156,7 @@ def python_loop(batch: Batch, values: Values, gamma: float, lambda_: float) -> n
 def torch_loop(
     rewards: torch.Tensor, values: torch.Tensor, discount: torch.Tensor, trace: torch.Tensor
 ) -> torch.Tensor:
-    """A GAE as a loop over time of padded tensors [N, T], as masked-chat trainers have it."""
+    """Returns GAE advantages by a time loop over padded tensors [N, T], as in chat trainers."""
     last, reversed_ = torch.zeros(len(rewards)), []
     length = rewards.shape[1]
     for t in range(length - 1, -1, -1):
@@ -173,7 +168,7 @@ def torch_loop(
 
 
 def padded(batch: Batch, values: Values, settings: Settings, gamma: float, lambda_: float):
-    """The inputs of `torch_loop`; equal lengths, so there is no padding to make."""
+    """Returns the inputs of `torch_loop`. Lengths are equal, so no padding is needed."""
     assert values.tokens is not None
     shape = (len(batch.trajectories), settings.turns * settings.tokens)
     ends = batch.token_offsets[1:] - 1
@@ -194,7 +189,7 @@ def padded(batch: Batch, values: Values, settings: Settings, gamma: float, lambd
 
 
 def compare(settings: Settings, batch: Batch, values: Values) -> dict[str, float | str]:
-    """Milliseconds of other ways to compute POAD's advantages; checks that they agree."""
+    """Returns the times of other implementations of POAD in milliseconds; checks their results."""
     gamma, lambda_ = 0.99, 0.95
     ours = poad(gamma, lambda_)(batch, values).advantages
     few = max(1, settings.trajectories // 64)
@@ -224,7 +219,7 @@ def compare(settings: Settings, batch: Batch, values: Values) -> dict[str, float
 
 
 def main(settings: Settings) -> None:
-    """Measures, prints and writes."""
+    """Measures, prints tables and writes JSON."""
     torch.set_num_threads(1)
     batch, values = make_batch(settings, settings.trajectories)
     quarter, quarter_values = make_batch(settings, max(1, settings.trajectories // 4))
@@ -248,8 +243,8 @@ def main(settings: Settings) -> None:
         table.add_row(name, f"{whole:.2f}", speed, f"{part:.2f}", f"{row['cost_ratio']:.2f}")
     console.print(table)
     others = compare(settings, batch, values)
-    table = Table(title="POAD's advantages, computed otherwise")
-    table.add_column("how")
+    table = Table(title="Other implementations of POAD")
+    table.add_column("implementation")
     table.add_column("ms", justify="right")
     table.add_column("times ours", justify="right")
     for name, value in others.items():

@@ -1,13 +1,13 @@
-"""How fast the environments are, on one core, under a random policy.
+"""Throughput of the environments on one core under a random policy.
 
-Each id is measured in a process of its own: the time from starting Python to the first observation
-(with an empty cache, "first", and a filled one, "start"), steps a second of an agent that says a
-random admissible action (resets and the listing of the admissible actions included), resets a
-second, and the memory of the process. Seconds are the processor's, as other work may go on beside
-it; the clock's where an engine runs in a process of its own. Beside them stand figures of the
-implementations that the environments follow, where we measured them on the same kind of machine.
-The original WebShop's is for its own 1,000 products: compare it with ours for the same files
-(`data_dir`). Prints tables, writes JSON.
+Each id is measured in a process of its own: the time from the start of Python to the first
+observation (with an empty cache, "first", and with a filled one, "start"), steps per second of a
+random agent (resets and lists of admissible actions included), resets per second, and the memory of
+the process. Times are CPU times, which other processes do not affect, except for engines that run
+in a process of their own: those are wall-clock times. Reference throughputs are those of the
+implementations that the environments follow, measured on the same kind of machine. The reference of
+WebShop is for the 1,000 products of the original, to be compared with ours on the same files
+(`data_dir`). Prints tables and writes JSON.
 
     python benchmarks/env_speed.py [--ids WebShop] [--env-kwargs '{"data_dir": "..."}'] [--large]
 """
@@ -51,23 +51,23 @@ REFERENCES: dict[str, tuple[float, str]] = {
     "PrisonersDilemma": (738.0, "TextArena's: 738 steps/s"),
     "LiarsDice": (634.0, "TextArena's: 634 steps/s"),
 }
-"""Start of an id -> steps a second of the reference, and what was measured."""
+"""Prefix of an id -> steps per second of the reference, and its description."""
 ENGINES = {"AgentGym/ScienceWorld-v0"}
-"""Ids whose engine runs in a process of its own."""
+"""Ids with an engine in a process of its own."""
 
 
 @dataclass
 class Settings:
-    """What to measure.
+    """Settings of the benchmark.
 
     Attributes:
-        ids: only ids that contain one of these texts; all by default.
+        ids: measure only ids that contain one of these texts (empty: all).
         env_kwargs: further arguments of the environments, as a JSON object.
-        seconds: for how long each environment is stepped.
-        seed: of the policy.
-        large: also measure the search engine over 1,000 and 1,000,000 products (minutes).
-        out: where the JSON goes.
-        worker: measure this single id here and print JSON (used by the script itself).
+        seconds: duration of stepping each environment.
+        seed: seed of the random policy.
+        large: also measure the search engine with 1,000 and 1,000,000 products (minutes).
+        out: file of the results.
+        worker: measure this id in this process and print JSON (used by the script itself).
     """
 
     ids: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Settings:
 
 @dataclass
 class Speed:
-    """What was measured of an environment."""
+    """Throughput, start-up time and memory of an environment."""
 
     id: str
     steps_per_second: float
@@ -95,7 +95,7 @@ class Speed:
 
 
 def resident_megabytes() -> float:
-    """Returns the memory that the process holds now, in MiB; nan where the system does not say."""
+    """Returns the resident memory of the process in MiB, or nan if it is not available."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -104,7 +104,7 @@ def resident_megabytes() -> float:
 
 
 def rate(seconds: float, play: Callable[[], None], clock: Callable[[], float]) -> float:
-    """Returns how often a second `play` runs."""
+    """Returns the number of calls of `play` per second."""
     count, start = 0, clock()
     while (passed := clock() - start) < seconds:
         play()
@@ -127,8 +127,8 @@ def work(id: str, kwargs: dict[str, Any], seconds: float, seed: int) -> dict[str
 
     def step() -> None:
         nonlocal info
-        said = info["admissible"]
-        action = said[int(rng.integers(len(said)))] if said else env.action_space.sample()
+        listed = info["admissible"]
+        action = listed[int(rng.integers(len(listed)))] if listed else env.action_space.sample()
         _, reward, terminated, truncated, info = env.step(action)
         returns[-1] += float(reward)
         if terminated or truncated:
@@ -149,12 +149,12 @@ def work(id: str, kwargs: dict[str, Any], seconds: float, seed: int) -> dict[str
 
 
 def measure(id: str, settings: Settings, cache: str) -> Speed:
-    """Measures one environment in a fresh process, after a short one that fills the cache."""
+    """Measures an environment in a new process, after a short one that fills the cache."""
     results = []
     for seconds in (0.01, settings.seconds):
         command = [sys.executable, __file__, "--worker", id, "--env-kwargs", settings.env_kwargs]
         command += ["--seconds", str(seconds), "--seed", str(settings.seed)]
-        # One thread, so that other cores do not help.
+        # One thread, so that only one core is used.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "AGENTGYM_CACHE": cache}
         start = time.time()
         run = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -180,7 +180,7 @@ def measure(id: str, settings: Settings, cache: str) -> Speed:
 
 @dataclass
 class SearchSpeed:
-    """What was measured of the search engine."""
+    """Latency and memory of the search engine."""
 
     products: int
     open_seconds: float
@@ -190,7 +190,7 @@ class SearchSpeed:
 
 
 def measure_search(products: int, queries: int = 300) -> SearchSpeed:
-    """Opens a generated shop (making it where it is not cached) and searches for its goals."""
+    """Opens a generated shop, from the cache if possible, and searches for its goals."""
     from agentgym.envs.webshop.expert import queries as suggested
     from agentgym.envs.webshop.shop import open_shop
 
@@ -208,7 +208,7 @@ def measure_search(products: int, queries: int = 300) -> SearchSpeed:
 
 
 def speed_table(speeds: list[Speed]) -> Table:
-    """Returns the environments' figures as a table."""
+    """Returns the results of environments as a table."""
     table = Table(title="One core, random admissible actions, resets included")
     for name in ("id", "steps/s", "resets/s", "start s", "first s", "MiB", "return", "x reference"):
         table.add_column(name, justify="left" if name == "id" else "right", no_wrap=True)
@@ -229,7 +229,7 @@ def speed_table(speeds: list[Speed]) -> Table:
 
 
 def search_table(speeds: list[SearchSpeed]) -> Table:
-    """Returns the search engine's figures as a table."""
+    """Returns the results of the search engine as a table."""
     table = Table(title="WebShop search, whole instructions, best 50")
     for name in ("products", "open s", "p50 ms", "p95 ms", "MiB"):
         table.add_column(name, justify="right")
@@ -245,7 +245,7 @@ def search_table(speeds: list[SearchSpeed]) -> Table:
 
 
 def main(settings: Settings) -> None:
-    """Measures, prints and writes."""
+    """Measures the environments, prints tables and writes JSON."""
     if settings.worker:
         kwargs = json.loads(settings.env_kwargs)
         print(json.dumps(work(settings.worker, kwargs, settings.seconds, settings.seed)))
@@ -275,9 +275,9 @@ def main(settings: Settings) -> None:
         console.print(search_table(searches))
     kwargs = json.loads(settings.env_kwargs)
     if "data_dir" in kwargs:
-        kwargs["data_dir"] = "given"  # a folder's name says nothing to others
+        kwargs["data_dir"] = "given"  # the path is of no use to others
     before = json.loads(settings.out.read_text()) if settings.out.exists() else {}
-    # What is not measured this time keeps its last figures, unless those are of other arguments.
+    # Earlier results of other ids are kept if they are for the same arguments.
     kept = before.get("environments", []) if before.get("env_kwargs") == kwargs else []
     rows = {row["id"]: row for row in kept} | {speed.id: asdict(speed) for speed in speeds}
     settings.out.parent.mkdir(exist_ok=True)

@@ -1,15 +1,15 @@
-"""Which credit assignment works where: recipes x environments x seeds from the same warm starts.
+"""Recipes x environments x seeds from the same behaviour-cloned policies.
 
-For each environment (`grid/NAME.yaml`) a small model imitates a few demonstrations once; every run
-starts from that model and plays the same number of environment steps. Each recipe's learning rate
-is chosen beforehand in each environment, on a seed of its own, from the same two, by what it earns
-in *training* tasks in half the steps. Everything else is the recipe's default. A run that has
-finished is not repeated, one that was cut off goes on; so the same command continues a grid that
-was interrupted.
+For each environment (`grid/NAME.yaml`) a small model is trained by behaviour cloning on a few
+demonstrations. Every run starts from this policy and has the same budget of environment steps. The
+learning rate of each recipe and environment is selected from two candidates before, on a separate
+seed, by the return on *training* tasks with half the budget. All other settings are the defaults of
+the recipe. Finished runs are kept and interrupted ones are resumed, so the same command continues
+an interrupted grid.
 
     python benchmarks/grid.py --jobs 4
     python benchmarks/grid.py --envs salad --recipes poad turn --seeds 0
-    python benchmarks/grid.py --report          # only what has finished
+    python benchmarks/grid.py --report          # results of finished runs
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from agentgym.trainers.run.logger import read_metrics
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"
 RECIPES = "poad ntpo turn twosome bilevel grpo rloo gigpo archer spa istar filtered_bc".split()
-# What a recipe needs beyond its defaults: groups, for those that compare within groups; shorter
-# rounds for the one that learns from a buffer.
+# Settings beyond the defaults: groups for recipes with group-relative credit, and shorter
+# iterations for the off-policy recipe.
 FLAGS: dict[str, tuple[Any, ...]] = {
     **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "istar")},
     "archer": ("--episodes-per-iteration", 32, "--eval-every", 8),
@@ -46,20 +46,20 @@ TUNING_SEED = 100
 
 @dataclass
 class Settings:
-    """What to compare."""
+    """Settings of the benchmark."""
 
     envs: tuple[str, ...] = ("salad", "webshop", "cars")
-    """Environments: files in grid/."""
+    """Environments, names of files in grid/."""
     recipes: tuple[str, ...] = tuple(RECIPES)
-    """Recipes."""
+    """Recipes to compare."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds of each."""
+    """Seeds of each recipe."""
     jobs: int = 1
-    """Runs at a time."""
+    """Runs in parallel."""
     runs: Path = Path("runs/grid")
-    """Where the runs go."""
+    """Folder of the runs."""
     report: bool = False
-    """Start nothing; show what has finished."""
+    """Start no runs, and report the finished ones."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Place:
     """An environment of the grid.
 
     Attributes:
-        name: of its file.
-        runs: where all runs go.
+        name: the name of its file.
+        runs: the folder of all runs.
     """
 
     name: str
@@ -76,35 +76,35 @@ class Place:
 
     @property
     def config(self) -> Path:
-        """The settings of every run."""
+        """The file with the settings of every run."""
         return HERE / "grid" / f"{self.name}.yaml"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The same, read."""
+        """The settings of every run."""
         return yaml.safe_load(self.config.read_text(encoding="utf-8"))
 
     def folder(self, run: str) -> Path:
-        """Returns where a run goes."""
+        """Returns the folder of a run."""
         return self.runs / self.name / run
 
-    def imitate(self) -> None:
-        """Makes the model that every run starts from."""
+    def clone_expert(self) -> None:
+        """Trains the initial policy of every run by behaviour cloning."""
         launch("poad", self.config, self.folder("start"), ["--iterations", 0])
 
     def train(self, recipe: str, run: str, seed: int, lr: float, steps: int) -> None:
-        """Runs a recipe from the common start."""
+        """Runs a recipe from the initial policy."""
         start = self.folder("start") / "policy"
         flags = ["--model", start, "--bc-demonstrations", 0, "--seed", seed, "--lr", lr]
         flags += ["--env-steps", steps, *FLAGS.get(recipe, ())]
         launch(recipe, self.config, self.folder(run), flags)
 
     def can_play(self, recipe: str) -> bool:
-        """Returns whether a recipe works here: TWOSOME scores the actions of a list."""
+        """Returns whether the environment supports a recipe. TWOSOME needs admissible actions."""
         return recipe != "twosome" or bool(self.settings["constrain"])
 
     def tune(self, recipe: str, lr: float) -> None:
-        """Tries a learning rate."""
+        """Runs the trial of a learning rate."""
         steps = self.settings["env_steps"] // 2
         self.train(recipe, f"tune-{recipe}-{lr:g}", TUNING_SEED, lr, steps)
 
@@ -115,12 +115,12 @@ class Place:
         return float(np.mean(returns[len(returns) // 2 :]))
 
     def learning_rate(self, recipe: str) -> float:
-        """Returns the learning rate that earned most."""
+        """Returns the learning rate with the highest return in its trial."""
         return max(LEARNING_RATES, key=lambda lr: self.earned(recipe, lr))
 
 
 def play(settings: Settings, places: list[Place]) -> None:
-    """Runs what has not finished: warm starts, trials, then the runs, one seed after the other."""
+    """Runs all that has not finished: initial policies, trials, then the runs by seed."""
     pairs = [(p, recipe) for p in places for recipe in settings.recipes if p.can_play(recipe)]
     trials = [(*pair, lr) for pair in pairs for lr in LEARNING_RATES]
     runs = [(*pair, seed) for seed in settings.seeds for pair in pairs]
@@ -130,19 +130,19 @@ def play(settings: Settings, places: list[Place]) -> None:
         place.train(recipe, f"{recipe}-{seed}", seed, lr, steps)
 
     with ThreadPoolExecutor(settings.jobs) as pool:
-        list(pool.map(Place.imitate, places))
+        list(pool.map(Place.clone_expert, places))
         list(pool.map(lambda trial: Place.tune(*trial), trials))
         list(pool.map(lambda item: run(*item), runs))
 
 
 def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str, Any]:
-    """Returns what a run achieved.
+    """Returns the results of a run.
 
     Args:
-        place: where.
-        recipe: what.
-        seed: which.
-        threshold: the reward that counts as having learned.
+        place: the environment.
+        recipe: the name of the recipe.
+        seed: the seed of the run.
+        threshold: the reward that counts as learned.
     """
     rows = read_metrics(place.folder(f"{recipe}-{seed}"))
     curve = np.array([[r["env_steps"], r["eval/reward"]] for r in rows if "eval/reward" in r])
@@ -150,7 +150,7 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
     steps = np.linspace(0, budget, 201)
     rewards = np.interp(steps, curve[:, 0], curve[:, 1])
     reached = np.flatnonzero(rewards >= threshold)
-    rounds = [row for row in rows if "time/update" in row]
+    iterations = [row for row in rows if "time/update" in row]
     return {
         "env": place.name,
         "recipe": recipe,
@@ -158,14 +158,14 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
         "final": float(curve[-1, 1]),
         "mean": float(rewards.mean()),
         "steps_to_threshold": float(steps[reached[0]]) if len(reached) else None,
-        "tokens": rounds[-1]["charts/tokens"],
-        "seconds": round(sum(r["time/collect"] + r["time/update"] for r in rounds), 1),
+        "tokens": iterations[-1]["charts/tokens"],
+        "seconds": round(sum(r["time/collect"] + r["time/update"] for r in iterations), 1),
         "curve": curve.round(4).tolist(),
     }
 
 
 def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
-    """Returns everything that has finished."""
+    """Returns the results of all finished runs, with baselines and trials."""
     found: dict[str, Any] = {"versions": {"python": platform.python_version()}}
     found["versions"]["torch"] = torch.__version__
     found["envs"], found["runs"] = {}, []
@@ -199,7 +199,7 @@ def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """Draws the mean curve of every recipe, a panel an environment."""
+    """Draws the mean curve of every recipe, one panel per environment."""
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -236,13 +236,13 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 
 def main(settings: Settings) -> None:
-    """Runs what is missing, then shows and writes everything."""
+    """Runs the missing runs, then writes and prints all results."""
     places = [Place(name, settings.runs) for name in settings.envs]
     if not settings.report:
         play(settings, places)
     found = collect(settings, places)
     if not found["runs"]:
-        raise SystemExit("Nothing has finished yet.")
+        raise SystemExit("No run has finished yet.")
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
     draw(found, RESULT.with_suffix(".png"))
     print(tables(found))

@@ -1,10 +1,10 @@
-"""Which environments are too easy: what a tiny model learns from the expert alone.
+"""Behaviour cloning in every environment, to find environments that are too easy.
 
-For every id with an expert a decoder of 0.2 million parameters imitates demonstrations of training
-tasks and plays held-out tasks, greedily; of a game one seat, against the default opponents. Where
-it is as good as the expert, a harder configuration is needed to compare learning methods. Everybody
-gets the same number of demonstrations, fewer where episodes are long. What has been measured is not
-measured again.
+For every id with an expert, a decoder of 0.2 million parameters is trained by behaviour cloning on
+training tasks and evaluated greedily on held-out tasks. In a game it plays one seat against the
+default opponents. If it is as good as the expert, a harder configuration is needed to compare
+learning methods. The number of demonstrations is the same everywhere, and smaller if episodes are
+long. Existing results are kept unless --again is set.
 
     python benchmarks/imitation.py [--ids Ferry-v0 ...] [--demonstrations 300] [--jobs 4]
 """
@@ -25,35 +25,36 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.errors import AgentGymError
-from agentgym.evaluation.runner import evaluate, make_env
+from agentgym.evaluation.runner import evaluate
+from agentgym.making import make_env
 from agentgym.registration import TABLE
-from agentgym.trainers.recipes import poad
+from agentgym.trainers import train
 
 RESULT = Path(__file__).parent / "results" / "imitation.json"
 
 
 @dataclass
 class Settings:
-    """What to imitate."""
+    """Settings of the benchmark."""
 
     ids: tuple[str, ...] = ()
-    """Environments; (): all with an expert."""
+    """Environment ids (empty: all with an expert)."""
     demonstrations: int = 300
-    """Episodes of the expert at most."""
+    """Maximum number of demonstrations."""
     turns: int = 6000
-    """About as many of its turns at most; 20 episodes at least."""
-    passes: int = 5
-    """Passes over them."""
+    """Approximate maximum number of demonstrated turns. At least 20 episodes are played."""
+    epochs: int = 5
+    """Epochs over the demonstrations."""
     episodes: int = 100
-    """Held-out tasks played."""
+    """Held-out tasks of the evaluation."""
     jobs: int = 1
-    """Environments at a time."""
+    """Environments measured in parallel."""
     again: bool = False
-    """Measure also what has been measured."""
+    """Measure environments again that have results."""
 
 
 def measure(name: str, settings: Settings) -> dict[str, Any]:
-    """Imitates in one environment; returns what the model and the expert reach."""
+    """Returns the evaluations of the cloned policy, the random agent and the expert."""
     begun = time.perf_counter()
     length = evaluate(name, "expert", tasks=20, split="train").aggregate()["turns"].mean
     demonstrations = max(20, min(settings.demonstrations, round(settings.turns / length)))
@@ -61,7 +62,8 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     lists_actions = bool(env.reset(seed=0)[1]["admissible"])
     env.close()
     with tempfile.TemporaryDirectory() as folder:
-        config = poad.Config(
+        found = train(
+            "poad",
             env_id=name,
             model="nano",
             context="window",
@@ -69,7 +71,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
             constrain=lists_actions,
             max_new_tokens=48,
             bc_demonstrations=demonstrations,
-            bc_epochs=settings.passes,
+            bc_epochs=settings.epochs,
             bc_lr=3e-3,
             bc_batch_tokens=4096,
             iterations=0,
@@ -80,24 +82,24 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
             quiet=True,
             run_dir=folder + "/run",
         )
-        reports = {report.agent: report.aggregate() for report in poad.main(config)}
+        reports = {report.agent: report.aggregate() for report in found}
     seconds = round(time.perf_counter() - begun, 1)
     kept = {
-        agent: {key: round(found[key].mean, 4) for key in ("reward", "success", "progress")}
-        for agent, found in reports.items()
+        agent: {key: round(means[key].mean, 4) for key in ("reward", "success", "progress")}
+        for agent, means in reports.items()
     }
     return {"seconds": seconds, "demonstrations": demonstrations, **kept}
 
 
 def main(settings: Settings) -> None:
-    """Measures what is missing; prints and writes everything."""
+    """Measures the missing environments, then writes and prints all results."""
     known: dict[str, Any] = {}
     if RESULT.exists():
         known = json.loads(RESULT.read_text())["environments"]
     names = settings.ids or [entry.name for entry in TABLE if not entry.files]
     missing = [name for name in names if name not in known or settings.again]
     about = {"demonstrations": settings.demonstrations, "turns": settings.turns}
-    about["passes"] = settings.passes
+    about["passes"] = settings.epochs
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
         begun = {pool.submit(measure, name, settings): name for name in missing}
@@ -111,8 +113,8 @@ def main(settings: Settings) -> None:
             found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
             text = json.dumps({"settings": about, "environments": found}, indent=1)
             RESULT.write_text(text + "\n")
-    table = Table(title="Held-out tasks after imitation: reward (success)")
-    for column in ("environment", "random", "imitation", "expert"):
+    table = Table(title="Held-out tasks after behaviour cloning: reward (success)")
+    for column in ("environment", "random", "behaviour cloning", "expert"):
         table.add_column(column, justify="left" if column == "environment" else "right")
     for name, found in known.items():
         cells = [

@@ -1,8 +1,8 @@
-"""What recipes learn from the same start: several seeds, one table, one picture.
+"""Learning curves of recipes with shared settings, over several seeds.
 
-Every run is `agentgym train RECIPE --config FILE --seed S` in a process of its own. A run that has
-finished is not repeated, one that was cut off goes on where it stopped; so the same command
-continues a comparison that was interrupted.
+Every run is `agentgym train RECIPE --config FILE --seed S` in a process of its own. Finished runs
+are kept and interrupted ones are resumed, so the same command continues an interrupted benchmark.
+Writes a table as JSON and a figure.
 
     python benchmarks/learning.py                              # make demo's settings, POAD, 3 seeds
     python benchmarks/learning.py --recipes poad turn rloo --jobs 4
@@ -37,30 +37,30 @@ HERE = Path(__file__).parent
 
 @dataclass
 class Settings:
-    """What to compare."""
+    """Settings of the benchmark."""
 
     name: str = "webshop"
-    """Names the files of the result: results/learning_NAME.json and .png."""
+    """Name in the results, results/learning_NAME.json and .png."""
     config: Path = HERE / "demo.yaml"
     """Settings of every run."""
     recipes: tuple[str, ...] = ("poad",)
     """Recipes to compare."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds of each."""
+    """Seeds of each recipe."""
     jobs: int = 1
-    """Runs at a time."""
+    """Runs in parallel."""
     threads: int = 1
-    """Threads of each."""
+    """Threads per run."""
     env_kwargs: tuple[str, ...] = ()
-    """Arguments of the environment, KEY=VALUE, instead of those in the file."""
+    """Arguments of the environment, KEY=VALUE, in place of those in the file."""
     flags: tuple[str, ...] = ()
-    """More flags of `agentgym train`, as NAME=VALUE."""
+    """Further flags of `agentgym train`, NAME=VALUE."""
     runs: Path = Path("runs/learning")
-    """Where the runs go."""
+    """Folder of the runs."""
 
 
 def train(settings: Settings, recipe: str, seed: int) -> Path:
-    """Trains one run, unless it has finished, and returns its folder."""
+    """Trains one run unless it has finished; returns its folder."""
     folder = settings.runs / settings.name / f"{recipe}-{seed}"
     flags = ["--seed", seed, "--threads", settings.threads]
     if settings.env_kwargs:
@@ -73,18 +73,18 @@ def train(settings: Settings, recipe: str, seed: int) -> Path:
 
 
 def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], threads: int = 1) -> None:
-    """Runs a recipe in a process of its own, unless the run has finished.
+    """Runs a recipe in a process of its own unless the run has finished.
 
     Args:
-        recipe: its name.
-        config: its settings.
-        folder: where it goes; a run that was cut off there goes on.
-        flags: settings beside those in the file.
-        threads: of the arithmetic.
+        recipe: the name of the recipe.
+        config: the file with its settings.
+        folder: the run's folder. An interrupted run in it is resumed.
+        flags: flags that override the file.
+        threads: number of OpenMP threads.
     """
     if (folder / "report.json").exists():
         return
-    command = [sys.executable, "-m", f"agentgym.trainers.{recipe}", "--config", config]
+    command = [sys.executable, "-m", "agentgym.trainers", recipe, "--config", config]
     command += ["--run-dir", folder, "--resume", "--quiet", *flags]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     subprocess.run(
@@ -93,7 +93,7 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
 
 
 def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:
-    """Returns what a run achieved, and its curve."""
+    """Returns the evaluations and the learning curve of a run."""
     reports = [from_json(Report, r) for r in json.loads((folder / "report.json").read_text())]
     rows = read_metrics(folder)
     times = [sum(v for k, v in r.items() if k in ("time/collect", "time/update")) for r in rows]
@@ -121,7 +121,7 @@ def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def show(results: list[dict[str, Any]]) -> None:
-    """Prints the table."""
+    """Prints the evaluations as a table."""
     table = Table(title="Held-out tasks, with 95 % confidence intervals")
     for column in ("recipe", "seed", "agent", "reward", "success", "turns", "valid"):
         table.add_column(column, justify="left" if column in ("recipe", "agent") else "right")
@@ -138,7 +138,7 @@ def show(results: list[dict[str, Any]]) -> None:
 
 
 def draw(results: list[dict[str, Any]], path: Path, title: str) -> None:
-    """Draws the evaluations of every run, and their mean, over environment steps."""
+    """Draws the evaluations of every run and their mean over environment steps."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -163,7 +163,7 @@ def draw(results: list[dict[str, Any]], path: Path, title: str) -> None:
 
 
 def main(settings: Settings) -> None:
-    """Trains what is missing, then shows and writes everything."""
+    """Trains the missing runs, then writes and prints all results."""
     pairs = [(recipe, seed) for seed in settings.seeds for recipe in settings.recipes]
     with ThreadPoolExecutor(settings.jobs) as pool:
         folders = list(pool.map(lambda pair: train(settings, *pair), pairs))

@@ -1,9 +1,9 @@
-"""What a stock RL library learns on WebShop through the wrappers: MaskablePPO of sb3-contrib.
+"""MaskablePPO of sb3-contrib on WebShop, through the wrappers.
 
-Texts become hashed words and, unless left out, each admissible action is described by how well it
-fits the task (`EncodeObservation`); the policy is Stable-Baselines3's default network of two layers
-of 64. Training tasks and test tasks are disjoint. Random and expert play the same test tasks.
-Prints a table, writes JSON.
+Texts are encoded as hashed words. By default, each admissible action is also described by features
+of its match with the task (`EncodeObservation`). The policy is the default network of
+Stable-Baselines3 with two layers of 64 units. Training and test tasks are disjoint, and random
+agent and expert are evaluated on the same test tasks. Prints a table and writes JSON.
 
     python benchmarks/sb3_webshop.py [--steps 300000] [--no-describe-actions]
 """
@@ -36,18 +36,18 @@ Choice = Callable[[AdmissibleAction, np.ndarray], int]
 
 @dataclass
 class Settings:
-    """What to train and how.
+    """Settings of the benchmark.
 
     Attributes:
         steps: environment steps of training.
-        evaluations: how often the test tasks are played during training.
-        episodes: test tasks played each time.
-        envs: environments that are played at once.
-        size: places for hashed words.
-        max_actions: how many admissible actions can be chosen from.
-        describe_actions: whether actions are described to the network, or only numbered.
-        seed: of the network, the order of tasks and the random player.
-        out: where the JSON goes.
+        evaluations: number of evaluations during training.
+        episodes: test tasks per evaluation.
+        envs: environments stepped in parallel.
+        size: number of hash buckets for words.
+        max_actions: maximum number of admissible actions.
+        describe_actions: whether the observation contains features of the actions.
+        seed: seed of the network, the order of tasks and the random agent.
+        out: file of the results.
     """
 
     steps: int = 300_000
@@ -62,7 +62,7 @@ class Settings:
 
 
 def make(settings: Settings, split: str) -> AdmissibleAction:
-    """Makes the shop as arrays and numbered actions."""
+    """Makes the shop with array observations and discrete actions."""
     env = gymnasium.make("AgentGym/WebShop-v0", split=split)
     described = settings.max_actions if settings.describe_actions else 0
     encoded = EncodeObservation(env, size=settings.size, max_actions=described)
@@ -70,7 +70,7 @@ def make(settings: Settings, split: str) -> AdmissibleAction:
 
 
 def play(settings: Settings, choose: Choice) -> dict[str, float]:
-    """Plays the first test tasks, each once."""
+    """Plays the first test tasks once each; returns means over the episodes."""
     env = make(settings, "test")
     tasks = env.unwrapped.tasks.test[: settings.episodes]  # type: ignore[attr-defined]
     rewards, successes, turns = [], [], []
@@ -94,7 +94,7 @@ def play(settings: Settings, choose: Choice) -> dict[str, float]:
 
 
 def baselines(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Returns how well random and expert play."""
+    """Returns the results of the random agent and the expert."""
     rng = np.random.default_rng(settings.seed)
 
     def at_random(env: AdmissibleAction, _: np.ndarray) -> int:
@@ -109,7 +109,7 @@ def baselines(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def train(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Trains and evaluates; returns a row for each evaluation."""
+    """Trains and evaluates the policy; returns one row per evaluation."""
     envs = make_vec_env(lambda: make(settings, "train"), settings.envs, seed=settings.seed)
     model = MaskablePPO(
         "MlpPolicy",
@@ -140,7 +140,7 @@ def train(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def main(settings: Settings) -> None:
-    """Trains, prints and writes."""
+    """Trains and evaluates, prints a table and writes JSON."""
     torch.set_num_threads(1)
     rows = baselines(settings) | train(settings)
     table = Table(title=f"WebShop-v0, {settings.episodes} test tasks, 1 thread")

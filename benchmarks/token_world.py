@@ -1,4 +1,4 @@
-"""A token-level decision process small enough to solve, and episodes sampled from it."""
+"""A small token-level Markov decision process with exact values, and sampled episodes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ VOCABULARY = 3  # the end token and two words
 
 @dataclass
 class World:
-    """A token-level decision process and its exact values.
+    """A token-level Markov decision process and its exact values.
 
-    Prefixes are numbered as in a heap: 0 is the empty one, prefix p followed by word w is
-    2 p + w; if actions have at most L tokens, 2^L - 1 prefixes are followed by one. An action is
-    numbered by its last prefix and last token.
+    Prefixes are indexed as in a heap: 0 is the empty prefix, and prefix p followed by word w is
+    2 p + w. If actions have at most L tokens, there are 2^L - 1 prefixes. An action is identified
+    by its last prefix and its last token.
 
     Attributes:
-        policy: [states, prefixes, vocabulary].
-        rewards: [states, prefixes, vocabulary] of ending an action there.
-        transitions: [states, prefixes, vocabulary, states + 1]; the last entry is the game's end.
-        final: [prefixes, vocabulary] whether that token completes the action.
+        policy: [states, prefixes, vocabulary] probabilities of the next token.
+        rewards: [states, prefixes, vocabulary] reward of the action that ends there.
+        transitions: [states, prefixes, vocabulary, states + 1] probabilities of the next state. The
+            last entry is the end of the episode.
+        final: [prefixes, vocabulary] whether the token completes the action.
+        gamma: discount between turns.
+        turns: maximum number of turns.
         values: [turns + 1, states + 1, prefixes] exact V.
         q: [turns, states, prefixes, vocabulary] exact Q.
     """
@@ -43,7 +46,7 @@ class World:
     q: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        """Solves for V and Q, backwards over turns and prefixes."""
+        """Computes V and Q by dynamic programming, backwards over turns and prefixes."""
         states, prefixes, vocabulary = self.policy.shape
         self.values = np.zeros((self.turns + 1, states + 1, prefixes))
         self.q = np.zeros((self.turns, states, prefixes, vocabulary))
@@ -59,14 +62,14 @@ class World:
 
 
 def make_world(states: int, turns: int, tokens: int, gamma: float, seed: int) -> World:
-    """A random world; the same for each gamma.
+    """Returns a random world, the same for every gamma.
 
     Args:
         states: number of states.
-        turns: turns after which the game ends at the latest.
-        tokens: longest action.
-        gamma: discount of a turn.
-        seed: of everything random.
+        turns: maximum number of turns.
+        tokens: maximum number of tokens per action.
+        gamma: discount between turns.
+        seed: seed of policy, rewards and transitions.
     """
     rng = np.random.default_rng(seed)
     prefixes = 2**tokens - 1
@@ -77,7 +80,7 @@ def make_world(states: int, turns: int, tokens: int, gamma: float, seed: int) ->
     policy /= policy.sum(-1, keepdims=True)
     final = np.zeros((prefixes, VOCABULARY), bool)
     final[:, END] = True
-    final[prefixes // 2 :] = True  # the longest prefixes: any token is the last
+    final[prefixes // 2 :] = True  # any token after a longest prefix is the last
     rewards = rng.normal(size=shape) + 0.5
     transitions = rng.dirichlet(np.full(states + 1, 0.5), size=shape)
     return World(policy, rewards, transitions, final, gamma, turns)
@@ -85,14 +88,14 @@ def make_world(states: int, turns: int, tokens: int, gamma: float, seed: int) ->
 
 @dataclass
 class Samples:
-    """Sampled trajectories, flat, with the place of every token.
+    """Sampled trajectories in flat arrays.
 
     Attributes:
-        batch: what estimators read.
-        values: exact values.
-        place: [K] number of (turn, state, prefix).
-        token: [K].
-        action: [M] number of (turn, state, last prefix, last token).
+        batch: the trajectories.
+        values: their exact values.
+        place: [K] index of (turn, state, prefix) of each token.
+        token: [K] the tokens.
+        action: [M] index of (turn, state, last prefix, last token) of each action.
     """
 
     batch: Batch
@@ -103,52 +106,52 @@ class Samples:
 
 
 def draw(probabilities: Array, rng: np.random.Generator) -> Ints:
-    """One draw from each row."""
+    """Samples one index per row of probabilities."""
     return (rng.random(len(probabilities))[:, None] > probabilities.cumsum(-1)[:, :-1]).sum(-1)
 
 
 def sample(world: World, count: int, group: int, rng: np.random.Generator) -> Samples:
-    """Plays `count` episodes; `group` at a time begin in the same state."""
+    """Samples `count` episodes, of which each `group` in a row start in the same state."""
     states, prefixes, _ = world.policy.shape
     longest = int(np.log2(prefixes + 1))
     state = np.repeat(rng.integers(states, size=-(-count // group)), group)[:count]
-    columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []  # who, turn, position, place, token
-    turns: list[tuple[Ints, Ints, Ints, Array, Ints]] = []  # who, turn, length, reward, action
-    who = np.arange(count)
+    columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []  # episode, turn, position, place, token
+    turns: list[tuple[Ints, Ints, Ints, Array, Ints]] = []  # episode, turn, length, reward, action
+    episode = np.arange(count)
     for t in range(world.turns):
-        prefix, length = np.zeros(len(who), np.int64), np.zeros(len(who), np.int64)
-        last = np.zeros(len(who), np.int64)
-        speaking = np.arange(len(who))
+        prefix, length = np.zeros(len(episode), np.int64), np.zeros(len(episode), np.int64)
+        last = np.zeros(len(episode), np.int64)
+        active = np.arange(len(episode))
         for j in range(longest):
-            here = prefix[speaking]
-            token = draw(world.policy[state[speaking], here], rng)
-            place = (t * states + state[speaking]) * prefixes + here
+            here = prefix[active]
+            token = draw(world.policy[state[active], here], rng)
+            place = (t * states + state[active]) * prefixes + here
             columns.append(
-                (who[speaking], np.full(len(speaking), t), np.full(len(speaking), j), place, token)
+                (episode[active], np.full(len(active), t), np.full(len(active), j), place, token)
             )
-            length[speaking] += 1
-            last[speaking] = token
+            length[active] += 1
+            last[active] = token
             going = ~world.final[here, token]
-            prefix[speaking[going]] = 2 * here[going] + token[going]
-            speaking = speaking[going]
+            prefix[active[going]] = 2 * here[going] + token[going]
+            active = active[going]
         action = ((t * states + state) * prefixes + prefix) * VOCABULARY + last
         turns.append(
-            (who, np.full(len(who), t), length, world.rewards[state, prefix, last], action)
+            (episode, np.full(len(episode), t), length, world.rewards[state, prefix, last], action)
         )
         following = draw(world.transitions[state, prefix, last], rng)
         alive = following < states
-        who, state = who[alive], following[alive]
+        episode, state = episode[alive], following[alive]
     return lay_out(world, columns, turns, group)
 
 
 def lay_out(world: World, columns: list, turns: list, group: int) -> Samples:
-    """Sorts what was sampled turn by turn into the flat order of a batch."""
-    who, t, j, place, token = (np.concatenate(column) for column in zip(*columns, strict=True))
-    order = np.lexsort((j, t, who))
+    """Sorts samples, collected turn by turn, into the flat order of a batch."""
+    episode, t, j, place, token = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.lexsort((j, t, episode))
     place, token = place[order], token[order]
-    who, t, length, reward, action = (np.concatenate(c) for c in zip(*turns, strict=True))
-    order = np.lexsort((t, who))
-    who, t, length = who[order], t[order], length[order]
+    episode, t, length, reward, action = (np.concatenate(c) for c in zip(*turns, strict=True))
+    order = np.lexsort((t, episode))
+    episode, t, length = episode[order], t[order], length[order]
     reward, action = reward[order], action[order]
     states, prefixes, _ = world.policy.shape
     flat = world.values[:-1, :states].reshape(-1).astype(np.float32)
@@ -159,7 +162,7 @@ def lay_out(world: World, columns: list, turns: list, group: int) -> Samples:
         Turn(0, 0, int(n), nothing, None, "", str(a), float(r), {}, True, 0.0, str(k))
         for n, a, r, k in zip(length, action, reward, keys, strict=True)
     ]
-    counts = np.bincount(who)
+    counts = np.bincount(episode)
     offsets = np.concatenate([[0], np.cumsum(counts)])
     segments: list[Segment] = []
     trajectories = [

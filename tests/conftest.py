@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import agentgym
+
 # No test may depend on the speed of the machine.
 settings.register_profile("agentgym", deadline=None)
 settings.load_profile("agentgym")
@@ -21,6 +23,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the golden files instead of comparing with them; review the diff",
     )
+
+
+def _slow_ids() -> set[str]:
+    """Returns ids with an engine of an extra, and ids that vary the arguments of an earlier id."""
+    slow, seen = set(), set()
+    for entry in agentgym.REGISTRY.values():
+        if entry.extra is not None or entry.entry_point in seen:
+            slow.add(entry.id)
+        seen.add(entry.entry_point)
+    return slow
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = _slow_ids()
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and callspec.params.get("id") in slow:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

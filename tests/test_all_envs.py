@@ -26,9 +26,9 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 import agentgym
-from agentgym.cli.catalogue import author_class
 from agentgym.core import INFO_KEYS, TextEnv
 from agentgym.errors import ConfigError, UnknownArgumentError
+from agentgym.making import author_class
 from agentgym.registration import Entry, find
 from agentgym.utils.arguments import parameters_of
 
@@ -170,7 +170,7 @@ def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
             if actions[i - 1] in before["admissible"]:
                 assert info["valid"], f"{actions[i - 1]!r} was admissible"
             # In a game, a fallback move may replace an invalid one.
-            if not info["valid"] and "your move is now" not in observation:
+            if not info["valid"] and "Your move is now" not in observation:
                 assert not any(info["reward_terms"][name] for name in env.reward_names)
         before = info
 

@@ -251,8 +251,8 @@ def test_who_is_never_understood_promises_nothing(id):
         for agent in agents:
             line = game.seen(agent).feedback
             assert "Say it in other words." in line and not game.seen(agent).valid
-            if id in TALKS and talk[agent] and "last chance" in line:
-                assert "your move is now: \n" in f"{line}\n"
+            if id in TALKS and talk[agent] and "last attempt" in line:
+                assert "Your move is now: \n" in f"{line}\n"
 
 
 @by_id
@@ -444,7 +444,10 @@ def golden_path(id: str) -> Path:
 def test_a_single_seat_does_not_play_against_chance_by_default(id):
     game = agentgym.make_parallel(id).game
     assert game.levels[0] == "random"
-    assert game.default_opponents in game.levels[1:], "default_opponents must be a scripted level"
+    assert game.default_opponents in game.levels[1:], (
+        "a game of the suite needs a scripted level: add one to levels, write _script, and name it "
+        "as default_opponents"
+    )
 
 
 @by_id

@@ -82,7 +82,7 @@ def test_before_the_start_and_after_the_end_a_reset_is_asked_for():
 def test_an_action_that_is_no_text_is_the_callers_error():
     env = Echo()
     env.reset(seed=0)
-    with pytest.raises(TypeError, match="An action is a str, got int: 3"):
+    with pytest.raises(TypeError, match="An action must be a str, got int: 3"):
         env.step(3)  # type: ignore[arg-type]
     env.step(np.str_("a numpy text"))
     assert type(env.state.said[0]) is str
@@ -123,8 +123,29 @@ def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str):
 def test_wrong_reset_options_are_refused_with_a_suggestion():
     with pytest.raises(UnknownTaskError, match="Unknown task 'train/100'"):
         Echo().reset(options={"task": "train/100"})
-    with pytest.raises(ValueError, match=r"'tasks'; known: 'task'. Did you mean: task"):
+    with pytest.raises(ValueError, match=r"'task', 'max_turns'\)\. Did you mean: task"):
         Echo().reset(options={"tasks": "train/0"})
+    for limit in (0, -1, 2.5, "3"):
+        with pytest.raises(ValueError, match="max_turns must be None or at least 1"):
+            Echo().reset(options={"max_turns": limit})
+
+
+def test_the_turn_limit_of_an_episode_is_an_option_of_reset():
+    def length(env: Echo) -> int:
+        turns = 1
+        while not env.step("x")[3]:
+            turns += 1
+        return turns
+
+    env = Echo(max_turns=5)
+    env.reset(seed=0, options={"max_turns": 2})
+    snapshot = env.snapshot()
+    assert length(env) == 2
+    env.reset(seed=0)
+    assert length(env) == 5
+    twin = Echo(max_turns=5)
+    twin.restore(snapshot)
+    assert length(twin) == 2
 
 
 def test_human_prints_and_ansi_returns(capsys: pytest.CaptureFixture[str]):
@@ -248,8 +269,8 @@ class Broken(Echo):
         (TimeStep("x", progress=float("nan")), r"progress must lie in \[0, 1\], got nan"),
         *(
             (
-                TimeStep("x", rewards={"task": x}),
-                r"Broken\._advance returned .* term 'task'; .*finite",
+                TimeStep("x", rewards={"task": x}),  # type: ignore[arg-type]
+                r"Broken\._advance returned .* term 'task'\. .*finite",
             )
             for x in (float("nan"), float("inf"), -1e101, np.float32("nan"), 10**400, "1", None)
         ),

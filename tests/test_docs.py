@@ -49,6 +49,7 @@ def recipes() -> dict[str, str]:
 # Environments.
 
 
+@pytest.mark.slow
 def test_every_id_has_a_page_with_its_transcript(environments: dict[str, str]):
     for cls in project.environment_classes():
         page = environments[cls.page]
@@ -63,6 +64,7 @@ def test_every_id_has_a_page_with_its_transcript(environments: dict[str, str]):
     assert sorted(found) == sorted(entry.name for entry in TABLE)
 
 
+@pytest.mark.slow
 def test_a_page_holds_facts_instructions_and_baselines(environments: dict[str, str]):
     page = environments["environments/webshop/WebShop.md"]
     assert '`gymnasium.make("AgentGym/WebShop-v0")`' in page
@@ -74,6 +76,7 @@ def test_a_page_holds_facts_instructions_and_baselines(environments: dict[str, s
     assert f"{speed:,.0f} steps/s" in page
 
 
+@pytest.mark.slow
 def test_instructions_are_on_every_page_that_can_know_them(environments: dict[str, str]):
     for cls in project.environment_classes():
         env = project.make(cls.entries[0])
@@ -82,6 +85,7 @@ def test_instructions_are_on_every_page_that_can_know_them(environments: dict[st
             assert first in environments[cls.page], cls.name
 
 
+@pytest.mark.slow
 def test_sections_that_are_generated_are_there_once(environments: dict[str, str]):
     for cls in project.environment_classes():
         headings = re.findall(r"^## (.+)$", environments[cls.page], re.MULTILINE)
@@ -90,6 +94,7 @@ def test_sections_that_are_generated_are_there_once(environments: dict[str, str]
         assert "Registered Configurations" not in headings
 
 
+@pytest.mark.slow
 def test_tables_of_all_environments_link_to_the_pages(environments: dict[str, str]):
     measured = project.results("baselines")["environments"]
     for entry in TABLE:
@@ -146,6 +151,7 @@ def test_the_instructions_are_cut_from_a_transcript(tmp_path: Path):
 # Recipes, wrappers, reference.
 
 
+@pytest.mark.slow
 def test_every_recipe_has_a_page_with_its_settings(recipes: dict[str, str]):
     for name in project.recipe_names():
         page = recipes[f"recipes/{name}.md"]
@@ -155,6 +161,7 @@ def test_every_recipe_has_a_page_with_its_settings(recipes: dict[str, str]):
         assert f"({name}.md)" in recipes["recipes/index.md"]
 
 
+@pytest.mark.slow
 def test_the_usage_of_a_recipe_is_accepted():
     for name in project.recipe_names():
         command = recipe_pages._usage(name).split("\n")[1].split()
@@ -163,6 +170,7 @@ def test_the_usage_of_a_recipe_is_accepted():
         assert config.environment.env_id == recipe_pages.EXAMPLE
 
 
+@pytest.mark.slow
 def test_learning_curves_are_those_of_the_grid(recipes: dict[str, str]):
     measured = {run["recipe"] for run in project.results("grid")["runs"]}
     assert measured and measured <= set(project.recipe_names())
@@ -172,6 +180,7 @@ def test_learning_curves_are_those_of_the_grid(recipes: dict[str, str]):
     assert curves.recipe_curves(project.results("grid"), "poad") == recipes["recipes/poad.svg"]
 
 
+@pytest.mark.slow
 def test_a_changed_setting_is_shown_beside_the_shared_default(recipes: dict[str, str]):
     settings = {setting.name: setting for setting in project.recipe_settings("grpo")}
     group = settings["group_size"]

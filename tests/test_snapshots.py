@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from agentgym.agents import RandomAgent, View
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import SnapshotError
-from agentgym.evaluation.runner import full_id, make_env
+from agentgym.making import full_id, make_env
 from agentgym.registration import make_aec, make_parallel
 from agentgym.utils.serialization import from_json
 from agentgym.wrappers import HistoryObservation, MultiTrial
 
-from .echo import Echo
+from .helpers.echo import Echo
 
 SINGLE = (
     "NumberLine-v0 WebShop-v0 Sokoban-v0 Countdown-v0 Wordle-v0 TextCraft-v0 TicTacToe-v0 "

@@ -19,7 +19,8 @@ import agentgym
 from agentgym.cli.main import main
 from agentgym.core import INFO_KEYS
 from agentgym.errors import SnapshotError
-from agentgym.evaluation.runner import evaluate, make_env
+from agentgym.evaluation.runner import evaluate
+from agentgym.making import make_env
 
 TAXI = ["south", "north", "east", "west", "pick up", "drop off"]
 MOVES = ["left", "down", "right", "up"]

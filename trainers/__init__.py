@@ -31,7 +31,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first used; torch is loaded only then."""
+    """Imports a public name when it is first used, so that torch is loaded only then."""
     if name in _HOMES:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,8 @@ from agentgym.errors import MissingExtraError
 
 if __name__ == "__main__":
     if importlib.util.find_spec("torch") is None:
-        sys.exit(f"error: {MissingExtraError('Training', 'train', 'torch')}")
+        print(f"error: {MissingExtraError('Training', 'train', 'torch')}", file=sys.stderr)
+        sys.exit(2)
     from agentgym.trainers.run.cli import main
 
     sys.exit(main(sys.argv[1:]))

@@ -29,7 +29,7 @@ def make_trainer(
     trackers: Iterable[Any] = (),
     **settings: Any,
 ) -> Trainer:
-    """Returns the trainer of a recipe; `train` describes the arguments."""
+    """Returns the trainer of a recipe. The arguments are those of `train`."""
     module = recipes.load(recipe)
     if config is not None and settings:
         raise ConfigError("Give the settings in config or by name, not both.")
@@ -51,13 +51,13 @@ def make_trainer(
 
 
 def train(recipe: str, config: TrainConfig | None = None, **options: Any) -> list[Report]:
-    """Trains a policy with a recipe; returns the evaluations before and after.
+    """Trains a policy with a recipe and returns the evaluations before and after.
 
         train("poad", env_id="WebShop-v0", constrain=True, bc_demonstrations=300, iterations=20)
 
     Args:
         recipe: the name of a recipe, such as "poad".
-        config: the settings, an instance of the recipe's `Config`; None: taken from `options`.
+        config: the settings, an instance of the recipe's `Config` (None: taken from `options`).
         **options: settings by their flat names, as on the command line (`lr=1e-4`), and
 
             - `env`: an environment (each slot plays a copy) or a function that makes one, in place

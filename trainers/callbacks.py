@@ -38,7 +38,7 @@ class Callback:
         """Called after an evaluation on held-out tasks."""
 
     def on_training_end(self, trainer: Trainer) -> None:
-        """Called once, after the last checkpoint; not called after an error or a signal."""
+        """Called once, after the last checkpoint, and not after an error or a signal."""
 
 
 class CallbackList:

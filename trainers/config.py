@@ -1,4 +1,4 @@
-"""`TrainConfig`: the settings of a training run, in groups; a recipe adds its own in a subclass."""
+"""`TrainConfig`: the settings of a training run, in groups. Recipes subclass it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TrainConfig:
         _check_loss(self)
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(
-                f"horizons are turns, at least 1 each; got {self.environment.horizons}."
+                f"horizons must be numbers of turns, at least 1, got {self.environment.horizons}."
             )
         bc = self.imitation
         if bc.bc_share and (self.run.env_steps is None or bc.bc_demonstrations):
@@ -97,7 +97,7 @@ class TrainConfig:
             **settings: shared settings such as `lr=1e-4`, the recipe's own, or whole groups.
 
         Raises:
-            UnknownArgumentError: for an unknown name; the message names the closest known one.
+            UnknownArgumentError: for an unknown name. The message suggests the closest known one.
             ConfigError: for an invalid value.
         """
         own = {each.name: each for each in dataclasses.fields(cls)}
@@ -139,7 +139,12 @@ class TrainConfig:
         }
 
     def fixed(self, why: str, **settings: Any) -> None:
-        """Raises ConfigError where a recipe does not support another value of a setting."""
+        """Raises ConfigError if a setting differs from the only value that a recipe supports.
+
+        Args:
+            why: the reason, for the message.
+            **settings: the supported values, by flat names.
+        """
         given = self.as_dict()
         for name, value in settings.items():
             if given[name] != value:
@@ -154,9 +159,9 @@ class TrainConfig:
 
     @property
     def recompute_logprobs(self) -> bool:
-        """Whether ratios start from log-probabilities of training's own forward pass.
+        """Whether ratios start from log-probabilities of a forward pass before the update.
 
-        In low precision the arithmetic of generation and of training differs.
+        In low precision, generation and training round differently.
         """
         return self.model.dtype != "float32" or self.model.mixed_precision != "no"
 
@@ -183,7 +188,7 @@ class TrainConfig:
         return dataclasses.replace(self.sampling(), temperature=self.evaluation.eval_temperature)
 
     def lora(self) -> LoraSettings | None:
-        """Returns the adapter's settings; None: no adapter."""
+        """Returns the settings of the adapter, or None without one."""
         model = self.model
         if not model.lora_rank:
             return None
@@ -218,4 +223,4 @@ def _check_loss(config: TrainConfig) -> None:
             "entropy_floor selects the tokens that get the entropy bonus: set entropy_coef above 0."
         )
     if loss.filter_groups and config.rollout.group_size < 2:
-        raise ConfigError("filter_groups compares a group's episodes: set group_size above 1.")
+        raise ConfigError("filter_groups compares the episodes of a group: set group_size above 1.")

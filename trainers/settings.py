@@ -1,7 +1,8 @@
-"""Groups of settings that all recipes share.
+"""Groups of settings shared by all recipes.
 
-Each group is a dataclass. `TrainConfig` nests them; their flags on the command line are flat. The
-bounds of a number stand on its field (`annotated_types`), the choices of a text in its `Literal`.
+Each group is a dataclass. `TrainConfig` nests the groups, and their flags on the command line are
+flat. Bounds of numbers are annotations of the fields (`annotated_types`). Choices are `Literal`s.
+The docstring of a field is its help text.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ class EnvironmentConfig:
     env_kwargs: KeyValues = field(default_factory=dict)
     """Arguments of the environment, such as max_turns=20."""
     train_tasks: Positive | None = None
-    """Number of training tasks to use, from the first; None: all."""
+    """Number of training tasks to use, from the first (None: all)."""
     curriculum: Literal["uniform", "window", "failures", "progress"] = "uniform"
     """Sampling of training tasks: uniform, tasks with a medium success rate ("window"), failed
     tasks again ("failures"), or tasks with the largest learning progress ("progress")."""
     horizons: tuple[int, ...] = ()
-    """Turn limits of successive stages; (): the environment's own limit throughout."""
+    """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
     horizon_every: Positive = 100
     """Iterations per stage of `horizons`."""
     env_workers: Count = 0
-    """Threads that step slow environments; 0: the main thread."""
+    """Threads that step slow environments (0: the main thread)."""
 
 
 @dataclass
@@ -72,17 +73,17 @@ class ModelConfig:
     trust_remote_code: bool = False
     """Run Python code that the model folder contains. Set it only for models that you trust."""
     lora_rank: Count = 0
-    """Rank of a LoRA adapter; 0: train all parameters."""
+    """Rank of the LoRA adapter (0: train all parameters)."""
     lora_alpha: float = 32.0
-    """LoRA alpha; the adapter is scaled by alpha / rank."""
+    """LoRA alpha. The adapter is scaled by alpha / rank."""
     lora_targets: tuple[str, ...] | None = None
-    """Modules with an adapter; None: chosen by the architecture."""
+    """Modules with an adapter (None: the default of the architecture)."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Data type of the weights."""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     """Autocast of accelerate."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device; "auto": a GPU if available."""
+    """Device. "auto": a GPU if available."""
 
 
 @dataclass
@@ -97,27 +98,27 @@ class RolloutConfig:
     instructions: bool = True
     """Start every prompt with the environment's instructions."""
     constrain: bool = False
-    """Sample among the admissible actions wherever the environment lists them."""
+    """Sample from the admissible actions if the environment lists them."""
     max_new_tokens: Positive = 32
     """Maximum length of a free-form action in tokens."""
     episodes_per_iteration: Positive = 64
     """Episodes per iteration."""
     group_size: Positive = 1
-    """Episodes per task and start; group-relative credit needs at least 2."""
+    """Episodes per task and seed. Group-relative credit needs at least 2."""
     num_envs: Positive = 64
     """Environments stepped in parallel."""
     temperature: float = 1.0
     """Sampling temperature."""
     top_k: Count = 0
-    """Sample among the k most probable tokens; 0: all."""
+    """Top-k sampling: sample from the k most probable tokens (0: all)."""
     top_p: float = 1.0
-    """Nucleus sampling: the most probable tokens that hold this much probability."""
+    """Nucleus sampling: sample from the most probable tokens with this total probability."""
     normalization: Normalization | None = None
-    """Sampling of admissible actions. None: token by token. Otherwise a softmax over the summed
-    log-probabilities of whole actions ("sum"), divided by their tokens ("token") or words
-    ("word")."""
+    """Sampling of admissible actions. None: token by token. Otherwise a softmax over the
+    log-probabilities of whole actions: their sum ("sum"), or the sum divided by the number of
+    tokens ("token") or words ("word")."""
     max_tokens: int | None = None
-    """Maximum length of prompt plus action in tokens; None: the model's own limit."""
+    """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
 
 
 @dataclass
@@ -125,7 +126,7 @@ class GroupRolloutConfig(RolloutConfig):
     """Rollouts in groups, for recipes that compare episodes with the same start."""
 
     group_size: Annotated[int, Ge(2)] = 8
-    """Episodes per task and start; at least 2, since an episode is compared with its group."""
+    """Episodes per task and seed, at least 2: an episode is compared with its group."""
 
 
 @dataclass
@@ -139,7 +140,7 @@ class OptimisationConfig:
     minibatches: Positive = 4
     """Optimiser steps per epoch."""
     lr_schedule: Literal["constant", "linear"] = "constant"
-    """Learning-rate schedule; "linear" decays to 0 at the last iteration."""
+    """Learning-rate schedule. "linear" decays to 0 at the last iteration."""
     weight_decay: float = 0.0
     """Decoupled weight decay (AdamW)."""
     max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
@@ -156,31 +157,31 @@ class LossConfig:
     clip: NonNegative = 0.2
     """PPO clip: the ratio is clipped to [1 - clip, 1 + clip_high]."""
     clip_high: NonNegative | None = None
-    """Upper clip (clip-higher); None: the same as `clip`."""
+    """Upper clip, as in clip-higher (None: the same as `clip`)."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
-    """Dual clip: bounds the loss of a negative advantage by this multiple; None: no bound."""
+    """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
     ratio: Literal["token", "turn", "trajectory"] = "token"
     """Granularity of the importance-sampling ratio."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""
     normalize_advantages: Normalize = "batch"
-    """Standardise advantages over the batch, each task, agent or group; "none": keep them."""
+    """Standardise advantages over the batch, each task, agent or group ("none": do not)."""
     entropy_coef: NonNegative = 0.0
     """Entropy bonus coefficient."""
     entropy_floor: NonNegative | None = None
-    """Give the entropy bonus only to tokens with an entropy below this (nats); None: to all."""
+    """Give the entropy bonus only to tokens with an entropy below this in nats (None: to all)."""
     kl_coef: NonNegative = 0.0
     """KL penalty coefficient with respect to the reference policy (the policy before RL)."""
     kl_in: Literal["loss", "reward"] = "loss"
     """Add the KL penalty to the loss or subtract it from the rewards."""
     target_kl: NonNegative | None = None
     """End the epochs of an iteration when the approximate KL to the behaviour policy exceeds this
-    (nats/token); None: never."""
+    (nats/token, None: never)."""
     max_kl: NonNegative = 10.0
     """Abort the run when the approximate KL to the behaviour policy exceeds this (nats/token)."""
     covariance_clip: Fraction = 0.0
-    """Largest share of tokens detached from the gradient because they lower the entropy most
+    """Maximum share of tokens detached from the gradient because they lower the entropy most
     (Clip-Cov)."""
     filter_groups: bool = False
     """Drop groups whose episodes all have the same return (dynamic sampling)."""
@@ -197,13 +198,13 @@ class CriticConfig:
     value_coef: NonNegative = 0.5
     """Value loss coefficient."""
     value_clip: NonNegative | None = None
-    """Clip of the value change per iteration; None: no clip."""
+    """Clip of the value change per iteration (None: no clip)."""
     critic_layers: tuple[int, ...] = (256,)
     """Widths of the critic's hidden layers."""
     critic_detach: bool = False
     """Stop the gradient of the value loss at the model's hidden states."""
     critic_warmup: Count = 0
-    """First iterations in which only the critic is trained."""
+    """Number of first iterations in which only the critic is trained."""
 
 
 @dataclass
@@ -211,7 +212,7 @@ class ImitationConfig:
     """Behaviour cloning of the scripted expert before RL."""
 
     bc_demonstrations: Count = 0
-    """Expert demonstrations of training tasks; 0: no behaviour cloning."""
+    """Expert demonstrations on training tasks (0: no behaviour cloning)."""
     bc_epochs: Positive = 10
     """Epochs over the demonstrations."""
     bc_lr: float = 1e-3
@@ -219,7 +220,7 @@ class ImitationConfig:
     bc_batch_tokens: Positive = 8192
     """Tokens per step of behaviour cloning, padding included."""
     bc_lm_coef: NonNegative = 0.0
-    """Loss coefficient of the observation tokens; above 0 a new model learns to read them."""
+    """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
     bc_share: Fraction = 0.0
     """Share of `env_steps` spent on demonstrations, in place of `bc_demonstrations`."""
 
@@ -229,11 +230,11 @@ class EvaluationConfig:
     """Evaluation on held-out tasks."""
 
     eval_every: Count = 10
-    """Iterations between evaluations; 0: only before and after training."""
+    """Iterations between evaluations (0: only before and after training)."""
     eval_episodes: Count = 200
-    """Held-out tasks per evaluation; 0: no evaluation."""
+    """Held-out tasks per evaluation (0: no evaluation)."""
     eval_temperature: NonNegative = 0.0
-    """Sampling temperature of evaluations; 0: greedy."""
+    """Sampling temperature of evaluations (0: greedy)."""
     eval_baselines: bool = False
     """Also evaluate the random agent and the scripted expert at the end."""
 
@@ -243,9 +244,9 @@ class RunConfig:
     """Budget, seed and output of a run."""
 
     iterations: Count = 100
-    """Iterations of rollout and update."""
+    """Number of iterations, each a rollout and an update."""
     env_steps: Positive | None = None
-    """Stop after this many turns if that comes first; None: no limit."""
+    """Stop after this many environment steps if that comes first (None: no limit)."""
     seed: int = 0
     """Random seed."""
     run_dir: str = "runs/{recipe}-{env}-{seed}"
@@ -255,20 +256,20 @@ class RunConfig:
     save_every: Positive = 1
     """Iterations between checkpoints."""
     keep: Positive = 2
-    """Latest checkpoints to keep, besides the best policy."""
+    """Number of latest checkpoints to keep, besides the best policy."""
     log_with: tuple[str, ...] = ("tensorboard",)
     """Experiment trackers of accelerate: tensorboard, wandb, trackio, mlflow, ..."""
     transcripts: Count = 4
     """Trajectories per iteration written to trajectories.jsonl."""
     threads: Positive | None = None
-    """Threads of PyTorch; None: its default."""
+    """Threads of PyTorch (None: its default)."""
     quiet: bool = False
     """Print only the final table."""
 
 
 @cache
 def groups_of(kind: type) -> dict[str, type]:
-    """Returns the groups of settings in a configuration class: its fields that are dataclasses."""
+    """Returns the groups of settings of a configuration class: its fields that are dataclasses."""
     hints = get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind) if is_dataclass(hints[each.name])}
 
@@ -280,7 +281,7 @@ def group_of(kind: type) -> dict[str, str]:
 
 
 def defaults(group: type, **changes: Any) -> Any:
-    """Returns a dataclass field: a group of settings with other defaults.
+    """Returns a dataclass field for a group of settings with other defaults.
 
     Args:
         group: the dataclass of the group.

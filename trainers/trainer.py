@@ -1,9 +1,9 @@
 """`Trainer`: rollout -> forward pass -> credit -> update -> log -> evaluate -> save.
 
-The trainer contains no algorithm. A recipe hands it an `Algorithm`: a credit function, a critic,
-hooks. `Trainer.iterate` is the page to read. All randomness is derived from (seed, purpose,
-iteration, index), so a resumed run needs no generator states and continues exactly as if it had
-never stopped.
+The trainer contains no algorithm. A recipe provides an `Algorithm`: a credit function, a critic and
+hooks. `Trainer.iterate` is one iteration of training. All randomness is derived from (seed,
+purpose, iteration, index), so a resumed run needs no generator states and continues exactly as if
+it had never stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from accelerate.utils import gather_object
 from torch import nn
 
 from agentgym.evaluation.report import Report
-from agentgym.evaluation.runner import tasks_of
+from agentgym.making import tasks_of
 from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
@@ -210,11 +210,11 @@ class Trainer:
     # The run.
 
     def run(self) -> list[Report]:
-        """Trains until the budget is spent; returns the evaluations before and after.
+        """Trains until the budget is spent and returns the evaluations before and after.
 
         Raises:
-            Interrupted: after SIGINT or SIGTERM; everything is saved.
-            Diverged: if training failed; the last good checkpoint is kept.
+            Interrupted: after SIGINT or SIGTERM, when everything is saved.
+            Diverged: if training diverged. The last good checkpoint is kept.
         """
         with self.stop:
             try:
@@ -238,13 +238,13 @@ class Trainer:
                 if self._saved is not None:
                     self._save()
                 at = self.state.iteration
-                interrupted.add_note(f"Stopped after iteration {at}; --resume continues the run.")
+                interrupted.add_note(f"Stopped after iteration {at}. --resume continues the run.")
                 raise
             except Diverged as error:
                 saved = 0 if self._saved is None else self._saved[0]
                 error.add_note(
-                    f"This was in iteration {self.state.iteration + 1}; the last good checkpoint "
-                    f"is of iteration {saved}, in {self.folder.path}."
+                    f"Training diverged in iteration {self.state.iteration + 1}. The last good "
+                    f"checkpoint is of iteration {saved}, in {self.folder.path}."
                 )
                 raise
             finally:
@@ -253,11 +253,11 @@ class Trainer:
                 self.folder.close()
 
     def rng(self, *key: int) -> np.random.Generator:
-        """Returns the generator of a purpose."""
+        """Returns the random generator of a purpose and its indices."""
         return np.random.default_rng(np.random.SeedSequence([self.config.run.seed, *key]))
 
     def _begin(self) -> None:
-        """Clones the expert if asked to, freezes the reference and saves the start of RL."""
+        """Runs behaviour cloning if set, freezes the reference and saves the first checkpoint."""
         config = self.config
         if config.imitates:
             turns = clone_expert(
@@ -292,19 +292,18 @@ class Trainer:
         return self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
 
     def _collect(self) -> list[Trajectory]:
-        """Plays the episodes of an iteration; each process plays a share and receives all."""
+        """Plays the episodes of an iteration. Each process plays a share and receives all."""
         config, iteration = self.config, self.state.iteration
         groups = config.rollout.episodes_per_iteration // config.rollout.group_size
         starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))
         limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
-        for slot in range(self.pool.num_envs if limit else 0):
-            self.pool.env(slot).unwrapped.max_turns = limit  # type: ignore[attr-defined]
+        size = config.rollout.group_size
         episodes = [
             EpisodeSpec(
-                task, seed, (config.run.seed, ACTIONS, iteration, i * config.rollout.group_size + j)
+                task, seed, (config.run.seed, ACTIONS, iteration, i * size + j), max_turns=limit
             )
             for i, (task, seed) in enumerate(starts)
-            for j in range(config.rollout.group_size)
+            for j in range(size)
         ]
         with self.accelerator.autocast():
             mine = collect(
@@ -347,7 +346,7 @@ class Trainer:
         times: dict[str, float],
         alternatives: Alternatives,
     ) -> dict[str, float]:
-        """Logs the iteration; returns its scalars."""
+        """Logs the iteration and returns its scalars."""
         state = self.state
         numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
         numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
@@ -419,12 +418,12 @@ class Trainer:
         self.callbacks.call("on_evaluation_end", self, report)
 
     def _agent(self, name: str) -> PolicyAgent:
-        """Returns the agent of evaluations; before the first iteration it is the policy alone."""
+        """Returns the agent of evaluations. Before the first iteration it is the policy alone."""
         agent = policy_agent(self.config, self.policy, name)
         return self.hooks.agent(agent) if self.state.iteration else agent
 
     def _save(self) -> None:
-        """Writes a checkpoint, unless the newest one is of the same state."""
+        """Writes a checkpoint unless the newest one is of the same state."""
         state = self.state
         at = (state.iteration, state.evaluated)
         if self._saved == at:

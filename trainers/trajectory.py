@@ -1,9 +1,10 @@
-"""What a rollout leaves behind: `Turn`, `Segment`, `Trajectory`; and `Batch`, their flat view.
+"""Rollout data: `Turn`, `Segment`, `Trajectory`, and `Batch`, a flat view of trajectories.
 
-A *segment* is one contiguous token sequence that the model saw; a *turn* points at the span of its
-action in a segment. An agent that keeps its whole history has one segment, one that reads only the
-current observation has one a turn. Losses run over segments, credit over turns and tokens; where a
-turn ends is recorded, never inferred.
+A *segment* is one contiguous token sequence that was fed to the model. A *turn* is one action and
+points at the span of its tokens in a segment. An agent with its whole history as context has one
+segment per episode. An agent with only the current observation as context has one segment per turn.
+Losses are computed over segments, credit over turns and tokens. Turn boundaries are recorded during
+the rollout and never inferred.
 
 Shapes: N trajectories, M turns, K action tokens, S tokens of a segment, L tokens of an action.
 """
@@ -26,11 +27,12 @@ FloatArray = NDArray[np.float32]
 class Support:
     """The tokens that could have been sampled at each position of an action, in ragged form.
 
-    Constraint (a trie of candidates), top-k and top-p all leave a subset of the vocabulary; the
-    policy's distribution at a position is the softmax of its logits over this subset.
+    A constraint (a trie of candidates), top-k and top-p each restrict sampling to a subset of the
+    vocabulary. The policy's distribution at a position is the softmax of its logits over this
+    subset.
 
     Attributes:
-        offsets: [L + 1]; the tokens allowed at position j are `ids[offsets[j]:offsets[j + 1]]`.
+        offsets: [L + 1] offsets. Position j allows the tokens `ids[offsets[j]:offsets[j + 1]]`.
         ids: [offsets[-1]] token ids.
     """
 
@@ -43,7 +45,7 @@ class Support:
 
 @dataclass(slots=True)
 class Segment:
-    """One contiguous token sequence that the model saw.
+    """One contiguous token sequence that was fed to the model.
 
     Attributes:
         tokens: [S] token ids, exactly as they were fed and sampled.
@@ -54,24 +56,25 @@ class Segment:
 
 @dataclass(slots=True)
 class Turn:
-    """One action of the agent and what it brought.
+    """One action of the agent and its outcome.
 
     Attributes:
-        segment: index of its segment in the trajectory.
+        segment: index of the turn's segment in the trajectory.
         start: position of the action's first token in the segment.
         stop: position after the action's last token.
-        logprobs: [L] log-probabilities under the distribution that was really sampled from.
-        support: the tokens that could have been sampled; None: the whole vocabulary.
-        observation: what the agent read.
-        action: the text that the environment was given.
+        logprobs: [L] behaviour log-probabilities, under the distribution that was sampled from.
+        support: the tokens that could have been sampled, or None for the whole vocabulary.
+        observation: observation before the action, as text.
+        action: the action as text, as passed to the environment.
         reward: the environment's reward for the action.
-        reward_terms: its parts.
-        valid: whether the environment understood the action.
+        reward_terms: components of the reward, by name.
+        valid: whether the environment accepted the action.
         progress: progress after the action, in [0, 1].
-        state_key: names the state the action was taken in (the anchor of step groups).
-        admissible: the candidates shown to the agent; empty where the set was open.
-        choice: place of the action in `admissible` if it was drawn as a whole: then its first token
-            carries the log-probability of the action. None: drawn token by token.
+        state_key: identifies the state in which the action was taken (anchor of step-level groups).
+        admissible: the admissible actions, empty for free-form actions.
+        choice: index of the action in `admissible` if it was sampled as a whole. Its first token
+            then carries the log-probability of the whole action. None if the action was sampled
+            token by token.
     """
 
     segment: int
@@ -97,18 +100,19 @@ class Trajectory:
     Attributes:
         env_id: id of the environment.
         task: name of the task.
-        seed: seed of the episode; trajectories with equal (env_id, task, seed) began in the same
-            state and form a group.
+        seed: seed of the episode. Trajectories with equal (env_id, task, seed, agent) start in the
+            same state and form a group.
         segments: the token sequences, in order.
         turns: the turns, in order.
-        terminated: the game ended; the future is worth 0.
-        truncated: it was cut off; the future is worth the value of the last observation.
+        terminated: whether the episode reached a terminal state, after which the value is 0.
+        truncated: whether the episode was cut off, so that the value of the final observation is
+            bootstrapped.
         success: whether the task was solved.
-        bootstrap: index of the segment whose end is the observation after the last turn; None if
-            the trajectory terminated.
+        bootstrap: index of the segment that ends with the observation after the last turn, or None
+            if the trajectory terminated.
         final_observation: that observation as text.
         agent: name of the agent in a multi-agent game, else "".
-        extras: whatever a recipe wants to keep; numbers of the rollout (seconds, tokens).
+        extras: statistics of the rollout (token counts, flags) and data kept by a recipe.
     """
 
     env_id: str
@@ -131,24 +135,24 @@ class Trajectory:
 
     @property
     def group(self) -> tuple[str, str, int, str]:
-        """What trajectories that began in the same state have in common."""
+        """Key shared by trajectories that start in the same state."""
         return (self.env_id, self.task, self.seed, self.agent)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Trajectories laid out flat: action tokens in the order of trajectory, turn, token.
+    """Trajectories as flat arrays, with action tokens in the order trajectory, turn, token.
 
-    Everything that credit assignment needs, as arrays; no token ids, no model.
+    It holds the inputs of credit assignment, without token ids or a model.
 
     Attributes:
         trajectories: the N trajectories.
-        turn_offsets: [N + 1]; trajectory n has the turns `turn_offsets[n]:turn_offsets[n + 1]`.
-        token_offsets: [M + 1]; turn m has the tokens `token_offsets[m]:token_offsets[m + 1]`.
+        turn_offsets: [N + 1] offsets. Trajectory n has turns `turn_offsets[n]:turn_offsets[n + 1]`.
+        token_offsets: [M + 1] offsets. Turn m has tokens `token_offsets[m]:token_offsets[m + 1]`.
         rewards: [M] reward of each turn.
-        terminated: [N] whether the trajectory ended by itself (False: bootstrap).
+        terminated: [N] whether the trajectory reached a terminal state. If False, bootstrap.
         logprobs: [K] behaviour log-probabilities.
-        groups: [N] equal numbers for trajectories that began in the same state.
+        groups: [N] group index, equal for trajectories that start in the same state.
     """
 
     trajectories: Sequence[Trajectory]
@@ -161,7 +165,11 @@ class Batch:
 
     @classmethod
     def of(cls, trajectories: Sequence[Trajectory]) -> Batch:
-        """Lays out trajectories; each needs at least one turn."""
+        """Builds a batch from trajectories.
+
+        Raises:
+            ValueError: if a trajectory has no turns.
+        """
         for trajectory in trajectories:
             if not trajectory.turns:
                 raise ValueError(f"A trajectory of {trajectory.task!r} has no turns.")
@@ -182,32 +190,32 @@ class Batch:
 
     @property
     def turns(self) -> list[Turn]:
-        """The M turns in order."""
+        """The M turns, in order."""
         return [turn for trajectory in self.trajectories for turn in trajectory.turns]
 
     @property
     def num_turns(self) -> int:
-        """M."""
+        """Number of turns, M."""
         return int(self.turn_offsets[-1])
 
     @property
     def num_tokens(self) -> int:
-        """K."""
+        """Number of action tokens, K."""
         return int(self.token_offsets[-1])
 
     @property
     def turn_trajectory(self) -> IntArray:
-        """[M] the trajectory of each turn."""
+        """[M] index of the trajectory of each turn."""
         return np.repeat(np.arange(len(self.trajectories)), np.diff(self.turn_offsets))
 
     @property
     def token_turn(self) -> IntArray:
-        """[K] the turn of each action token."""
+        """[K] index of the turn of each action token."""
         return np.repeat(np.arange(self.num_turns), np.diff(self.token_offsets))
 
     @cached_property
     def free(self) -> NDArray[np.bool_]:
-        """[K] False for action tokens that the constraint left no choice about."""
+        """[K] False for forced tokens, which were the only legal continuation."""
         free = np.ones(self.num_tokens, bool)
         for m, turn in enumerate(self.turns):
             if turn.support is not None:
@@ -218,21 +226,27 @@ class Batch:
         return free
 
     def with_rewards(self, rewards: ArrayLike) -> Batch:
-        """Returns the batch with other rewards [M]; the trajectories keep the environment's."""
+        """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.
+
+        Raises:
+            ValueError: if the shape is not [M].
+        """
         rewards = np.asarray(rewards, np.float64)
         if rewards.shape != (self.num_turns,):
-            raise ValueError(f"Expected {self.num_turns} rewards, one a turn; got {rewards.shape}.")
+            raise ValueError(
+                f"Expected {self.num_turns} rewards, one per turn, got shape {rewards.shape}."
+            )
         return replace(self, rewards=rewards)
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a critic says about a batch.
+    """A critic's value estimates for a batch.
 
     Attributes:
-        tokens: [K] value before each action token, V(o_t, w_<j); None for a turn critic.
-        turns: [M] value of the state each action is taken in, V(o_t).
-        bootstrap: [N] value of the observation after the last turn; unused where terminated.
+        tokens: [K] value before each action token, V(o_t, w_<j), or None for a turn-level critic.
+        turns: [M] value of the observation before each action, V(o_t).
+        bootstrap: [N] value of the observation after the last turn. Unused if terminated.
     """
 
     tokens: FloatArray | None
@@ -242,12 +256,13 @@ class Values:
 
 @dataclass(frozen=True)
 class Credit:
-    """What credit assignment says about a batch.
+    """Advantages and value targets of a batch.
 
     Attributes:
         advantages: [K] advantage of every action token.
-        targets: [K] value targets of a token critic, [M] of a turn critic; None without a critic.
-        metrics: numbers worth logging under `credit/`.
+        targets: value targets, [K] for a token-level critic, [M] for a turn-level critic, None
+            without a critic.
+        metrics: metrics that are logged under `credit/`.
     """
 
     advantages: FloatArray

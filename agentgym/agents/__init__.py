@@ -1,6 +1,6 @@
-"""Agents: something that plays.
+"""Agents, which map views of episodes to actions.
 
-`make_agent` makes one from a word; `agentgym.evaluation.runner` lets it play.
+`make_agent` makes an agent from its specification. `agentgym.evaluation.runner` evaluates it.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ _SIMPLE: dict[str, Callable[..., Agent]] = {
     "human": HumanAgent,
 }
 POLICY_AGENT = "agentgym.trainers.policy_agent:load_agent"
-"""Entry point of policy agents, as a string: this package imports nothing of the trainers."""
+"""Entry point of policy agents. It is a string, so that this package does not import trainers."""
 KINDS = (*_SIMPLE, "chat:MODEL@URL", "policy:FOLDER")
 
 
 def make_agent(spec: str, **options: Any) -> Agent:
-    """Makes an agent from a word.
+    """Makes an agent from its specification.
 
     Args:
         spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
-            "policy:FOLDER" (a trained checkpoint; needs the extra "train").
-        options: further arguments of the agent's class, such as `temperature=0.7`.
+            "policy:FOLDER" (a trained checkpoint, which needs the extra "train").
+        options: keyword arguments of the agent's class, such as `temperature=0.7`.
 
     Raises:
-        ConfigError: for another word, or an option that this agent does not have.
-        MissingExtraError: if a policy is asked for and torch is not installed.
+        ConfigError: for an unknown specification or option.
+        MissingExtraError: for a policy, if torch is not installed.
     """
     kind, _, rest = spec.partition(":")
     if kind in _SIMPLE and not rest:
         return _call(spec, _SIMPLE[kind], (), options)
     if kind == "chat":
-        # The last @ before a scheme: names of models and addresses may both contain one.
+        # Split at the last @ before a scheme: model names and URLs may both contain "@".
         found = re.fullmatch(r"(.+)@(https?://.+)", rest)
         if found is None:
             raise ConfigError(
@@ -69,7 +69,7 @@ def make_agent(spec: str, **options: Any) -> Agent:
         return _call(spec, ChatAgent, found.groups(), options)
     if kind == "policy" and rest:
         try:
-            load_agent = load_env_creator(POLICY_AGENT)
+            load_agent: Any = load_env_creator(POLICY_AGENT)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("agentgym"):
                 raise

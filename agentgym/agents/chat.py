@@ -1,4 +1,4 @@
-"""An agent that asks a language model behind any OpenAI-compatible chat server."""
+"""`ChatAgent`: plays with a language model on an OpenAI-compatible chat server."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from agentgym.errors import AgentGymError, ConfigError
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
 LARGEST_REPLY = 1 << 24
-"""Most bytes of a reply that are read."""
-# A server that was never reached and is not there now is a mistake in the address, not an outage.
+"""Maximum size of a reply in bytes."""
+# If the server was never reached, these errors mean a wrong address. They are not retried.
 NOT_THERE = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
 
 
 class ChatError(AgentGymError, RuntimeError):
-    """The chat server cannot be reached, refuses, or replies with something else than a chat."""
+    """The chat server cannot be reached, refuses the request, or sends no chat completion."""
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Usage:
         completion_tokens: tokens of the completions.
         unreported: completions for which the server reported no usage. Both sums are too low if it
             is above 0.
-        prompt_price: price of a million prompt tokens; None: unknown.
-        completion_price: price of a million completion tokens; None: unknown.
+        prompt_price: price per million prompt tokens. None: unknown.
+        completion_price: price per million completion tokens. None: unknown.
     """
 
     requests: int = 0
@@ -60,7 +60,7 @@ class Usage:
 
     @property
     def cost(self) -> float | None:
-        """The price of all tokens; None if a price is unknown."""
+        """The price of all tokens. None if a price is unknown."""
         if self.prompt_price is None or self.completion_price is None:
             return None
         cost = self.prompt_tokens * self.prompt_price
@@ -78,11 +78,11 @@ class Usage:
 
 
 class _UnusableReply(Exception):
-    """A reply with status 200 that holds no chat completion.
+    """A reply with status 200 that contains no chat completion.
 
     Args:
-        problem: what is wrong with it.
-        page: whether it is no JSON object at all.
+        problem: description of the problem.
+        page: whether the reply is not a JSON object.
     """
 
     def __init__(self, problem: str, page: bool = False):
@@ -91,26 +91,26 @@ class _UnusableReply(Exception):
 
 
 class ChatAgent:
-    """Asks a model for each action by `POST {base_url}/chat/completions`.
+    """Requests each action from a chat model with `POST {base_url}/chat/completions`.
 
-    The conversation is the instructions (system), then observations (user) and the model's own
-    earlier actions (assistant). The reply, stripped, is the action. The views of a call are asked
-    for at the same time.
+    The messages are the instructions (system), the observations (user) and the model's earlier
+    actions (assistant). The action is the reply without surrounding whitespace. The requests for
+    the views of one call are sent concurrently.
 
     Args:
-        model: the model's name at the server.
+        model: name of the model on the server.
         base_url: such as "http://localhost:8000/v1" (vLLM), "http://localhost:11434/v1" (Ollama).
-        api_key_env: the environment variable with the key; where it is unset, none is sent.
-        system: the system prompt; by default the environment's instructions.
-        history: how many earlier turns are shown; None: all.
-        temperature: 0 is the most reproducible; None leaves it to the server.
+        api_key_env: environment variable with the API key. If it is unset, no key is sent.
+        system: the system prompt. Default: the environment's instructions.
+        history: number of earlier turns in the messages. None: all.
+        temperature: sampling temperature. None: the server's default.
         extra: further fields of the request, such as {"max_tokens": 256}.
         retries: further attempts after a failed connection, an overload, a server error or a reply
             without a chat completion.
-        backoff: seconds before the first retry; doubled for each one after it.
+        backoff: seconds before the first retry. The delay doubles with every retry.
         timeout: seconds to wait for a complete reply to one attempt.
-        prompt_price: price of a million prompt tokens, for `usage.cost`.
-        completion_price: price of a million completion tokens.
+        prompt_price: price per million prompt tokens, for `usage.cost`.
+        completion_price: price per million completion tokens.
 
     Attributes:
         usage: the tokens used so far.
@@ -161,7 +161,7 @@ class ChatAgent:
         """Returns the model's action for each view.
 
         Raises:
-            ChatError: if the server gives no usable reply.
+            ChatError: if the server sends no usable reply.
         """
         replies: list[str | BaseException] = [""] * len(views)
 
@@ -171,7 +171,7 @@ class ChatAgent:
             except BaseException as error:
                 replies[index] = error
 
-        # Daemon threads, not a pool: Ctrl-C must not wait for the replies under way.
+        # Daemon threads instead of a pool, so that Ctrl-C does not wait for pending replies.
         threads = [threading.Thread(target=ask, args=(i,), daemon=True) for i in range(len(views))]
         for thread in threads:
             thread.start()
@@ -183,7 +183,7 @@ class ChatAgent:
         return [str(reply) for reply in replies]
 
     def messages(self, view: View) -> list[dict[str, str]]:
-        """Returns the conversation that asks for the view's next action."""
+        """Returns the messages of the request for the view's next action."""
         shown = len(view.history) if self.history is None else self.history
         system = view.instructions if self.system is None else self.system
         messages = [{"role": "system", "content": system}]

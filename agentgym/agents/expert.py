@@ -1,4 +1,4 @@
-"""An agent that does what the environment's scripted expert says: the upper baseline."""
+"""`ExpertAgent`: plays the actions of the environment's scripted expert."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from agentgym.errors import AgentGymError
 
 
 class NoExpertError(AgentGymError, RuntimeError):
-    """The environment has no scripted expert, or its expert does not know what to do."""
+    """The environment has no scripted expert, or its expert has no action in this state."""
 
 
 class ExpertAgent:
-    """Plays `env.expert()`."""
+    """Plays the actions of `env.expert()`. It is the upper baseline."""
 
     name = "expert"
 
@@ -21,7 +21,7 @@ class ExpertAgent:
         """Returns the expert's action for each view.
 
         Raises:
-            NoExpertError: where there is none.
+            NoExpertError: if the environment has no expert, or the expert has no action.
         """
         return [self._ask(view) for view in views]
 

@@ -13,7 +13,7 @@ from agentgym.utils.printable import printable
 
 MAX_LISTED = 40
 LONGEST_ROW = 100
-"""Characters of the admissible actions that are listed in one row."""
+"""Maximum number of characters of a list of admissible actions in one row."""
 
 HELP = """\
 Type an action, or its number if admissible actions are listed. Tab completes them.

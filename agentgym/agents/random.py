@@ -1,4 +1,4 @@
-"""An agent that acts at random: the lower baseline."""
+"""`RandomAgent`: plays random actions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from agentgym.agents.view import View
 
 
 class RandomAgent:
-    """Draws uniformly from `info["admissible"]`.
+    """Samples uniformly from `info["admissible"]`. It is the lower baseline.
 
-    Where an environment lists no admissible actions, because the set is open, it says a sample of
-    the action space: a few words, for most environments an invalid action.
+    If an environment lists no admissible actions because the set is open, the action is a sample of
+    the action space: a few words, which are an invalid action in most environments.
 
-    All draws come from the episode's own generator; the seed is the evaluation's.
+    Samples use only `View.rng`, so actions are determined by the task and the seed of the episode.
     """
 
     name = "random"

@@ -1,4 +1,4 @@
-"""`View`, what an agent sees of an episode, and `Agent`, the protocol of everything that plays."""
+"""`View`: an agent's view of an episode. `Agent`: the protocol of agents."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from agentgym.tasks import task_rng
 
 @dataclass(eq=False)
 class View:
-    """An episode as seen by the agent that must act in it now.
+    """An episode from the perspective of the agent that acts in it.
 
-    One object lives as long as its episode and is hashable by identity, so an agent that keeps
-    something between the turns (a cache, a plan) can file it under the view, for example in a
-    `weakref.WeakKeyDictionary`.
+    The same object is used for the whole episode and is hashable by identity. An agent that keeps
+    state between turns, such as a cache or a plan, can store it in a `weakref.WeakKeyDictionary`
+    with the view as key.
 
     Attributes:
         instructions: rules and action format.
         observation: the current observation.
-        info: the info that came with it.
+        info: the current info.
         history: (observation, action) of the earlier turns, oldest first.
-        rng: the episode's own generator: an agent that draws from nothing else acts the same
-            whatever other episodes are played beside this one.
-        env: the environment; for the scripted expert and the action space, not for peeking.
+        rng: the episode's own random generator. The actions of an agent that uses no other one do
+            not depend on the other episodes of an evaluation.
+        env: the environment. It gives access to the scripted expert and the action space. Agents
+            must not read hidden state from it.
     """
 
     instructions: str
@@ -39,7 +40,7 @@ class View:
 
     @classmethod
     def start(cls, env: gymnasium.Env[Any, Any], task: str, seed: int) -> View:
-        """Resets the environment to a task and a seed and returns the view of that episode."""
+        """Resets the environment with a task and a seed, and returns the view of the episode."""
         observation, info = env.reset(seed=seed, options={"task": task})
         return cls(
             instructions=env.get_wrapper_attr("instructions"),
@@ -59,7 +60,17 @@ class View:
         *,
         seed: int = 0,
     ) -> View:
-        """Returns the view of an episode that is played elsewhere; it has no environment."""
+        """Returns the view of an episode without an environment object.
+
+        For agents that are used outside of `evaluate`. `env` is None.
+
+        Args:
+            instructions: rules and action format.
+            observation: the current observation.
+            history: (observation, action) of the earlier turns, oldest first.
+            info: the current info, such as {"admissible": (...)}.
+            seed: seeds `rng`.
+        """
         return cls(
             instructions=instructions,
             observation=observation,
@@ -71,10 +82,10 @@ class View:
 
 
 class Agent(Protocol):
-    """Something that plays: one method, for any number of episodes at once.
+    """The protocol of agents: one method, which acts in a batch of episodes.
 
     Attributes:
-        name: how reports call it.
+        name: name of the agent in reports.
     """
 
     name: str
@@ -83,7 +94,7 @@ class Agent(Protocol):
         """Returns an action for each view, in order.
 
         Args:
-            views: the episodes that wait for an action, at least one; never a finished one. Which
-                episodes share a call is chance: no action may depend on the others.
+            views: the episodes in progress, at least one. The batch composition is arbitrary: an
+                action must not depend on the other views.
         """
         ...

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from dataclasses import dataclass
 from typing import Any
 
 from agentgym.errors import MissingExtraError
-from agentgym.multiagent.game import TextGame
+from agentgym.making import author_class
 from agentgym.registration import TABLE, Entry
 from agentgym.utils.arguments import keyword_parameters
 
@@ -30,30 +29,6 @@ class Description:
     summary: str
     max_turns: int | None
     extra: str | None
-
-
-def author_class(entry: Entry) -> type:
-    """Returns the class an author wrote for an id: a `TextEnv`, or the `TextGame` of a module.
-
-    Raises:
-        MissingExtraError: if its module needs an optional dependency that is not installed.
-    """
-    module, _, name = entry.entry_point.partition(":")
-    try:
-        home = importlib.import_module(module)
-    except ImportError as error:
-        if entry.extra is None:
-            raise
-        raise MissingExtraError(entry.id, entry.extra, entry.package) from error
-    if name:
-        return getattr(home, name)
-    games = [
-        value
-        for value in vars(home).values()
-        if isinstance(value, type) and issubclass(value, TextGame) and value.__module__ == module
-    ]
-    assert len(games) == 1, f"{module} must define exactly one TextGame, has {games}"
-    return games[0]
 
 
 def describe(entry: Entry) -> Description:

@@ -34,16 +34,8 @@ from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare
-from agentgym.evaluation.runner import (
-    EpisodeRunner,
-    TextGym,
-    evaluate,
-    full_id,
-    make_env,
-    read_saved,
-    render_modes,
-    tasks_of,
-)
+from agentgym.evaluation.runner import EpisodeRunner, evaluate, read_saved
+from agentgym.making import TextGym, full_id, make_env, render_modes, tasks_of
 from agentgym.registration import TABLE
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments

@@ -1,1 +1,6 @@
-"""Evaluation: an agent plays tasks of an environment, and a report summarises the episodes."""
+"""Evaluation of agents on tasks of an environment, and reports."""
+
+from agentgym.evaluation.report import Record, Report, compare
+from agentgym.evaluation.runner import evaluate
+
+__all__ = ["Record", "Report", "compare", "evaluate"]

@@ -1,4 +1,4 @@
-"""What an evaluation found: a record per episode, and means with 95 % confidence intervals."""
+"""Results of an evaluation: one record per episode, and means with 95 % confidence intervals."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Z_95 = 1.959963984540054
-# Student's t for 1 to 12 degrees of freedom, where the expansion of `t_95` is not exact enough.
+# Student's t for 1 to 12 degrees of freedom, for which the expansion of `t_95` is not accurate.
 _T_95 = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912)
 _T_95 += (2.364624, 2.306004, 2.262157, 2.228139, 2.200985, 2.178813)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One episode. `env.reset(seed=seed, options={"task": task})` starts the same one again.
+    """One episode. `env.reset(seed=seed, options={"task": task})` starts the same episode.
 
     Attributes:
         task: the task's name.
@@ -32,11 +32,11 @@ class Record:
         reward: the sum of the rewards, undiscounted.
         reward_terms: the sum of each reward term.
         success: whether the task was solved at the end.
-        progress: how far it was solved at the end, in [0, 1].
+        progress: progress on the task at the end, in [0, 1].
         turns: number of turns.
         valid: share of valid actions, in [0, 1].
-        terminated: whether the game ended by itself.
-        truncated: whether the limit of turns ended it.
+        terminated: whether the episode terminated.
+        truncated: whether the turn limit truncated it.
     """
 
     task: str
@@ -59,7 +59,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95 % confidence interval; low and high are None where n = 1 allows none."""
+    """A mean with its 95 % confidence interval. `low` and `high` are None if n = 1."""
 
     mean: float
     low: float | None
@@ -67,9 +67,9 @@ class Estimate:
 
 
 def t_95(df: int) -> float:
-    """Returns the 97.5 % quantile of Student's t distribution, to 5 digits.
+    """Returns the 97.5 % quantile of Student's t distribution with `df` >= 1, to 5 digits.
 
-    From 13 degrees of freedom on, the expansion in 1/df of Abramowitz & Stegun, 26.7.5.
+    From 13 degrees of freedom on, it uses the expansion in 1/df of Abramowitz & Stegun, 26.7.5.
     """
     if df <= len(_T_95):
         return _T_95[df - 1]
@@ -81,9 +81,9 @@ def t_95(df: int) -> float:
 
 
 def mean_interval(values: Sequence[float]) -> Estimate:
-    """Returns the mean with its t interval.
+    """Returns the mean of at least one value, with its t interval.
 
-    The interval has no width if all values are equal, whatever their number.
+    The interval has zero width if all values are equal, regardless of their number.
     """
     n, mean = len(values), statistics.fmean(values)
     if n == 1:
@@ -93,28 +93,31 @@ def mean_interval(values: Sequence[float]) -> Estimate:
 
 
 def share_interval(hits: int, n: int) -> Estimate:
-    """Returns the share hits / n with its Wilson score interval (E. B. Wilson, 1927)."""
+    """Returns the share hits / n with its Wilson score interval.
+
+    Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", 1927.
+    """
     share, z2 = hits / n, Z_95**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    low = 0.0 if hits == 0 else centre - half  # exactly, not to within rounding
+    low = 0.0 if hits == 0 else centre - half  # exact, without rounding errors
     high = 1.0 if hits == n else centre + half
     return Estimate(share, low, high)
 
 
 @dataclass(frozen=True)
 class Report:
-    """An agent on the tasks of an environment.
+    """The result of evaluating an agent on tasks of an environment.
 
     Attributes:
         env: the id of the environment.
         agent: the name of the agent.
-        split: the split the tasks are from.
+        split: the split of the tasks.
         seed: the seed of the evaluation.
         env_kwargs: the arguments of the environment.
-        planned: how many episodes were asked for.
-        episodes: the finished ones, in the order of the plan. Fewer than planned if the evaluation
-            was interrupted; then short episodes are over-represented.
+        planned: number of requested episodes.
+        episodes: the finished episodes, in the planned order. An interrupted evaluation has fewer
+            than planned, and short episodes are over-represented.
     """
 
     env: str
@@ -131,13 +134,13 @@ class Report:
         return len(self.episodes) < self.planned
 
     def aggregate(self) -> dict[str, Estimate]:
-        """Returns the estimates by name; none if no episode was finished.
+        """Returns the estimates by name. The result is empty if no episode was finished.
 
         `success` and `truncated` are shares of episodes (Wilson intervals). `reward`, `progress`,
         `valid`, `turns` and each `reward/TERM` are means over episodes (t intervals).
 
-        The intervals take the episodes as independent draws. Where the tasks of a small split are
-        each played several times, they are too wide rather than too narrow.
+        The intervals assume independent episodes. If each task of a small split is played several
+        times, they are conservative (too wide).
         """
         episodes = self.episodes
         if not episodes:
@@ -180,9 +183,9 @@ class Report:
 
 
 def compare(reports: Sequence[Report]) -> Table:
-    """Returns a table with a row for each report, under its environment and split.
+    """Returns a table of means with 95 % confidence intervals, one row per report.
 
-    Means with 95 % confidence intervals; it fits into 80 columns.
+    Rows are grouped by environment and split. The table fits into 80 columns.
     """
     from rich import box
     from rich.table import Table

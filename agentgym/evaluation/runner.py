@@ -1,12 +1,11 @@
 """`evaluate`: an agent plays tasks of an environment, many at once. The result is a `Report`.
 
-What happens in an episode depends only on the environment's id and arguments, the agent, the task
-and the seed: not on how many environments are played side by side nor on their interleaving.
+An episode depends only on the environment's id and arguments, the agent, the task and the seed. It
+does not depend on the number of parallel environments or on their interleaving.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from collections import Counter
@@ -14,111 +13,30 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.envs.registration import load_env_creator, parse_env_id
 
 from agentgym.agents import Agent, View, make_agent
-from agentgym.cli.catalogue import author_class
-from agentgym.errors import AgentGymError, ConfigError
+from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
-from agentgym.integrations.text_actions import as_text_env
-from agentgym.registration import NAMESPACE, REGISTRY, find
+from agentgym.making import TextGym, env_name, make_env, tasks_of
 from agentgym.tasks import Tasks, task_rng
-from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional
+from agentgym.textify.text_actions import as_text_env
+from agentgym.utils.arguments import check_types, keyword_parameters
 from agentgym.utils.serialization import from_json
-from agentgym.wrappers.wrapping import wrap_env
 
 MOST_TASKS = 1_000_000
 MOST_SAVED = 64
 """Transcripts hold the admissible actions of a turn if they are not more than this."""
 
-TextGym = gymnasium.Env[Any, Any]
-
-
-def full_id(id: str) -> str:
-    """Returns the registered id: AgentGym's ids may be given without their namespace.
-
-    Raises:
-        ConfigError: if there is no such id. The message names the closest ones.
-    """
-    id = id.removeprefix("agentgym:")
-    if f"{NAMESPACE}/{id}" in REGISTRY:
-        return f"{NAMESPACE}/{id}"
-    if id in gymnasium.registry or ":" in id:
-        return id
-    return find(id).id
-
-
-def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
-    """Makes an environment as `gymnasium.make` does, with the arguments checked first.
-
-    A plain Gymnasium environment with `Text` spaces is adapted (`integrations.text_actions`).
-
-    Args:
-        id: an id of AgentGym, with or without its namespace, or any other registered id.
-            "module:id" imports the module first.
-        wrap: wrappers in words, the first one innermost: see `agentgym.wrapping.wrap_env`.
-        kwargs: arguments of the environment.
-
-    Raises:
-        ConfigError: for an unknown id, argument or wrapper, or a value that the environment or
-            wrapper refuses.
-        MissingExtraError: if the environment needs an optional dependency that is not installed.
-    """
-    id = full_id(id)
-    if ":" in id:
-        _check_module(id)
-    check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
-    if id in REGISTRY:
-        # Parameters without a default, such as `game`, are fixed by the id.
-        known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))
-        check_arguments(id, known, kwargs)
-    try:
-        env = as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
-    except AgentGymError:
-        raise
-    except ValueError as error:  # how a constructor refuses an argument
-        raise ConfigError(f"{id}: {error}") from error
-    return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
-
-
-def render_modes(id: str) -> Sequence[str]:
-    """Returns the render modes that `make_env` accepts for an id, none if it takes no argument."""
-    id = full_id(id)
-    if ":" in id:
-        _check_module(id)
-        module, _, id = id.partition(":")
-        importlib.import_module(module)
-    maker = _entry_point(id)
-    takes = id in REGISTRY or "render_mode" in keyword_parameters(maker)
-    return getattr(maker, "metadata", {}).get("render_modes", ()) if takes else ()
-
-
-def _check_module(id: str) -> None:
-    """Raises a ConfigError for "module:id" if there is no such module or the id is no id."""
-    module, _, name = id.partition(":")
-    try:
-        found = bool(module) and importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
-            raise
-        found = False
-    if not found:
-        raise ConfigError(f"There is no module {module!r}, which is to register {id!r}.")
-    try:
-        parse_env_id(name)
-    except gymnasium.error.Error as error:
-        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from error
-
-
-def _entry_point(id: str) -> Callable[..., Any]:
-    point = gymnasium.spec(id).entry_point
-    return load_env_creator(point) if isinstance(point, str) else point  # type: ignore[return-value]
-
 
 def episode_seed(seed: int, task: str, repeat: int) -> int:
-    """Returns the seed of the repeat-th episode of a task in an evaluation with this seed."""
+    """Returns the seed of an episode.
+
+    Args:
+        seed: the seed of the evaluation.
+        task: the task of the episode.
+        repeat: number of earlier episodes of this task in the evaluation.
+    """
     return int(task_rng(task, f"episode/{seed}/{repeat}").integers(2**31))
 
 
@@ -153,7 +71,7 @@ class EpisodeRunner:
         return self.terminated or self.truncated
 
     def record(self) -> Record:
-        """Returns the record of the episode, which has had a turn."""
+        """Returns the record of the episode, which must have at least one turn."""
         terms: Counter[str] = Counter()
         for info in self.infos:
             terms.update(info["reward_terms"])
@@ -250,8 +168,8 @@ def evaluate(
     player = make_agent(agent) if isinstance(agent, str) else agent
     if not (hasattr(player, "name") and hasattr(player, "act")):
         raise ConfigError(
-            "An agent is a word for make_agent, or an object with a `name` and "
-            f"`act(views) -> actions`; got {agent!r:.80} ({type(agent).__name__})."
+            "agent must be a specification for make_agent, or an object with a `name` and "
+            f"`act(views) -> actions`, got {agent!r:.80} ({type(agent).__name__})."
         )
     envs = [make()]
     records: dict[int, Record] = {}
@@ -260,7 +178,7 @@ def evaluate(
         while len(envs) < min(num_envs, len(plan)):
             envs.append(make())
         report = Report(
-            env=_name(envs[0]),
+            env=env_name(envs[0]),
             agent=player.name,
             split=split,
             seed=seed,
@@ -323,7 +241,7 @@ def _play(
         actions = agent.act([episode.view for _, episode in active])
         if len(actions) != len(active):
             raise ValueError(
-                f"Agent {agent.name!r} was asked for {len(active)} actions, gave {len(actions)}."
+                f"Agent {agent.name!r} must return {len(active)} actions, got {len(actions)}."
             )
         under_way = []
         for (index, episode), action in zip(active, actions, strict=True):
@@ -340,7 +258,7 @@ def _play(
 def _plan(
     known: Tasks, wanted: int | Sequence[str] | None, split: str, seed: int
 ) -> list[tuple[str, int]]:
-    """Returns the tasks to play, each with the seed of its episode."""
+    """Returns the task and the seed of each episode."""
     pool = known.split(split)
     if isinstance(wanted, int | np.integer):
         if wanted < 1:
@@ -351,7 +269,7 @@ def _plan(
         names += [pool[int(i)] for i in drawn]
     elif wanted is None:
         if len(pool) > MOST_TASKS:
-            raise ConfigError(f"This split has {len(pool):,} tasks: say how many to play.")
+            raise ConfigError(f"This split has {len(pool):,} tasks. Pass the number of tasks.")
         names = list(pool)
     else:
         names = [known.check(task) for task in ([wanted] if isinstance(wanted, str) else wanted)]
@@ -365,23 +283,8 @@ def _plan(
     return plan
 
 
-def tasks_of(env: TextGym) -> Tasks:
-    """Returns the tasks of a text environment. Raises ConfigError for any other."""
-    try:
-        return env.get_wrapper_attr("tasks")
-    except AttributeError as error:
-        raise ConfigError(
-            f"{_name(env)} is not a text environment: its observations are {env.observation_space} "
-            f"and its actions {env.action_space}. agentgym.textify makes text of numbered actions."
-        ) from error
-
-
-def _name(env: TextGym) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-
-
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns JSON values; others, NaN and infinities become texts."""
+    """Converts to JSON values. Other objects, NaN and infinities become strings."""
     return json.loads(json.dumps(values, default=repr), parse_constant=str)
 
 
@@ -392,10 +295,10 @@ def _append(path: Path, header: Mapping[str, Any], record: Record, episode: Epis
 
 
 def read_saved(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a file that `evaluate` has written; an incomplete last one is removed.
+    """Returns the lines of a file written by `evaluate`. Removes an incomplete last line.
 
     Raises:
-        ConfigError: if it is damaged or another file.
+        ConfigError: if the file is damaged or was not written by `evaluate`.
     """
     if not path.exists():
         return []
@@ -408,12 +311,12 @@ def read_saved(path: Path) -> list[dict[str, Any]]:
             from_json(Record, lines[-1])
         except (ValueError, RecursionError) as error:
             raise ConfigError(
-                f"{path} cannot be continued: line {number} is no episode of an evaluation "
+                f"{path} cannot be continued: line {number} is not an episode of an evaluation "
                 f"({error!s:.200})."
             ) from error
     if end < len(data):  # the process was killed, or the disk full, while it was written
         if not data[end:].startswith(b'{"env"'[: len(data) - end]):
-            raise ConfigError(f"{path} cannot be continued: its end is no episode.")
+            raise ConfigError(f"{path} cannot be continued: its last line is not an episode.")
         os.truncate(path, end)
     return lines
 

@@ -1,4 +1,4 @@
-"""`ToolEnvironment`: an environment whose step is a tool that a model calls."""
+"""`ToolEnvironment`: a text environment as a tool for TRL's `GRPOTrainer`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentgym.registration import find
 
 
 class ToolEnvironment:
-    """One episode after another of a text environment, played by calling `act`.
+    """A text environment whose step is the tool `act`.
 
-    It has the methods that TRL's `GRPOTrainer` expects of what its `environment_factory` makes:
-    `reset` gets the columns of a row of the dataset and returns what is added to the prompt, `act`
-    is offered to the model as a tool, `get_reward` scores the rollout.
+    It implements the interface of environments of TRL's `GRPOTrainer` (`environment_factory`):
+    `reset` receives the columns of a dataset row and returns text that is appended to the prompt,
+    `act` is offered to the model as a tool, and `get_reward` returns the reward of the rollout.
 
         trainer = GRPOTrainer(
             model=model,
@@ -25,9 +25,13 @@ class ToolEnvironment:
         )
 
     Args:
-        env: id of an environment, or of a game, of which one seat is played; or an environment, for
-            one with wrappers or of your own: a new one for each `ToolEnvironment`.
-        **kwargs: arguments of the environment that has the id.
+        env: id of an environment or game (of which the model plays one seat), or an environment
+            object, such as a wrapped one. Each `ToolEnvironment` needs an object of its own.
+        **kwargs: arguments of the environment. Only with an id.
+
+    Raises:
+        ConfigError: for an unknown id, an environment without text actions, or arguments with an
+            environment object.
     """
 
     def __init__(self, env: str | gymnasium.Env[str, str], **kwargs: Any):
@@ -39,12 +43,12 @@ class ToolEnvironment:
         """Starts an episode.
 
         Args:
-            task: the task to play; None: one of the split is drawn.
-            seed: seeds the episode; None continues the stream of random numbers.
+            task: the task. None: sampled from the split.
+            seed: seed of the episode. None: continues the random stream of the environment.
             **_: other columns of the dataset, which are ignored.
 
         Returns:
-            What the agent reads first.
+            The first observation.
         """
         options = None if task is None else {"task": task}
         text, _info = self._env.reset(seed=seed, options=options)
@@ -53,59 +57,59 @@ class ToolEnvironment:
 
     @property
     def instructions(self) -> str:
-        """The rules, for the system prompt."""
+        """Rules and action format, for the system prompt."""
         return self._env.get_wrapper_attr("instructions")
 
     def act(self, action: str) -> str:
-        """Play one turn: say an action, and read what comes of it.
+        """Take one action in the environment.
 
         Args:
             action: The action, in the format that the instructions describe.
 
         Returns:
-            What you see after the action.
+            The observation after the action.
         """
         if self._over:
-            return "The episode is over: no action has an effect any more."
-        text, reward, terminated, truncated, _info = self._env.step(_said(action))
+            return "The episode is over. Actions have no effect."
+        text, reward, terminated, truncated, _info = self._env.step(_text(action))
         self._return += float(reward)
         self._over = terminated or truncated
         return f"{text}\n\nThe episode is over." if self._over else text
 
     def get_reward(self) -> float:
-        """Returns the sum of the rewards of the episode so far."""
+        """Returns the undiscounted return of the episode so far."""
         return self._return
 
 
-def _said(action: Any) -> str:
-    """Returns an action as text: models write JSON, in which it may be anything."""
+def _text(action: Any) -> str:
+    """Returns an action as text. In a tool call it may be any JSON value."""
     if isinstance(action, str):
         return action
     if isinstance(action, int | float) and not isinstance(action, bool):
         return str(action)
-    return UnreadableAction(repr(action), f"An action is a text, not {action!r:.80}.")
+    return UnreadableAction(repr(action), f"An action must be a string, got {action!r:.80}.")
 
 
 def _made(env: str | gymnasium.Env[str, str], kwargs: dict[str, Any]) -> gymnasium.Env[str, str]:
     if isinstance(env, str):
         return gymnasium.make(find(env).id, **kwargs)
     if kwargs:
-        raise ConfigError(f"An environment that is made already takes no arguments, got {kwargs}.")
+        raise ConfigError(f"Arguments need an id, but env is an environment. Got {kwargs}.")
     if not isinstance(getattr(env, "action_space", None), gymnasium.spaces.Text):
-        raise ConfigError(f"A tool needs an id or an environment of text actions, got {env!r:.80}.")
+        raise ConfigError(f"Expected an id or an environment with text actions, got {env!r:.80}.")
     return env
 
 
 def tool_rows(
     env: str | gymnasium.Env[str, str], count: int, *, split: str = "train", **kwargs: Any
 ) -> list[dict[str, Any]]:
-    """Returns rows of a dataset for `ToolEnvironment`: prompt with the instructions, task, seed.
+    """Returns dataset rows for `ToolEnvironment`: prompt (with the instructions), task and seed.
 
     Args:
         env: the environment, as in `ToolEnvironment`.
-        count: how many rows; they go through the tasks of the split in order, again and again.
+        count: number of rows. They cycle through the tasks of the split in order.
         split: "train" or "test".
-        **kwargs: arguments of the environment that has the id.
+        **kwargs: arguments of the environment. Only with an id.
 
     Raises:
         ConfigError: for an unknown id, or a count below 1.

@@ -1,1 +1,1 @@
-"""Multi-agent games: rules, PettingZoo environments and single seats."""
+"""Multi-agent games: rules, PettingZoo environments and single-agent environments."""

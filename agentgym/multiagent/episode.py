@@ -1,4 +1,4 @@
-"""What is kept of an episode of a game for several agents, whatever the game."""
+"""`GameEpisode`: the state of an episode that all multi-agent games share."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from agentgym.core import TimeStep
 
 @dataclass
 class GameEpisode:
-    """What `TextGame` keeps of an episode; the rules keep the rest in their `State`.
+    """The part of an episode's state that `TextGame` manages. The rules manage their `State`.
 
     Attributes:
         task: name of the task.
-        turn: turns played.
-        acting: who must say something in the next turn; nobody once the episode is over.
-        truncated: whether the limit of turns ended it.
-        moves: moves made, but held until those who were not understood have made theirs.
-        failures: how often in a row an agent was not understood.
-        news: what an agent was told since it last spoke.
-        steps: what each agent got at the last turn; an agent that is out keeps its last one.
+        turn: number of turns played.
+        acting: the agents that act in the next turn. Empty after the end of the episode.
+        truncated: whether the turn limit truncated the episode.
+        moves: valid moves, held until all acting agents have made a valid move.
+        failures: number of consecutive invalid actions per agent.
+        news: messages to each agent since its last action.
+        steps: the last `TimeStep` of each agent. An agent that is out keeps its final one.
     """
 
     task: str

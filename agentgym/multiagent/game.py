@@ -1,6 +1,6 @@
-"""`TextGame`: base class of the rules of games for several agents, played in text.
+"""`TextGame`: base class of multi-agent text games.
 
-No PettingZoo here: `agentgym.multiagent.pettingzoo` makes environments of the rules.
+It does not depend on PettingZoo. `agentgym.multiagent.pettingzoo` makes environments of games.
 """
 
 from __future__ import annotations
@@ -31,73 +31,92 @@ from agentgym.utils.arguments import check_arguments, check_types, parameters_of
 from agentgym.utils.serialization import from_json, to_json
 
 GAME_INFO_KEYS = (*INFO_KEYS, "acting")
-"""`task` may tell what is hidden: it is for who runs the game, not for who plays it."""
+"""The keys of a game's info. `task` may reveal hidden information: agents must not see it."""
 
 Rewards = Mapping[str, Mapping[str, float]]
-"""Reward terms by name, by agent; what is not given is 0."""
+"""Agent -> name of the reward term -> reward. Missing agents and terms have a reward of 0."""
 
 
 class InvalidMove(Exception):
-    """What an agent said is no move; the message tells it why. It never leaves `TextGame`."""
+    """An action is invalid. The message is feedback for the agent. `TextGame` always catches it."""
+
+
+def listed(actions: tuple[str, ...], most: int = 20) -> str:
+    """Returns up to `most` actions separated by commas, in quotes if they are sentences."""
+    shown = actions[:most]
+    if any(action.endswith((".", "!", "?")) or ", " in action for action in shown):
+        shown = tuple(f'"{action}"' for action in shown)
+    more = f", ... ({len(actions)} in total)" if len(actions) > most else ""
+    return ", ".join(shown) + more
 
 
 class TextGame:
-    """The rules of a game for several agents.
+    """The rules of a multi-agent game.
 
-    How to write one:
+    To implement a game:
 
     1. Declare `instructions`, `tasks`, `players`, `State` and the other attributes that apply.
-    2. `_start(task)` sets `self.state`; cards, roles and all chance come from `self.np_random`.
-    3. `_acting()` says who moves now: one agent (turn-based), several (at the same time), or nobody
-       (the game has ended). Who is busy with a longer action is left out until it is done.
-    4. `_look(agent)` is what that agent sees: text, admissible actions, success, progress.
-    5. `_read(agent, said)` makes a move of what was said or raises `InvalidMove`; the default takes
-       the admissible actions, or anything where there are none.
-    6. `_advance(moves)` applies the moves of all who act, calls `_tell` for what somebody hears,
-       and returns the rewards.
-    7. `_present()` drops who is out of the game for good; `_script(level, ...)` plays a seat.
-    8. The file ends with `env, raw_env, parallel_env = make_pettingzoo(MyGame)`.
+    2. `_start(task)` sets `self.state`. All random events use `self.np_random`.
+    3. `_acting()` returns the agents that move now: one agent (turn-based), several agents
+       (simultaneous moves), or none (the game has ended). An agent that is busy with an action of
+       several turns is omitted until it is done.
+    4. `_look(agent)` returns the agent's observation: text, admissible actions, success, progress.
+    5. `_read(agent, said)` parses an action to a move or raises `InvalidMove`. By default it
+       matches the admissible actions. If there are none, every action is valid.
+    6. `_advance(moves)` applies the moves of all acting agents, calls `_tell` for messages to
+       agents, and returns the rewards.
+    7. `_present()` omits agents that are permanently out. `_script(level, ...)` implements the
+       scripted players.
+    8. The module ends with `env, raw_env, parallel_env = make_pettingzoo(MyGame)`.
 
-    The rest is done here. A turn asks everybody in `acting` once. Who says nothing valid loses
-    `invalid_penalty` and is asked again in the next turn, while the valid moves of others are held;
-    at the `max_invalid`-th time in a row the move `_fallback(agent)` is made in its place.
+    In every turn, each agent in `acting` chooses one action. An agent whose action is invalid is
+    charged `invalid_penalty` and acts again in the next turn, while the valid moves of the others
+    are held. After `max_invalid` consecutive invalid actions, the move `_fallback(agent)` is made
+    for the agent.
 
     Args:
-        num_players: how many agents play, one of `players`; None: the fewest.
-        split: tasks that `reset` draws from: "train" or "test".
-        max_turns: turns after which the episode is truncated for all; None: no limit.
-        invalid_penalty: what an invalid action costs: subtracted from the reward (term "invalid").
-        max_invalid: how many invalid actions in a row lead to the fallback move (at least 1).
+        num_players: number of agents, one of `players`. None: the smallest number.
+        split: split that `reset` samples tasks from: "train" or "test".
+        max_turns: number of turns after which the episode is truncated. None: no limit.
+        invalid_penalty: penalty of an invalid action, subtracted from the reward (term "invalid").
+        max_invalid: consecutive invalid actions that lead to the fallback move (at least 1).
+
+    Raises:
+        ConfigError: for an invalid argument.
+        UnknownArgumentError: for an unknown argument.
     """
 
     instructions: str
-    """Rules and action format: the system prompt of whoever plays, the same for all."""
+    """Rules and action format: the system prompt, the same for all agents."""
     tasks: Tasks
-    """The tasks, split into training and test tasks."""
+    """The training and test tasks."""
     players: ClassVar[range] = range(2, 3)
     """Possible numbers of players."""
     State: ClassVar[type]
-    """The dataclass of `self.state`."""
+    """The dataclass of `self.state`, which `agentgym.utils.serialization` can convert to JSON."""
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
-    """The reward terms the rules may return; "invalid" is added."""
+    """The reward terms of the rules, without "invalid", which is added."""
     zero_sum: ClassVar[bool] = False
-    """Whether the rewards of all agents, penalties aside, sum to 0 in every turn."""
+    """Whether the rewards of all agents, without penalties, sum to 0 in every turn."""
     levels: ClassVar[tuple[str, ...]] = ("random",)
-    """The scripted players that `script` knows."""
+    """The levels of the scripted players. The first is always "random"."""
     expert_level: ClassVar[str | None] = None
-    """The strongest of them, where it may be called an expert."""
+    """The level that serves as expert, if any."""
     default_opponents: ClassVar[str] = "random"
-    """Who plays against a single seat unless it is told otherwise."""
+    """Default level of the opponents in a `SingleSeat` environment.
+
+    A game with scripted levels must name one of them.
+    """
 
     actions: tuple[str, ...] = ()
-    """All admissible actions there can ever be; empty where the set is open."""
+    """All actions that can be admissible. Empty if the set is open."""
     opponents: Mapping[str, str]
-    """Which scripted player has a seat, where that is known: `expert` may play against it."""
+    """Level of the scripted player in each seat, if known. `expert` may exploit it."""
     state: Any
     episode: GameEpisode | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Checks the types of the arguments, also of those that a subclass adds."""
+        """Checks the types of all arguments, including those of subclasses."""
         check_types(cls.__name__, parameters_of(cls), kwargs)
         return super().__new__(cls)
 
@@ -127,92 +146,96 @@ class TextGame:
         self.max_invalid = max_invalid
         self.np_random, _ = seeding.np_random()
 
-    # What an author writes.
+    # Implemented by a game.
 
     def _start(self, task: str) -> None:
         """Sets `self.state` to the start of the task."""
         raise NotImplementedError
 
     def _acting(self) -> tuple[str, ...]:
-        """Returns who moves now; nobody: the game has ended."""
+        """Returns the agents that move now. None of them means that the game has ended."""
         raise NotImplementedError
 
     def _look(self, agent: str) -> TimeStep:
-        """Returns what the agent sees of the state; rewards, ends and validity are filled in.
+        """Returns the agent's observation of the state.
 
-        It is called when somebody looks, if anybody does, and changes nothing.
+        `TextGame` sets rewards, termination and validity. The call is lazy and may not happen at
+        all, so it must not change the state.
         """
         raise NotImplementedError
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
-        """Applies the moves of all who act to `self.state` and returns the rewards."""
+        """Applies the moves of all acting agents to `self.state` and returns the rewards."""
         raise NotImplementedError
 
     def _read(self, agent: str, said: str) -> str:
-        """Returns the move that an action matches, or raises `InvalidMove`."""
+        """Returns the move of an action.
+
+        Raises:
+            InvalidMove: if the action is invalid.
+        """
         admissible = self.seen(agent).admissible
         if not admissible:
             return said
         action = match_action(said, admissible)
         if action is not None:
             return action
-        known = ", ".join(admissible[:20]) + " and others" * (len(admissible) > 20)
-        raise InvalidMove(f"{said[:40]!r} is not possible now. Say one of: {known}.")
+        raise InvalidMove(f"Invalid action {said[:40]!r}. Valid actions: {listed(admissible)}.")
 
     def _fallback(self, agent: str) -> str:
-        """Returns the move made for an agent that was not understood `max_invalid` times."""
+        """Returns the move of an agent after `max_invalid` consecutive invalid actions."""
         return self.script("random", agent, self.np_random)
 
     def _present(self) -> tuple[str, ...]:
-        """Returns the agents still in play; who is not is done for good."""
+        """Returns the agents that are still in the game. An agent cannot come back."""
         return self.possible_agents
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
-        """Returns the next action of a scripted player (all `levels` but "random").
+        """Returns the next action of a scripted player (all `levels` except "random").
 
-        It plays fair: it uses of `self.state` only what the agent may know.
+        It must use only the part of `self.state` that is observable for the agent.
         """
         raise NotImplementedError
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
-        """Returns a random action; where the set is open, by default silence."""
+        """Returns a random admissible action. Default for open sets: the empty string."""
         admissible = self.seen(agent).admissible
         return admissible[int(rng.integers(len(admissible)))] if admissible else ""
 
     def picture(self) -> str:
-        """Returns what a spectator sees; by default what every agent sees."""
+        """Returns the text for spectators. Default: the observations of all agents."""
         return "\n\n".join(f"[{agent}]\n{step.observation}" for agent, step in self.steps.items())
 
     def _pay(self, gains: Iterable[float]) -> Rewards:
-        """Returns what the agents get, in their order, as the term "task"."""
+        """Returns rewards of the term "task", given in the order of `possible_agents`."""
         pairs = zip(self.possible_agents, gains, strict=True)
         return {agent: {"task": gain} for agent, gain in pairs}
 
     def _tell(self, text: str, to: Iterable[str] | None = None) -> None:
-        """Shows a line above the next observation of some agents; None: of all."""
+        """Shows a line above the next observation of some agents. None: of all agents."""
         for agent in self.possible_agents if to is None else to:
             self._episode.news[agent].append(text)
 
-    # What the environments call.
+    # Called by the environments.
 
     @property
     def _episode(self) -> GameEpisode:
         if self.episode is None:
-            raise ResetNeeded("Call reset() first: no episode is under way.")
+            raise ResetNeeded("Call reset() first: there is no episode in progress.")
         return self.episode
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """Who must say something in the next turn; nobody once the episode is over."""
+        """The agents that act in the next turn. Empty after the end of the episode."""
         return self._episode.acting
 
     @property
     def steps(self) -> dict[str, TimeStep]:
-        """What each agent got at the last turn."""
+        """The last `TimeStep` of each agent."""
         return {agent: self.seen(agent) for agent in self.possible_agents}
 
     def seen(self, agent: str) -> TimeStep:
-        """Returns what the agent got at the last turn, put into words when first asked for."""
+        """Returns the agent's last `TimeStep`. Its observation is computed on first access."""
         episode = self._episode
         if agent in self._unseen:
             look, got = self._look(agent), episode.steps[agent]
@@ -229,19 +252,22 @@ class TextGame:
         return episode.steps[agent]
 
     def outcome(self, agent: str) -> TimeStep:
-        """Returns rewards, end and validity of the agent's last turn; the rest may be missing."""
+        """Returns the agent's last `TimeStep`, possibly without an observation.
+
+        Rewards, termination and validity are always set.
+        """
         return self._episode.steps[agent]
 
     def terminated(self, agent: str) -> bool:
-        """Returns whether the game is over for the agent by its rules."""
+        """Returns whether the game has terminated for the agent."""
         return self.outcome(agent).terminated
 
     def truncated(self, agent: str) -> bool:
-        """Returns whether the limit of turns ended the game for the agent."""
+        """Returns whether the turn limit truncated the game for the agent."""
         return self._episode.truncated and not self.terminated(agent)
 
     def over(self, agent: str) -> bool:
-        """Returns whether the agent has nothing more to do or get."""
+        """Returns whether the episode is over for the agent."""
         return self._episode.truncated or self.terminated(agent)
 
     def reset(self, seed: int | None = None, task: str | None = None) -> None:
@@ -249,7 +275,7 @@ class TextGame:
 
         Args:
             seed: seeds `self.np_random`; None continues its stream.
-            task: the task to play; None: one of the split is drawn.
+            task: the task to play. None: sampled from the split.
 
         Raises:
             UnknownTaskError: if the game has no such task.
@@ -257,12 +283,12 @@ class TextGame:
         if seed is not None:
             self.np_random, _ = seeding.np_random(seed)
         tasks = self.tasks.split(self.split)
-        # Drawn even if a task is given: the rest of the stream must not depend on who chose it.
+        # Sampled even if a task is given, so that the random stream is the same in both cases.
         drawn = int(self.np_random.integers(len(tasks)))
         self.begin(tasks[drawn] if task is None else self.tasks.check(task))
 
     def begin(self, task: str) -> None:
-        """Starts an episode of a task with `self.np_random` as it is."""
+        """Starts an episode of a task without seeding `self.np_random`."""
         agents = self.possible_agents
         episode = GameEpisode(task, failures=dict.fromkeys(agents, 0), news={a: [] for a in agents})
         self.episode = episode
@@ -271,24 +297,24 @@ class TextGame:
         assert episode.acting, "somebody must act at the start"
         self._observe({})
 
-    def play(self, said: Mapping[str, str]) -> None:
+    def play(self, actions: Mapping[str, str]) -> None:
         """Plays one turn.
 
         Args:
-            said: what each agent in `acting` says, any string; others are not heard.
+            actions: the action of each agent in `acting`, any string. Other agents are ignored.
 
         Raises:
-            ValueError: if an agent in `acting` says nothing.
-            gymnasium.error.ResetNeeded: if no episode is under way.
+            ValueError: if an agent in `acting` has no action.
+            gymnasium.error.ResetNeeded: if there is no episode in progress.
         """
         episode = self._episode
         if not episode.acting:
             raise ResetNeeded("Call reset() first: the episode is over.")
         for agent in episode.acting:
-            if agent not in said:
-                raise ValueError(f"{agent} must act now, but has no action.")
+            if agent not in actions:
+                raise ValueError(f"{agent} must act now, but its action is missing.")
         episode.turn += 1
-        misunderstood = {name for name in episode.acting if not self._hear(name, said[name])}
+        invalid = {name for name in episode.acting if not self._hear(name, actions[name])}
         waiting = tuple(name for name in episode.acting if name not in episode.moves)
         rewards: Rewards = {}
         if not waiting:
@@ -297,31 +323,31 @@ class TextGame:
         acting = waiting or self._acting()
         episode.truncated = bool(acting) and episode.turn == self.max_turns
         episode.acting = () if episode.truncated else acting
-        self._observe(rewards, misunderstood, ended=not acting)
+        self._observe(rewards, invalid, ended=not acting)
 
-    def _hear(self, agent: str, said: str) -> bool:
-        """Holds the agent's move, and returns whether what it said was one."""
+    def _hear(self, agent: str, action: str) -> bool:
+        """Stores the agent's move and returns whether its action was valid."""
         episode = self._episode
         episode.news[agent] = []
         try:
-            if isinstance(said, UnreadableAction):
-                raise InvalidMove(said.feedback)
-            episode.moves[agent] = self._read(agent, str(said))
+            if isinstance(action, UnreadableAction):
+                raise InvalidMove(action.feedback)
+            episode.moves[agent] = self._read(agent, str(action))
         except InvalidMove as error:
             self._tell(str(error), [agent])
             episode.failures[agent] += 1
             if episode.failures[agent] == self.max_invalid:
                 episode.failures[agent] = 0
                 move = episode.moves[agent] = self._fallback(agent)
-                self._tell(f"This was your last chance; your move is now: {move}", [agent])
+                self._tell(f"This was your last attempt. Your move is now: {move}", [agent])
             return False
         episode.failures[agent] = 0
         return True
 
     def _observe(
-        self, rewards: Rewards, misunderstood: Iterable[str] = (), *, ended: bool = False
+        self, rewards: Rewards, invalid: Iterable[str] = (), *, ended: bool = False
     ) -> None:
-        """Shows the outcome of the turn to every agent that was still in play."""
+        """Sets the `TimeStep` of every agent that was still in the game."""
         episode = self._episode
         playing = () if ended else self._present()
         self._check_author(playing, rewards)
@@ -332,14 +358,14 @@ class TextGame:
                 "",
                 rewards={name: float(x) for name, x in rewards.get(agent, {}).items()},
                 terminated=agent not in playing,
-                valid=agent not in misunderstood,
+                valid=agent not in invalid,
             )
             self._unseen.add(agent)
             if playing and agent not in playing:
-                self.seen(agent)  # now: the game goes on without it
+                self.seen(agent)  # the agent is out: its last observation is of this state
 
     def _check_author(self, playing: tuple[str, ...], rewards: Rewards) -> None:
-        """Says at once, and by name, what the rules got wrong."""
+        """Raises an error if the rules of the game violate the contract of `TextGame`."""
         name, episode = type(self).__name__, self._episode
         if not isinstance(getattr(self, "state", None), self.State):
             raise TypeError(f"{name} must leave a {self.State.__name__} in self.state.")
@@ -347,7 +373,7 @@ class TextGame:
             raise ValueError(f"{name}._acting() {episode.acting} must be in _present() {playing}.")
         for agent, terms in rewards.items():
             if agent not in self.possible_agents or (episode.steps and self.terminated(agent)):
-                raise ValueError(f"{name}._advance rewarded {agent!r}, which does not play.")
+                raise ValueError(f"{name}._advance rewarded {agent!r}, which is not in the game.")
             check_reward_terms(f"{name}._advance", terms, self.reward_names)
 
     def reward(self, agent: str) -> float:
@@ -355,36 +381,45 @@ class TextGame:
         return float(sum(self.info(agent)["reward_terms"].values()))
 
     def info(self, agent: str) -> dict[str, Any]:
-        """Returns the agent's info (see `GAME_INFO_KEYS`): fresh objects at every call."""
+        """Returns a new dictionary with the agent's info (see `GAME_INFO_KEYS`)."""
         episode, step = self._episode, self.seen(agent)
         info = step_info(step, episode.task, episode.turn, self.reward_names, self.invalid_penalty)
         return {**info, "acting": agent in episode.acting}
 
     def script(self, level: str, agent: str, rng: np.random.Generator) -> str:
-        """Returns what a scripted player of a level (one of `levels`) says now as the agent."""
+        """Returns the next action of a scripted player.
+
+        Args:
+            level: one of `levels`.
+            agent: the seat of the player.
+            rng: source of its random choices.
+
+        Raises:
+            ValueError: for an unknown level.
+        """
         if level not in self.levels:
-            raise ValueError(f"Unknown level {level!r}; this game has: {', '.join(self.levels)}.")
+            raise ValueError(f"Unknown level {level!r}. Known levels: {', '.join(self.levels)}.")
         if level == "random":
             return self._random(agent, rng)
         return self._script(level, agent, rng)
 
     def expert(self, agent: str) -> str | None:
-        """Returns the scripted expert's next action, if there is one; changes nothing."""
+        """Returns the scripted expert's next action, or None. Does not change the game."""
         if self.expert_level is None or agent not in self.acting:
             return None
         return self.script(self.expert_level, agent, self._aside(agent))
 
     def _aside(self, agent: str) -> np.random.Generator:
-        """Returns a generator for what an agent may leave to chance without changing anything.
+        """Returns a random generator for choices outside of the episode's random stream.
 
-        It shares no draws with `self.np_random`, which would foretell what the others do.
+        It is independent of `self.np_random`, whose samples would reveal the co-players' actions.
         """
         state = self.np_random.bit_generator.state["state"]["state"]
         place = self.possible_agents.index(agent)
         return np.random.default_rng((state, self._episode.turn, place))
 
     def snapshot(self) -> dict[str, Any]:
-        """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
+        """Returns the complete state of the episode as a JSON-serialisable dictionary."""
         return {
             "env": type(self).__name__,
             "episode": to_json(replace(self._episode, steps=self.steps)),

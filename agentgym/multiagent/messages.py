@@ -22,23 +22,23 @@ def proposal(messages: list[str]) -> int | None:
     return min(named, default=None)
 
 
-def amount(said: str, most: int) -> str:
-    """Parses an amount.
+def amount(action: str, most: int) -> str:
+    """Returns an amount in canonical form.
 
     Raises:
         InvalidMove: if the text is not a whole number from 0 to `most`.
     """
-    words = plain(said)
+    words = plain(action)
     if words.isascii() and words.isdigit() and len(words) <= 6 and int(words) <= most:
         return str(int(words))
-    raise InvalidMove(f"Invalid amount {said[:40]!r}. Expected a whole number from 0 to {most}.")
+    raise InvalidMove(f"Invalid amount {action[:40]!r}. Expected a whole number from 0 to {most}.")
 
 
 def heard(talk: list[list[str]], names: list[str]) -> list[str]:
     """Returns one line per message with its sender, in order. Empty messages are omitted."""
     return [
         f"{'You' if name == 'you' else name} said: {words}"
-        for said in talk
-        for name, words in zip(names, said, strict=True)
+        for turn in talk
+        for name, words in zip(names, turn, strict=True)
         if words
     ]

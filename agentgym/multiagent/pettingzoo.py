@@ -1,7 +1,8 @@
-"""PettingZoo environments of a `TextGame`; the only module that imports PettingZoo.
+"""PettingZoo environments of a `TextGame`.
 
-The rules say who acts now. `AECGame` asks these agents one after the other, `ParallelGame` all at
-once; a turn is played when all of them have spoken, so the same choices have the same outcome.
+The rules define the agents that act in a turn. `AECGame` collects their actions one by one,
+`ParallelGame` all at once. A turn is played when all actions are known, so the same actions have
+the same outcome in both.
 """
 
 from __future__ import annotations
@@ -33,24 +34,28 @@ __all__ = ["AECGame", "ParallelGame", "PettingZooMixin", "SingleSeat", "make_pet
 Observation = dict[str, Any]
 
 NUMBERS = ("turn", "valid", "success", "progress", "acting")
-"""What an info holds where observations and actions are numbers."""
+"""The info keys if both observations and actions are numeric."""
 SHOWN = ("action_mode", "observation_size", "render_mode")
-"""The arguments that say how a game is shown; the others are its rules'."""
+"""The arguments of `PettingZooMixin`. All others are arguments of the game."""
 
 
 class PettingZooMixin:
-    """What both kinds of PettingZoo environment share: spaces, observations, rendering.
+    """Spaces, observations and rendering of both kinds of PettingZoo environment.
 
     Args:
         game: the rules.
-        action_mode: "text": an action is a string and an observation `{"text"}`; "discrete", for
-            games with a fixed set of actions: an action is an index into `game.actions` and an
-            observation `{"text", "action_mask"}`, the mask (int8) being 0 for who must not act.
-        observation_size: None: observations hold the text; a number: instead of `text` they hold
-            `observation`, the text's hashed words (see `agentgym.wrappers.EncodeObservation`),
-            float32 (observation_size,). If actions are numbers, too, infos hold only numbers
-            (`NUMBERS`), as libraries for networks want it.
-        render_mode: None, "ansi" (`render` returns text) or "human" (it is printed at every turn).
+        action_mode: "text": actions are strings and observations are `{"text"}`. "discrete", for
+            games with a fixed set of actions: an action is an index into `game.actions`, and
+            observations are `{"text", "action_mask"}`. The mask, int8 (len(game.actions),), is all
+            zeros for agents that do not act.
+        observation_size: None: observations hold the text. A number: the key `text` is replaced by
+            `observation`, float32 (observation_size,), the hashed words of the text (see
+            `agentgym.wrappers.EncodeObservation`). If actions are numbers as well, infos hold only
+            the numeric keys (`NUMBERS`), as deep-learning libraries require.
+        render_mode: None, "ansi" (`render` returns text) or "human" (prints the text every turn).
+
+    Raises:
+        ConfigError: for an invalid argument, or "discrete" actions of a game with free text.
     """
 
     def __init__(
@@ -65,8 +70,8 @@ class PettingZooMixin:
             raise ConfigError(f"action_mode must be 'text' or 'discrete', got {action_mode!r}.")
         if action_mode == "discrete" and not game.actions:
             raise ConfigError(
-                f"{type(game).__name__} takes free text with these arguments, so that actions "
-                "cannot be numbered: use action_mode='text'."
+                f"{type(game).__name__} takes free text with these arguments, so actions cannot be "
+                "numbered. Use action_mode='text'."
             )
         if observation_size is not None and observation_size < 1:
             raise ConfigError(f"observation_size must be at least 1, got {observation_size}.")
@@ -82,7 +87,7 @@ class PettingZooMixin:
             "name": type(game).__name__,
             "render_modes": modes,
             "render_fps": 4,
-            "is_parallelizable": False,  # by PettingZoo's wrapper; `parallel_env` is native
+            "is_parallelizable": False,  # not by PettingZoo's wrapper: use `parallel_env`
         }
         self.possible_agents = list(game.possible_agents)
         self.agents: list[str] = []
@@ -119,7 +124,7 @@ class PettingZooMixin:
         return self.action_spaces[agent]
 
     def observe(self, agent: str) -> Observation:
-        """Returns what the agent sees now."""
+        """Returns the agent's current observation."""
         step = self.game.seen(agent)
         observation: Observation = (
             {"observation": self._hash.text(step.observation)}
@@ -136,8 +141,8 @@ class PettingZooMixin:
             mask[[self._numbers[action] for action in admissible]] = 1
         except KeyError as error:
             raise ValueError(
-                f"{type(self.game).__name__}._look calls {error} admissible, which is none of its "
-                "actions."
+                f"{type(self.game).__name__}._look lists {error} as admissible, but it is not in "
+                "`actions`."
             ) from None
         return mask
 
@@ -147,13 +152,17 @@ class PettingZooMixin:
         return {name: info[name] for name in NUMBERS} if numbers else info
 
     def render(self) -> str | None:
-        """Returns the spectator's picture as text ("ansi"); "human" has printed it already."""
+        """Returns the text for spectators in mode "ansi". Mode "human" prints it at every turn.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset.
+        """
         if self.game.episode is None:
             raise ResetNeeded("Call reset() before render().")
         return self.game.picture() if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """Does nothing: there is nothing to close."""
+        """Does nothing."""
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         # Options other than the task are ignored: PettingZoo's own tests pass some.
@@ -161,8 +170,8 @@ class PettingZooMixin:
         self.agents = list(self.possible_agents)
         self._show()
 
-    def _play(self, said: Mapping[str, str]) -> None:
-        self.game.play(said)
+    def _play(self, actions: Mapping[str, str]) -> None:
+        self.game.play(actions)
         self._show()
 
     def _show(self) -> None:
@@ -170,18 +179,20 @@ class PettingZooMixin:
             print(printable(self.game.picture()))
 
     def _words(self, action: Any) -> str:
-        """Returns an action as text; a number that is none of the actions is an invalid one."""
+        """Returns an action as text. An index out of range gives an invalid action."""
         if self.action_mode == "text":
             if not isinstance(action, str):
-                raise TypeError(f"An action is a str, got {type(action).__name__}: {action!r:.80}.")
+                raise TypeError(
+                    f"An action must be a str, got {type(action).__name__}: {action!r:.80}."
+                )
             return action
         number, actions = numbered(action), self.game.actions
         return actions[number] if 0 <= number < len(actions) else f"action number {number}"
 
 
-def _pack(said: str) -> list[str]:
-    """Returns something said as JSON, which knows nothing of `UnreadableAction`."""
-    return [str(said), said.feedback] if isinstance(said, UnreadableAction) else [said]
+def _pack(action: str) -> list[str]:
+    """Returns an action as JSON values, including the feedback of an `UnreadableAction`."""
+    return [str(action), action.feedback] if isinstance(action, UnreadableAction) else [action]
 
 
 def _unpack(packed: list[str]) -> str:
@@ -189,14 +200,22 @@ def _unpack(packed: list[str]) -> str:
 
 
 class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
-    """A game as an agent-environment-cycle environment: the acting agents speak one by one.
+    """A game as an AEC (agent-environment cycle) environment.
 
-    Agents that do not act now are passed over. Agents that act at the same time do not see each
-    other's choices. See `PettingZooMixin` for the arguments.
+    The acting agents are selected one by one, other agents are skipped. Agents that act
+    simultaneously do not observe each other's actions. See `PettingZooMixin` for the arguments.
     """
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Starts an episode; options: {"task": name} chooses the task."""
+        """Starts an episode.
+
+        Args:
+            seed: seeds the game. None continues its random stream.
+            options: {"task": name} selects the task. Other options are ignored.
+
+        Raises:
+            UnknownTaskError: if the game has no such task.
+        """
         self._begin(seed, options)
         self._said: dict[str, str] = {}
         self._skip_agent_selection = None
@@ -206,14 +225,17 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
         self.agent_selection = self.game.acting[0]
 
     def step(self, action: Any) -> None:
-        """Takes the choice of `agent_selection`; None from an agent for whom the game is over.
+        """Takes the action of `agent_selection`.
+
+        Args:
+            action: the action. None if the episode is over for the agent.
 
         Raises:
             TypeError: if the action is of the wrong type.
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
         if not self.agents:
-            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+            raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -225,8 +247,8 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
         if waiting:
             self.agent_selection = waiting[0]
             return
-        said, self._said = self._said, {}
-        self._play(said)
+        actions, self._said = self._said, {}
+        self._play(actions)
         self._report()
         self._accumulate_rewards()
         self.agent_selection = next(iter(self.game.acting), agent)
@@ -240,7 +262,7 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
         self.infos = {agent: self._info(agent) for agent in self.agents}
 
     def snapshot(self) -> dict[str, Any]:
-        """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
+        """Returns the complete state of the episode as a JSON-serialisable dictionary."""
         return {
             "game": self.game.snapshot(),
             "agents": list(self.agents),
@@ -254,7 +276,7 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Continues from a snapshot of an environment made with the same arguments.
 
-        A wrapped environment must have been reset before.
+        A wrapped environment must be reset before.
 
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
@@ -312,16 +334,27 @@ class _AECSnapshot:
 
 
 class ParallelGame(PettingZooMixin, ParallelEnv[str, Observation, Any]):
-    """A game as a parallel environment: every step is one turn of the game.
+    """A game as a parallel environment. Every step is one turn of the game.
 
-    Only the agents with `info["acting"]` are heard; actions of others are ignored and may be left
-    out. See `PettingZooMixin` for the arguments.
+    Only agents with `info["acting"]` act. Actions of other agents are ignored and can be omitted.
+    See `PettingZooMixin` for the arguments.
     """
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
-        """Starts an episode; options: {"task": name} chooses the task."""
+        """Starts an episode.
+
+        Args:
+            seed: seeds the game. None continues its random stream.
+            options: {"task": name} selects the task. Other options are ignored.
+
+        Returns:
+            Observations and infos by agent.
+
+        Raises:
+            UnknownTaskError: if the game has no such task.
+        """
         self._begin(seed, options)
         return self._results()
 
@@ -358,7 +391,7 @@ class ParallelGame(PettingZooMixin, ParallelEnv[str, Observation, Any]):
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
+        """Returns the complete state of the episode as a JSON-serialisable dictionary."""
         return {"game": self.game.snapshot()}
 
     def restore(
@@ -385,7 +418,7 @@ Maker = Callable[..., Any]
 def _split(
     game: type[TextGame], arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the arguments of `PettingZooMixin`, and the game's."""
+    """Splits arguments into those of `PettingZooMixin` and those of the game."""
     known = {name: parameters_of(PettingZooMixin)[name] for name in SHOWN}
     check_arguments(game.__name__, {**optional(parameters_of(game)), **known}, arguments)
     shown = {name: value for name, value in arguments.items() if name in known}
@@ -393,10 +426,22 @@ def _split(
 
 
 def make_pettingzoo(game: type[TextGame]) -> tuple[Maker, Maker, Maker]:
-    """Returns PettingZoo's three makers of a game: `env`, `raw_env`, `parallel_env`.
+    """Returns the three constructors of a PettingZoo module: `env`, `raw_env`, `parallel_env`.
 
-    All take the game's arguments and those of `PettingZooMixin`, by name.
+    They take the arguments of the game and of `PettingZooMixin` as keyword arguments.
+
+    Raises:
+        ConfigError: if `levels` does not start with "random", or if the game has scripted levels
+            and `default_opponents` is none of them.
     """
+    scripted = game.levels[1:]
+    if game.levels[:1] != ("random",):
+        raise ConfigError(f'{game.__name__}.levels must start with "random", got {game.levels!r}.')
+    if scripted and game.default_opponents not in scripted:
+        raise ConfigError(
+            f"{game.__name__}.default_opponents must be one of the scripted levels {scripted!r}, "
+            f"got {game.default_opponents!r}. Declare it in the class, beside `levels`."
+        )
 
     def raw_env(**kwargs: Any) -> AECGame:
         shown, kwargs = _split(game, kwargs)

@@ -1,4 +1,4 @@
-"""`SingleSeat`: one agent of a game as a `TextEnv`, with scripted players in the other seats."""
+"""`SingleSeat`: one seat of a game as a `TextEnv`, with scripted players in the other seats."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from agentgym.multiagent.game import TextGame
 from agentgym.registration import make_parallel
 
 UNKNOWN = "unknown"
-"""Stands in `opponents` for a level that is drawn at every reset."""
+"""Value in `opponents` for a level that is sampled at every reset."""
 
 
 @dataclasses.dataclass
 class Seat:
-    """Which agent the seat is, who plays the others, early rewards, and the game's snapshot.
+    """The state of a `SingleSeat` environment.
 
     Attributes:
-        agent: the seat.
-        levels: which scripted player has each seat.
-        early: rewards the seat got before it could act.
-        game: the game's snapshot; filled in for a snapshot only.
+        agent: the agent that acts through this environment.
+        levels: level of the scripted player in each seat.
+        early: reward terms that the agent received before its first action.
+        game: the game's snapshot. It is set only in snapshots of this environment.
     """
 
     agent: str
@@ -32,22 +32,27 @@ class Seat:
 
 
 class SingleSeat(TextEnv):
-    """One seat of a game as a `TextEnv`; scripted players have the others.
+    """One seat of a game as a single-agent environment, against scripted players.
 
-    A turn is one action of the seat; the rewards until it must act again are summed. Should it be
-    out before its first action, that action is ignored and the episode ends with it.
+    A step is one action of the seat. Its reward is the sum of the rewards until the seat acts
+    again. If the agent is out before its first action, that action is ignored and ends the episode.
 
     Args:
-        game: id of the game: "AgentGym/TicTacToe-v0".
-        seat: the agent to be: "player_0"; None: drawn at every reset.
-        opponents: who plays the others: one of the game's `levels` for all of them, or
-            {"player_1": level} (agents not named play at random); None: the game's
-            `default_opponents`. The level "unknown" stands for any but "random", drawn at every
-            reset: the agent must find out who it is, and so must the game's expert.
-        split: tasks that `reset` draws from: "train" or "test".
-        invalid_penalty: what an invalid action costs.
+        game: id of the game, such as "AgentGym/TicTacToe-v0".
+        seat: the agent that acts through this environment, such as "player_0". None: sampled at
+            every reset.
+        opponents: level of the scripted players in the other seats: one of the game's `levels`, or
+            {"player_1": level} (agents that are not named play at random). None: the game's
+            `default_opponents`. The level "unknown" is sampled at every reset from all levels but
+            "random". It is hidden from the agent and from the game's expert.
+        split: split that `reset` samples tasks from: "train" or "test".
+        invalid_penalty: penalty of an invalid action, subtracted from the reward.
         render_mode: None, "ansi" or "human".
-        **kwargs: the game's own arguments, such as `max_turns`, which counts the game's turns.
+        **kwargs: arguments of the game, such as `max_turns`, which counts turns of the game.
+
+    Raises:
+        ConfigError: for an unknown game or seat, or an invalid argument.
+        UnknownArgumentError: for an unknown argument.
     """
 
     State = Seat
@@ -80,7 +85,7 @@ class SingleSeat(TextEnv):
             known = (*self.game.levels, UNKNOWN)
             if level not in known:
                 hint = did_you_mean(level, known)
-                raise ConfigError(f"opponents must be of {known}, got {level!r} for {agent}.{hint}")
+                raise ConfigError(f"opponents must be in {known}, got {level!r} for {agent}.{hint}")
         self.seat = seat
         self.opponents = dict.fromkeys(agents, "random") | named
         self.game.opponents = {} if UNKNOWN in self.opponents.values() else self.opponents
@@ -90,20 +95,21 @@ class SingleSeat(TextEnv):
         for name in ("action_mode", "observation_size"):
             if name in kwargs:
                 raise UnknownArgumentError(
-                    f"A seat has no {name!r}, which is of make_aec and make_parallel: put "
-                    "AdmissibleAction or EncodeObservation of agentgym.wrappers around it."
+                    f"{name!r} is an argument of make_aec and make_parallel only. For a single "
+                    "seat, use the wrappers AdmissibleAction or EncodeObservation of "
+                    "agentgym.wrappers."
                 )
         try:
             return make_parallel(id, **kwargs).game
         except UnknownArgumentError as error:
             hints = [did_you_mean(name, ("seat", "opponents")) for name in kwargs]
             raise UnknownArgumentError(
-                f"{error} A seat takes 'seat' and 'opponents', too.{''.join(hints)}"
+                f"{error} A single seat also takes 'seat' and 'opponents'.{''.join(hints)}"
             ) from None
 
     def _start(self, task: str) -> TimeStep:
         agents = self.game.possible_agents
-        # Drawn even if it is given, as the task is.
+        # Sampled even if a seat is given, so that the random stream is the same in both cases.
         drawn = agents[int(self.np_random.integers(len(agents)))]
         levels = {agent: self._drawn(level) for agent, level in self.opponents.items()}
         self.state = Seat(self.seat or drawn, levels)
@@ -114,7 +120,7 @@ class SingleSeat(TextEnv):
         return dataclasses.replace(step, rewards={}, terminated=False, success=False)
 
     def _drawn(self, level: str) -> str:
-        """Returns the level, or any but "random" for "unknown"."""
+        """Returns the level. For "unknown", samples one of the levels except "random"."""
         if level != UNKNOWN:
             return level
         levels = [name for name in self.game.levels if name != "random"]
@@ -125,26 +131,26 @@ class SingleSeat(TextEnv):
         return self._play_on(action)
 
     def _read(self, action: str) -> str:
-        return action  # the game reads
+        return action  # parsed by the game
 
     def _unreadable(self, action: UnreadableAction) -> TimeStep:
-        return self._advance(action)  # the others move meanwhile
+        return self._advance(action)  # the other agents still move
 
     def _play_on(self, action: str | None) -> TimeStep:
-        """Plays the action, then until the seat must act again or has nothing more to get."""
+        """Plays the action, then the other agents until the seat acts again or is out."""
         game, me = self.game, self.state.agent
         rewards = dict.fromkeys(game.reward_names, 0.0) | self.state.early
         self.state.early = {}
         valid = True
         while not game.over(me) and (action is not None or me not in game.acting):
-            said = {
+            actions = {
                 agent: game.script(self.state.levels[agent], agent, self.np_random)
                 for agent in game.acting
                 if agent != me
             }
             if action is not None:
-                said[me], action = action, None
-            game.play(said)
+                actions[me], action = action, None
+            game.play(actions)
             got = game.outcome(me)
             for name, reward in got.rewards.items():
                 rewards[name] += reward
@@ -152,14 +158,14 @@ class SingleSeat(TextEnv):
         return dataclasses.replace(game.seen(me), rewards=rewards, valid=valid)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays one turn of the seat (see `TextEnv.step`); the game's limit of turns truncates."""
+        """Plays one turn of the seat: see `TextEnv.step`. The game's turn limit truncates."""
         observation, reward, terminated, truncated, info = super().step(action)
         if self.game.truncated(self.state.agent):
             truncated = self._over = True
         return observation, reward, terminated, truncated, info
 
     def expert(self) -> str | None:
-        """Returns the game's scripted expert's next action, if it has one."""
+        """Returns the next action of the game's scripted expert, or None if it has none."""
         if self.game.expert_level and self.game.over(self.state.agent) and not self._over:
             return ""  # out before its first action, which is ignored
         return self.game.expert(self.state.agent)
@@ -168,7 +174,7 @@ class SingleSeat(TextEnv):
         return self.game.picture()
 
     def snapshot(self) -> dict[str, Any]:
-        """Returns everything the rest of the episode depends on, as a JSON-able dictionary."""
+        """Returns the complete state of the episode as a JSON-serialisable dictionary."""
         snapshot = super().snapshot()
         snapshot["state"]["game"] = self.game.snapshot()
         return snapshot

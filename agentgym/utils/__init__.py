@@ -1,1 +1,1 @@
-"""Helpers that the contract is built on."""
+"""Action parsing, argument checks, caching, serialisation and token tries."""

@@ -1,7 +1,7 @@
-"""How forgiving an action is read, by single-agent environments and games alike.
+"""Tolerant matching of actions against the admissible actions.
 
-Agents write capitals, blanks, a full stop, quotes, code marks and fences, "Action:". None of these
-makes a difference between what was said and an action that is listed.
+Capitals, whitespace, trailing punctuation, quotes, code marks, code fences and the label "Action:"
+are ignored when an action is compared with the admissible actions.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from collections.abc import Sequence
 from typing import Any
 
 LONGEST = 10_000
-"""Characters of what an agent says that are read; what comes after them is not."""
+"""Maximum number of characters of an action that are compared. The rest is ignored."""
 
-# Quantifiers are bounded so that no answer, however strange, takes more than linear time.
+# Quantifiers are bounded, so that matching takes linear time for every answer.
 _LABEL = r"^[ \t>*_#]{0,9}%s[ \t*_]{0,9}\d{0,9}[ \t*_]{0,9}:(?:\*\*|__)?[ \t]{0,9}"
 _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[\w-]{0,20}\n(.*?)\n?```", re.DOTALL)
-_AROUND = "\"'`“”‘’«»*_"  # these quotes are meant
+_AROUND = "\"'`“”‘’«»*_"  # typographic quotes on purpose
 _BEHIND = _AROUND + ".,;:!?…"
 
 
 def labelled(answer: str) -> str:
-    """Returns what follows the first label "Action:", up to the next label, "" if there is none.
+    """Returns the text between the first label "Action:" and the next label, or "" if none.
 
-    The format of ReAct (arXiv 2210.03629); what a model invents after its action is ignored.
+    This is the format of ReAct ("ReAct: Synergizing Reasoning and Acting in Language Models", arXiv
+    2210.03629). Text that a model generates after its action, such as an "Observation:", is
+    ignored.
     """
     label = _ACTION_LABEL.search(answer)
     if label is None:
@@ -36,18 +38,18 @@ def labelled(answer: str) -> str:
 
 
 def unfenced(text: str) -> str:
-    """Returns text without the code fence around all of it, if there is one."""
+    """Returns the text without an enclosing code fence."""
     fence = _FENCE.fullmatch(text) if text.startswith("```") else None
     return fence[1].strip() if fence else text
 
 
 def plain(text: str, *, cased: bool = False) -> str:
-    """Returns the form in which actions are compared: what is forgiven is left out.
+    """Returns the normalised form in which actions are compared.
 
-    A text that would be left with nothing, such as "*", keeps its marks.
+    Marks are kept if nothing would remain without them, as in "*".
 
     Args:
-        text: what was said, or an action.
+        text: an agent's action, or an admissible action.
         cased: whether capitals are kept.
     """
     before, text = None, text[:LONGEST].strip()
@@ -58,31 +60,31 @@ def plain(text: str, *, cased: bool = False) -> str:
     return " ".join((text if cased else text.casefold()).split())
 
 
-def match_action(said: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
-    """Returns which of the actions was meant, None if none was or it is not clear which.
+def match_action(action: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
+    """Returns the matching action, or None if there is no match or it is ambiguous.
 
     Args:
-        said: what was said.
-        actions: what could be meant.
-        cased: whether capitals tell actions apart.
+        action: an agent's action.
+        actions: the admissible actions.
+        cased: whether matching is case-sensitive.
     """
-    if said in actions:
-        return said
-    words = plain(said, cased=cased)
-    found = [action for action in actions if plain(action, cased=cased) == words]
+    if action in actions:
+        return action
+    words = plain(action, cased=cased)
+    found = [known for known in actions if plain(known, cased=cased) == words]
     return found[0] if len(found) == 1 else None
 
 
 def numbered(action: Any) -> int:
-    """Returns the number of a numbered action: any integer of Python, NumPy or PyTorch.
+    """Returns a numbered action as an int. It may be an integer of Python, NumPy or PyTorch.
 
     Raises:
-        TypeError: if it is none.
+        TypeError: if it is not an integer.
     """
     try:
         return operator.index(action)
     except TypeError:
         raise TypeError(
-            f"Actions are numbers here: expected one integer, got {type(action).__name__}: "
-            f"{action!r:.80}."
+            f"Actions of this environment are numbers: expected one integer, got "
+            f"{type(action).__name__}: {action!r:.80}."
         ) from None

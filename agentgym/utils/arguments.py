@@ -1,4 +1,4 @@
-"""Arguments of environments and agents: `key=value` in words, and checks of names and types."""
+"""Parsing of `key=value` arguments, and checks of argument names and types."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _KINDS: dict[Any, Any] = {
     Sequence: Sequence,
     os.PathLike: os.PathLike,
 }
-"""Annotation -> what a value must be an instance of; other annotations are not checked."""
+"""Annotation -> types that its values must be instances of. Other annotations are not checked."""
 
 
 def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
-    """Returns the arguments in words such as "size=20", "render_mode=ansi", "data_dir=~/shop".
+    """Parses arguments such as "size=20", "render_mode=ansi" and "data_dir=~/shop".
 
-    A value is read as JSON (numbers, true, false, null, "text", [..], {..}), as Python's True,
-    False or None, and as a plain string if it is none of these.
+    A value is parsed as JSON (numbers, true, false, null, "text", [..], {..}) or Python's True,
+    False or None. Any other value is a string. Hyphens in keys become underscores.
 
     Raises:
         ConfigError: for a word without "=", a key given twice or a value that is nested too deeply.
@@ -52,7 +52,7 @@ def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
         if not equals or not key.isidentifier():
             raise ConfigError(f"Expected key=value, got {pair!r}.")
         if key in arguments:
-            raise ConfigError(f"{key!r} is given twice.")
+            raise ConfigError(f"The argument {key!r} is given twice.")
         arguments[key] = _value(value)
     return arguments
 
@@ -69,14 +69,14 @@ def _value(text: str) -> Any:
 
 
 def optional(known: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parameter]:
-    """Returns the parameters with a default; a class sets the others of its bases itself."""
+    """Returns the parameters with a default. Subclasses set the other parameters of their bases."""
     return {name: p for name, p in known.items() if p.default is not p.empty}
 
 
 def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Returns what the makers take by keyword.
+    """Returns the keyword parameters of functions and classes by name.
 
-    A class whose `__init__` takes `**kwargs` hands them on: the parameters of its bases count too.
+    If the `__init__` of a class takes `**kwargs`, the parameters of its base classes are included.
     """
     found: dict[str, inspect.Parameter] = {}
     for maker in makers:
@@ -95,7 +95,7 @@ def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Paramet
 
 @functools.cache
 def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
-    """Returns what a class takes by keyword, found once."""
+    """Returns the keyword parameters of a class. The result is cached."""
     return keyword_parameters(cls)
 
 
@@ -104,10 +104,10 @@ def _has_init(cls: type) -> bool:
 
 
 def _resolved(function: Callable[..., Any], parameter: inspect.Parameter) -> inspect.Parameter:
-    """Returns the parameter with its annotation as a type rather than as text."""
+    """Returns the parameter with its annotation resolved to a type."""
     try:
         hint = typing.get_type_hints(function).get(parameter.name, Any)
-    except NameError:  # a name imported for type checkers only
+    except NameError:  # a name that is imported only for type checkers
         hint = Any
     return parameter.replace(annotation=hint)
 
@@ -115,17 +115,22 @@ def _resolved(function: Callable[..., Any], parameter: inspect.Parameter) -> ins
 def check_arguments(
     what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> None:
-    """Checks names, and types as far as `_KINDS` goes, of given arguments.
+    """Checks names and types of arguments. Types that are not in `_KINDS` are not checked.
+
+    Args:
+        what: the owner of the arguments, for messages.
+        known: its parameters by name.
+        given: the arguments.
 
     Raises:
-        UnknownArgumentError: for an unknown name; the message names the closest known ones.
-        ConfigError: for a value of another type; the message names the types.
+        UnknownArgumentError: for an unknown name. The message names the closest known ones.
+        ConfigError: for a value of a wrong type. The message names the expected types.
     """
     for name in given:
         if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
+            valid = f"it takes {', '.join(known)}" if known else "it takes no arguments"
             raise UnknownArgumentError(
-                f"{what} got an unexpected keyword argument {name!r}: {has}."
+                f"{what} got an unexpected keyword argument {name!r}: {valid}."
                 + did_you_mean(name, known)
             )
     check_types(what, known, given)
@@ -134,7 +139,12 @@ def check_arguments(
 def check_types(
     what: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> None:
-    """Checks types, as far as `_KINDS` goes, of those of the given arguments that are known.
+    """Checks the types of the known arguments. Types that are not in `_KINDS` are not checked.
+
+    Args:
+        what: the owner of the arguments, for messages.
+        known: its parameters by name.
+        given: the arguments. Unknown names are ignored.
 
     Raises:
         ConfigError: for a value of another type, or a number that is not finite.
@@ -153,8 +163,8 @@ def check_render_mode(mode: str | None, known: Iterable[str]) -> None:
     """Checks a render mode.
 
     Raises:
-        UnknownArgumentError: for an unknown one. Stable-Baselines3's `make_vec_env` asks for images
-            first, and for nothing after a TypeError.
+        UnknownArgumentError: for an unknown one. It is a TypeError because Stable-Baselines3's
+            `make_vec_env` first requests images and omits the render mode after a TypeError.
     """
     if mode is not None and mode not in known:
         raise UnknownArgumentError(f"render_mode must be None or one of {known}, got {mode!r}.")
@@ -175,7 +185,7 @@ def _fits(hint: Any, value: Any) -> bool:
         inner = typing.get_args(kind)
         kind = typing.get_origin(kind) or kind
         if kind not in _KINDS:
-            return True  # left to whoever takes it
+            return True  # not checked here
         if kind is tuple and inner[1:] == (...,) and isinstance(value, list | tuple):
             if all(_fits(inner[0], item) for item in value):
                 return True

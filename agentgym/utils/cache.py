@@ -1,4 +1,4 @@
-"""Folders of arrays that are built once, then memory-mapped by every process that needs them."""
+"""A cache of array folders that are built once and memory-mapped by all processes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ import numpy as np
 
 MANIFEST = "manifest.json"
 WHOLE = 64 << 20
-"""Files up to this size are checked as a whole, larger ones in `BLOCKS` places."""
+"""Checksums of files up to this size cover the whole file, those of larger ones `BLOCKS` blocks."""
 BLOCKS, BLOCK = 256, 1 << 16
 PREFIX = "agentgym-"
 _fallbacks: dict[Path, Path] = {}
 _locks: list[IO[str]] = []
-"""Locks of the temporary folders of this process; they end with it and its children."""
+"""Locks of this process's temporary folders. They are released when it and its children end."""
 
 
 def cache_root() -> Path:
-    """Returns the folder of all that is built: `$AGENTGYM_CACHE` or `~/.cache/agentgym`."""
+    """Returns the folder of the cache: `$AGENTGYM_CACHE` or `~/.cache/agentgym`."""
     chosen = os.environ.get("AGENTGYM_CACHE")
     try:
         return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "agentgym"
-    except RuntimeError:  # a user without a home, as in some containers
+    except RuntimeError:  # no home folder, as in some containers
         return Path(tempfile.gettempdir()) / "agentgym"
 
 
 def temporary_folder() -> Path:
     """Makes a folder that is deleted when the process ends.
 
-    Folders of processes that were killed are deleted, too: nobody holds their locks.
+    It also deletes folders of killed processes, whose locks are released.
     """
     root = Path(tempfile.gettempdir())
     for lock in root.glob(f"{PREFIX}*/lock"):
@@ -57,17 +57,21 @@ def temporary_folder() -> Path:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked process that ends must leave it to its parent
+    if os.getpid() == owner:  # a forked process must not delete the folder of its parent
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def built(target: Path, build: Callable[[Path], None]) -> Path:
-    """Returns `target`, first filled by `build(folder)` if it is not there in full.
+    """Returns the folder `target`. If it is missing or incomplete, `build(folder)` fills it first.
 
-    Building happens beside the target, which then appears whole by a rename: readers never see a
-    half-built folder, and of several processes one builds while the others wait. A folder whose
-    files do not match their checksums is built again, and half-built folders of processes that were
-    killed are deleted. If the disk cannot be written, a temporary folder is used with a warning.
+    The data is built in another folder, which is then renamed, so that readers never see an
+    incomplete folder. Of several processes, one builds while the others wait. A folder whose files
+    do not match their checksums is built again. Incomplete folders of killed processes are deleted.
+    If the cache is not writable, a temporary folder is used and a RuntimeWarning is issued.
+
+    Args:
+        target: the folder in the cache.
+        build: writes the files into an empty folder.
     """
     if _complete(target):
         return target
@@ -84,8 +88,8 @@ def built(target: Path, build: Callable[[Path], None]) -> Path:
         return target
     except OSError as error:
         warnings.warn(
-            f"Cannot keep built data in {target} ({error}); using a temporary folder for this "
-            "process. Set AGENTGYM_CACHE to a folder that can be written to.",
+            f"Cannot cache data in {target} ({error}). Using a temporary folder for this process. "
+            "Set AGENTGYM_CACHE to a writable folder.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -106,7 +110,7 @@ def _build_and_rename(target: Path, build: Callable[[Path], None]) -> None:
         try:
             folder.rename(target)
         except OSError:
-            if not _complete(target):  # another process, where there are no locks, was faster
+            if not _complete(target):  # without locks, another process may have been faster
                 raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -121,7 +125,7 @@ def _complete(folder: Path) -> bool:
 
 
 def _checksum(path: Path) -> list[int]:
-    """Returns the size and the CRC-32 of a file; of a large one, of evenly spaced blocks."""
+    """Returns size and CRC-32 of a file. For large files, the CRC-32 of evenly spaced blocks."""
     size, crc = path.stat().st_size, 0
     with path.open("rb") as file:
         if size <= WHOLE:
@@ -135,7 +139,7 @@ def _checksum(path: Path) -> list[int]:
 
 
 def _lock(file: IO[str], *, wait: bool) -> bool:
-    """Locks a file between processes; returns whether that succeeded."""
+    """Locks a file between processes and returns whether that succeeded."""
     try:
         import fcntl
 
@@ -147,7 +151,7 @@ def _lock(file: IO[str], *, wait: bool) -> bool:
 
 @contextlib.contextmanager
 def _exclusive(path: Path) -> Iterator[bool]:
-    """Holds a lock between processes, if available; it ends with the file or the process."""
+    """Holds a lock between processes if the platform and the file system support it."""
     with path.open("a") as file:
         yield _lock(file, wait=True)
 
@@ -158,22 +162,22 @@ def save(folder: Path, name: str, values: np.ndarray | Sequence[float], dtype: s
 
 
 def load(folder: Path, name: str) -> np.ndarray:
-    """Returns the array `name.npy`, read-only; a large one is mapped, a small one read."""
+    """Returns the read-only array `name.npy`. Arrays of at least 64 KiB are memory-mapped."""
     path = folder / f"{name}.npy"
     small = path.stat().st_size < 1 << 16
-    # A plain view indexes several times faster than np.memmap; it keeps the mapping alive.
+    # Indexing a plain view is several times faster than np.memmap. It keeps the mapping alive.
     array = np.load(path, mmap_mode=None if small else "r").view(np.ndarray)
     array.flags.writeable = False
     return array
 
 
 def load_bytes(folder: Path, name: str) -> np.ndarray:
-    """Maps the file `name.bin`, which must not be empty, as uint8."""
+    """Memory-maps the non-empty file `name.bin` as uint8."""
     return np.memmap(folder / f"{name}.bin", np.uint8, "r").view(np.ndarray)
 
 
 def encode(text: str) -> bytes:
-    """Returns UTF-8 also for the lone surrogates that scraped texts contain."""
+    """Encodes a string as UTF-8. Lone surrogates, which scraped data contains, are allowed."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -183,7 +187,7 @@ def decode(data: bytes) -> str:
 
 
 class StringTable(Sequence[bytes]):
-    """Sorted distinct strings in one mapped file; looked up by bisection."""
+    """Sorted distinct strings in a memory-mapped file, with lookup by bisection."""
 
     def __init__(self, folder: Path, name: str):
         self._starts = load(folder, f"{name}_starts")
@@ -191,7 +195,7 @@ class StringTable(Sequence[bytes]):
 
     @staticmethod
     def write(folder: Path, name: str, strings: Sequence[bytes]) -> None:
-        """Writes strings, which must be sorted."""
+        """Writes a table of sorted strings."""
         starts = np.zeros(len(strings) + 1, np.int64)
         np.cumsum([len(string) for string in strings], out=starts[1:])
         save(folder, f"{name}_starts", starts, "int64")
@@ -204,14 +208,14 @@ class StringTable(Sequence[bytes]):
         return self._bytes[self._starts[index] : self._starts[index + 1]].tobytes()
 
     def find(self, text: str) -> int | None:
-        """Returns the position of a string, None if it is not in the table."""
+        """Returns the index of a string, or None if it is not in the table."""
         key = encode(text)
         position = bisect.bisect_left(self, key)
         return position if position < len(self) and self[position] == key else None
 
 
 class Facet:
-    """Value -> the ascending rows that have it, in mapped files."""
+    """Inverted index: value -> ascending row numbers, in memory-mapped files."""
 
     def __init__(self, folder: Path, name: str):
         self.values = StringTable(folder, name)
@@ -222,7 +226,15 @@ class Facet:
     def write(
         folder: Path, name: str, codes_of: dict[str, int], codes: Sequence[int], rows: Sequence[int]
     ) -> None:
-        """Writes pairs (code of a value, row), given in ascending order of rows."""
+        """Writes an index.
+
+        Args:
+            folder: where to write.
+            name: name of the index.
+            codes_of: value -> code.
+            codes: code of the value in each (value, row) pair.
+            rows: row of each pair, in ascending order.
+        """
         values = sorted((encode(value), code) for value, code in codes_of.items())
         StringTable.write(folder, name, [value for value, _ in values])
         place = np.empty(len(values), np.int64)
@@ -235,7 +247,7 @@ class Facet:
         save(folder, f"{name}_rows", np.asarray(rows, np.int64)[order], "int32")
 
     def rows_of(self, value: str) -> np.ndarray:
-        """Returns the rows with a value, int64, none if nothing has it."""
+        """Returns the rows with a value, int64. The result is empty if there are none."""
         position = self.values.find(value)
         if position is None:
             return np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""`printable`: texts of agents and environments without control characters, for terminals."""
+"""`printable`: makes control characters visible, for output to terminals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _TABLE: dict[int, str] = {
 def printable(text: str) -> str:
     """Returns the text with control characters made visible, except newline and tab.
 
-    Terminals obey escape sequences: they set the title, clear the screen, write the clipboard. A
-    text of an agent, or of another player, may contain them. C0 controls become their pictures
-    (U+2400 to U+2421), C1 controls become hexadecimal escapes, and lone surrogates, which no
-    encoding has, become U+FFFD.
+    Actions of agents and messages of other players can contain escape sequences, by which a
+    terminal sets its title, clears the screen or writes to the clipboard. C0 controls become their
+    control pictures (U+2400 to U+2421), C1 controls become hexadecimal escapes, and lone
+    surrogates, which cannot be encoded, become U+FFFD.
     """
     return text.translate(_TABLE)

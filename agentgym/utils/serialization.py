@@ -1,9 +1,9 @@
-"""Typed conversion of states to and from JSON values, so that a snapshot can cross processes.
+"""Typed conversion of states to and from JSON values, for snapshots.
 
 A state is a dataclass of JSON scalars, lists, tuples, sets, dictionaries with string or integer
-keys, enumerations, optional values and further dataclasses. `to_json` writes it, `from_json` reads
-it back with the annotated types: tuples come back as tuples, sets as sets, integer keys as
-integers.
+keys, enumerations, optional values and nested dataclasses. `to_json` converts it to JSON values.
+`from_json` converts it back by the type annotations: tuples are restored as tuples, sets as sets,
+and integer keys as integers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _REFUSED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 
 
 def to_json(value: Any) -> Any:
-    """Returns the value as JSON scalars, lists and dictionaries.
+    """Converts a value to JSON scalars, lists and dictionaries.
 
     Raises:
-        TypeError: for a value that JSON cannot hold, or a dictionary key that is neither a string
+        TypeError: for a value of an unsupported type, or a dictionary key that is neither a string
             nor an integer.
     """
     if isinstance(value, enum.Enum):
@@ -50,11 +50,10 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: type[T], value: Any) -> T:
-    """Returns a value of the annotated type from its JSON form (inverse of `to_json`).
+    """Converts JSON values to a value of the annotated type. It is the inverse of `to_json`.
 
     Raises:
-        ValueError: if the JSON does not have the shape of the type, or the type is not one that
-            a state may hold.
+        ValueError: if the JSON values do not match the type, or the type is not supported.
     """
     try:
         return _decode(kind, value)
@@ -106,14 +105,14 @@ def _decode(kind: Any, value: Any) -> Any:
 def _decode_scalar(kind: type, value: Any) -> Any:
     if kind is float and type(value) is int:
         return float(value)
-    # JSON's true is no number, though Python's bool is an int.
+    # In JSON, true is not a number, although bool is a subclass of int in Python.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
 def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
-    if type(value) in kinds:  # 1 is an int where both int and float are possible
+    if type(value) in kinds:  # 1 is an int if both int and float are possible
         return value
     errors = []
     for kind in kinds:

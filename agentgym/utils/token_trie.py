@@ -1,4 +1,4 @@
-"""`TokenTrie`: which token may come next if the text must be one of a list of candidates."""
+"""`TokenTrie`: prefix tree of candidates, for constrained decoding."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 class TokenTrie:
     """A prefix tree of token sequences.
 
-    Node 0 is the root. A sequence that is a prefix of another one ends in a node that has children;
-    with an `end` token, which is appended to every sequence, all of them end in leaves. Of equal
-    sequences the first one counts.
+    Node 0 is the root. A sequence that is a prefix of another one ends at an inner node. With an
+    `end` token, which is appended to every sequence, all sequences end at leaves. Of equal
+    sequences, `leaf` returns the index of the first.
 
     Args:
-        sequences: token ids of the candidates; their order gives the numbers of `leaf`.
-        end: a token appended to every sequence, such as the end-of-sequence token; None: nothing.
+        sequences: token ids of the candidates.
+        end: a token appended to every sequence, such as the end-of-sequence token. None: none.
     """
 
     def __init__(self, sequences: Iterable[Sequence[int]], end: int | None = None):
@@ -35,7 +35,7 @@ class TokenTrie:
             self._leaf.setdefault(node, index)
 
     def __len__(self) -> int:
-        """Returns the number of nodes, the root included."""
+        """Returns the number of nodes, including the root."""
         return len(self._next)
 
     def children(self, node: int) -> tuple[int, ...]:
@@ -46,7 +46,7 @@ class TokenTrie:
         return tokens
 
     def step(self, node: int, token: int) -> int:
-        """Returns the node that a token leads to.
+        """Returns the child of a node for a token.
 
         Raises:
             ValueError: if the token is not one of `children(node)`.
@@ -60,7 +60,7 @@ class TokenTrie:
         return child
 
     def walk(self, tokens: Iterable[int]) -> int | None:
-        """Returns the node that tokens lead to from the root, or None if they leave the tree."""
+        """Returns the node reached from the root by the tokens, or None if there is none."""
         node: int | None = 0
         for token in tokens:
             node = self._next[node].get(token)
@@ -73,5 +73,5 @@ class TokenTrie:
         return self._leaf.get(node)
 
     def is_complete(self, node: int) -> bool:
-        """Returns whether a sequence ends at a node (a longer one may go on)."""
+        """Returns whether a sequence ends at a node. A longer one may continue there."""
         return node in self._leaf

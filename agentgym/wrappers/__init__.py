@@ -1,4 +1,4 @@
-"""Wrappers, one per file: each is a `gymnasium.Wrapper` around a text environment."""
+"""Gymnasium wrappers of text environments, one per file."""
 
 from agentgym.wrappers.admissible_action import AdmissibleAction
 from agentgym.wrappers.base import TextWrapper

@@ -1,4 +1,4 @@
-"""`AdmissibleAction`: choose one of the admissible actions by its number."""
+"""`AdmissibleAction`: a `Discrete` action space over the admissible actions."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ from agentgym.wrappers.base import TextWrapper
 
 
 class AdmissibleAction(TextWrapper):
-    """Numbers the admissible actions of the moment, for libraries that want `Discrete` actions.
+    """Selects an admissible action by its index, for libraries that need `Discrete` actions.
 
-    **Actions**: `Discrete(max_actions)`; number i is `info["admissible"][i]`. A number without an
-    action is an unreadable action: invalid, and the agent reads why. It never raises.
+    **Actions**: `Discrete(max_actions)`. Index i stands for `info["admissible"][i]`. An index
+    without an action is an invalid action. It is reported in the next observation and never raises.
 
-    **Rewards**: unchanged. **Observations**: unchanged, or, if they are to hold the mask, too,
-    `{"observation", "action_mask"}`, as in PettingZoo's classic games.
+    **Rewards**: unchanged.
 
-    **Info**: `action_mask`, int8 (max_actions,), is added: 1 for the numbers that have an action,
-    none once the episode has ended. If only the first `max_actions` are kept, `admissible` lists
-    these.
+    **Observations**: unchanged, or `{"observation", "action_mask"}` if `observe_mask` is True, as
+    in PettingZoo's classic games.
+
+    **Info**: `action_mask`, int8 (max_actions,), is added. It is 1 at each index that has an action
+    and all zeros after the end of an episode. If `overflow` is "first", `admissible` is cut to the
+    first `max_actions` actions.
 
     Args:
         env: an environment that lists its admissible actions.
-        max_actions: how many numbers there are.
-        overflow: what happens where more actions are admissible: "error" raises, "first" keeps the
-            first `max_actions` in the environment's order, which can put the solution out of reach.
-        observe_mask: whether the mask is part of the observation, too.
+        max_actions: size of the action space.
+        overflow: behaviour if more than `max_actions` actions are admissible. "error" raises.
+            "first" keeps the first `max_actions` in the environment's order, so that the solution
+            can become unreachable.
+        observe_mask: whether observations include the mask.
 
     Raises:
-        ConfigError: from `reset` if the environment lists no admissible actions, from `reset` and
-            `step` if there are more than `max_actions` and `overflow` is "error".
+        ConfigError: from `reset`, if the environment lists no admissible actions. From `reset` and
+            `step`, if more than `max_actions` actions are admissible and `overflow` is "error".
     """
 
     def __init__(
@@ -77,25 +80,33 @@ class AdmissibleAction(TextWrapper):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Plays the admissible action of a number."""
+        """Plays the admissible action with this index."""
         return super().step(self.action_text(action))
 
     def action_text(self, action: Any) -> str:
-        """Returns what a number says; an `UnreadableAction` if it has no action."""
+        """Returns the admissible action with this index, or an `UnreadableAction`.
+
+        Args:
+            action: an integer.
+
+        Raises:
+            TypeError: if it is not an integer.
+        """
         number = numbered(action)
         if 0 <= number < len(self._admissible):
             return self._admissible[number]
         return UnreadableAction(
             f"#{number}",
-            f"There is no action number {number}: there are {len(self._admissible)}, from 0.",
+            f"Invalid action number {number}: there are {len(self._admissible)} actions, numbered "
+            "from 0.",
         )
 
     def action_masks(self) -> np.ndarray:
-        """Returns which numbers have an action, bool (max_actions,): for `MaskablePPO`."""
+        """Returns the action mask, bool (max_actions,), for `sb3_contrib.MaskablePPO`."""
         return np.arange(self.max_actions) < len(self._admissible)
 
     def expert(self) -> int | None:
-        """Returns the number of the expert's action, None if there is none."""
+        """Returns the index of the expert's action, or None if there is none."""
         text = self.env.get_wrapper_attr("expert")()
         return self._admissible.index(text) if text in self._admissible else None
 
@@ -105,7 +116,8 @@ class AdmissibleAction(TextWrapper):
             if self.overflow == "error":
                 raise ConfigError(
                     f"{len(admissible)} actions are admissible, but max_actions is "
-                    f"{self.max_actions}: raise it, or pass overflow='first' to keep the first."
+                    f"{self.max_actions}. Increase it, or pass overflow='first' to keep the first "
+                    f"{self.max_actions}."
                 )
             admissible = admissible[: self.max_actions]
         self._admissible = admissible

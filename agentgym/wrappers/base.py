@@ -1,4 +1,4 @@
-"""`TextWrapper`: what the wrappers share - recorded arguments, snapshots, checks of the spaces."""
+"""`TextWrapper`: base class of the wrappers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from agentgym.utils.arguments import check_types, parameters_of
 
 
 class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Base class of the wrappers: `reset`, `step` and `restore` show what `_view` makes of it.
+    """Base class of the wrappers. A subclass transforms observations and infos in `_view`.
 
-    `snapshot` and `restore` cover the environment and what these wrappers remember; what wrappers
-    of Gymnasium remember is left out, so limit turns by `max_turns`, not by `TimeLimit`. An
-    environment made by `gymnasium.make` must have been reset before `restore`: a wrapper of
-    Gymnasium insists.
+    The constructor arguments are recorded for `env.spec`.
+
+    Snapshots include the state of the environment and of `TextWrapper`s, but not the state of
+    Gymnasium's own wrappers. To limit the turns, use `max_turns` instead of `TimeLimit`. An
+    environment made by `gymnasium.make` must be reset before `restore`, because Gymnasium's
+    `OrderEnforcing` wrapper requires it.
 
     Args:
         env: the environment.
         **arguments: the wrapper's own arguments, recorded for `env.spec`.
 
     Raises:
-        ConfigError: if an argument is of another type than it is annotated with.
+        ConfigError: if the type of an argument does not match its annotation.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], **arguments: Any):
         check_types(type(self).__name__, parameters_of(type(self)), arguments)
-        # Not copied: a tokenizer is large and is not changed.
+        # Not copied: tokenizers are large and never modified.
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)
         super().__init__(env)
 
@@ -53,21 +55,21 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, float(reward), terminated, truncated, info
 
     def _begin(self) -> None:
-        """Forgets the last episode."""
+        """Clears the wrapper's state at the start of an episode."""
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns observation and info as this wrapper shows them."""
+        """Returns the transformed observation and info."""
         return observation, info
 
     def _memory(self) -> dict[str, Any]:
-        """Returns what the wrapper remembers within an episode, as JSON."""
+        """Returns the wrapper's state within an episode as JSON values."""
         return {}
 
     def _remember(self, memory: dict[str, Any]) -> None:
-        """Sets what `_memory` returned."""
+        """Restores the state returned by `_memory`."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Returns a JSON-able snapshot of the environment and this wrapper."""
+        """Returns a JSON-serialisable snapshot of the environment and this wrapper."""
         return {
             "wrapper": type(self).__name__,
             "memory": self._memory(),
@@ -81,7 +83,7 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             The observation and info at the snapshot.
 
         Raises:
-            SnapshotError: if the snapshot is of another wrapper or environment, or damaged.
+            SnapshotError: if the snapshot is damaged, or is of another wrapper or environment.
         """
         known = isinstance(snapshot, Mapping)
         if not known or snapshot.get("wrapper") != type(self).__name__ or "env" not in snapshot:
@@ -105,11 +107,11 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise refused(error) from error
 
     def _need_text(self, what: str) -> None:
-        """Raises ConfigError if the environment's observations or actions are no texts."""
+        """Raises ConfigError if the environment's observations or actions are not text."""
         space = self.env.observation_space if what == "observations" else self.env.action_space
         if not isinstance(space, (UnicodeText, gymnasium.spaces.Text)):
             raise ConfigError(
-                f"{type(self).__name__} needs an environment whose {what} are texts, got {space}. "
-                "Put the wrappers that read or write text inside, those that turn it into numbers "
-                "outside."
+                f"{type(self).__name__} needs an environment whose {what} are text, got {space}. "
+                "Apply wrappers that process text on the inside, and wrappers that convert text to "
+                "numbers on the outside."
             )

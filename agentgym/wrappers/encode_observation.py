@@ -1,4 +1,4 @@
-"""`EncodeObservation`: texts as arrays, for libraries and networks that want numbers."""
+"""`EncodeObservation`: text observations as arrays."""
 
 from __future__ import annotations
 
@@ -24,41 +24,48 @@ _REGION = 40
 _FACTS = 6
 _IDENTITY = 16
 CANDIDATE_FEATURES = _FACTS + _IDENTITY
-"""How many numbers describe one candidate action."""
+"""Number of features per candidate action."""
 
 
 class EncodeObservation(TextWrapper):
-    """Encodes the observation as an array: hashed words, or token ids.
+    """Encodes text observations as arrays of hashed words or token ids.
 
-    **Actions**, **rewards**, **info**: unchanged. Put `AdmissibleAction` outside for `Discrete`
-    actions: `AdmissibleAction(EncodeObservation(env, max_actions=n), n)`.
+    **Actions**, **rewards**, **info**: unchanged. For `Discrete` actions, apply `AdmissibleAction`
+    on the outside: `AdmissibleAction(EncodeObservation(env, max_actions=n), n)`.
 
     **Observations** with `encoding="hashed_words"`: `Box(-1, 1, (size + 22 * max_actions,),
-    float32)`. First comes the text: words and pairs of neighbouring words (which tell "at 3, go to
-    7" from "at 7, go to 3"), each added with a sign to one of `size` places (signed feature
-    hashing: Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", arXiv
-    0902.2206), scaled to length 1. Then 22 numbers for each of the first `max_actions` admissible
-    actions, which say how it fits the task, so that a small network can choose without having to
-    know any word:
+    float32)`. The first `size` entries are a bag of words and bigrams. Bigrams distinguish "at 3,
+    go to 7" from "at 7, go to 3". Each word or bigram is added with a sign to one of `size` entries
+    (signed feature hashing: Weinberger et al., "Feature Hashing for Large Scale Multitask
+    Learning", arXiv 0902.2206), and the vector is scaled to length 1.
 
-    - 0: 1 if there is such an action;
-    - 1: share of its words (but the first, the verb) that the first observation of the episode
-      holds, where environments state the task;
-    - 2: how well its *region* fits: the region is what the observation says after mentioning it (at
-      most 40 words, up to the next action mentioned), such as the title of a product; its words
-      that the first observation holds count, the more the fewer other regions have them;
-    - 3, 4: 1 if no other action has a greater 1, or 2;
-    - 5: 1 if it was taken before in this episode (known if this wrapper sees texts as actions);
-    - 6 to 21: its words, hashed and scaled as above.
+    They are followed by 22 features for each of the first `max_actions` admissible actions. The
+    features measure the match between action and task, so that a small network can choose an action
+    without learning the meaning of words:
 
-    **Observations** with a tokenizer: `Box(0, V - 1, (size,), int64)`, the last `size` token ids,
-    padded on the right with the tokenizer's `pad_token_id`, or 0.
+    - 0: 1 if there is an action with this index.
+    - 1: fraction of the action's words, except the first (the verb), that occur in the first
+      observation of the episode, where environments state the task.
+    - 2: match of the action's *region*. The region is the part of the observation that follows the
+      mention of the action: at most 40 words, up to the next mentioned action, such as the title of
+      a product. The match is the weighted count of words that the region shares with the first
+      observation. A word has a larger weight if fewer regions contain it.
+    - 3, 4: 1 if no other action has a larger feature 1 (or 2).
+    - 5: 1 if the action was taken earlier in this episode. Always 0 if this wrapper receives
+      actions that are not strings.
+    - 6 to 21: the action's words, hashed and scaled as above.
+
+    **Observations** with a tokenizer: `Box(0, V - 1, (size,), int64)` with vocabulary size V. They
+    hold the last `size` token ids, padded on the right with the tokenizer's `pad_token_id`, or 0.
 
     Args:
         env: an environment with text observations.
         encoding: "hashed_words" or a tokenizer (see `TokenAction`).
-        size: places of the hashed words, or number of token ids.
-        max_actions: how many admissible actions are described (hashed words only).
+        size: dimension of the hashed words, or number of token ids.
+        max_actions: number of admissible actions with features (hashed words only).
+
+    Raises:
+        ConfigError: if the observations are not text, or an argument is out of range.
     """
 
     def __init__(
@@ -128,7 +135,7 @@ class EncodeObservation(TextWrapper):
             return features
         facts = features[: len(actions)]
         split = [_WORD.findall(action.lower()) for action in actions]
-        arguments = [[w for w in said[1:] if w.isalnum()] or said for said in split]
+        arguments = [[w for w in action[1:] if w.isalnum()] or action for action in split]
         facts[:, 0] = 1
         for i, argument in enumerate(arguments):
             known = sum(word in self._first_words for word in argument)
@@ -138,8 +145,8 @@ class EncodeObservation(TextWrapper):
             best = facts[:, column].max()
             facts[:, column + 2] = (facts[:, column] == best) & (best > 0)
         facts[:, 5] = [action in self._taken for action in actions]
-        for i, said in enumerate(split):
-            facts[i, _FACTS:] = self._action_hash.vector(said)
+        for i, action in enumerate(split):
+            facts[i, _FACTS:] = self._action_hash.vector(action)
         return features
 
     def _set_first(self, text: str) -> None:
@@ -159,10 +166,10 @@ class EncodeObservation(TextWrapper):
 
 
 class WordHash:
-    """Adds words with signs to a few places, by CRC-32: the same in every process.
+    """Signed feature hashing of words by CRC-32. The result is the same in every process.
 
     Args:
-        size: how many places there are.
+        size: dimension of the vectors.
     """
 
     def __init__(self, size: int):
@@ -170,11 +177,14 @@ class WordHash:
         self._places: dict[str, int] = {}
 
     def vector(self, words: Iterable[str]) -> np.ndarray:
-        """Returns the words' sum of signed unit vectors, scaled to length 1; float32 (size,)."""
+        """Returns the sum of the words' signed unit vectors, scaled to length 1: float32 (size,).
+
+        A text without words has the zero vector.
+        """
         known = self._places
         if len(known) > _CACHED_WORDS:
             known.clear()
-        # The sign is kept as an offset: places 0 to size - 1 are positive, the rest negative.
+        # The sign is an offset: indices 0 to size - 1 are positive, the rest are negative.
         places = [known[word] if word in known else self._place(word) for word in words]
         counts = np.bincount(places, minlength=2 * self.size) if places else np.zeros(2 * self.size)
         vector = (counts[: self.size] - counts[self.size :]).astype(np.float32)
@@ -182,11 +192,11 @@ class WordHash:
         return vector / np.float32(length) if length else vector
 
     def phrases(self, words: Sequence[str]) -> np.ndarray:
-        """Returns the vector of words and of pairs of neighbouring words; float32 (size,)."""
+        """Returns the vector of words and bigrams: float32 (size,)."""
         return self.vector([*words, *(f"{one} {two}" for one, two in pairwise(words))])
 
     def text(self, text: str) -> np.ndarray:
-        """Returns the vector of a text's words and pairs of words; float32 (size,)."""
+        """Returns the vector of a text's words and bigrams: float32 (size,)."""
         return self.phrases(_WORD.findall(text.lower()))
 
     def _place(self, word: str) -> int:
@@ -196,9 +206,9 @@ class WordHash:
 
 
 def regions(words: Sequence[str], arguments: Sequence[Sequence[str]]) -> list[set[str]]:
-    """Returns for each action the words of its region in the observation.
+    """Returns the set of words in the region of each action (see `EncodeObservation`).
 
-    A region starts where the action is mentioned: at the last place of the rarest of its words.
+    A region starts at the mention of the action: the last occurrence of its rarest word.
 
     Args:
         words: the words of the observation.
@@ -219,9 +229,13 @@ def regions(words: Sequence[str], arguments: Sequence[Sequence[str]]) -> list[se
 
 
 def fits(found: Sequence[set[str]], task: frozenset[str]) -> np.ndarray:
-    """Returns how well each region fits the task, in [0, 1]; float32 (n,).
+    """Returns the match of each region with the task, in [0, 1]: float32 (n,).
 
-    A word of the task weighs log((1 + n) / (1 + number of regions that have it)).
+    A word of the task has the weight log((1 + n) / (1 + number of regions that contain it)).
+
+    Args:
+        found: the words of the n regions.
+        task: the words of the task.
     """
     shared = [region & task for region in found]
     having = Counter(word for region in shared for word in region)

@@ -1,4 +1,4 @@
-"""`ExtractAction`: reads the action out of what a chat model writes."""
+"""`ExtractAction`: parses the action from the answer of a chat model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MAX_BRACES = 64
 
 
 class Format(NamedTuple):
-    """How an action is written in an answer.
+    """An answer format.
 
     Attributes:
-        read: returns the action in an answer, "" if there is none.
-        write: returns an answer with an action.
-        hint: what to write, told to the agent.
+        read: (answer, call_format) -> the action in an answer, or "" if there is none.
+        write: action -> an answer with this action.
+        hint: description of the format for the agent.
     """
 
     read: Callable[[str, str], str]
@@ -34,7 +34,7 @@ class Format(NamedTuple):
 
 
 def without_thinking(answer: str) -> str:
-    """Returns what comes after the thinking of a reasoning model (`<think>...</think>`)."""
+    """Returns the answer of a reasoning model without its `<think>...</think>` block."""
     answer = answer.rpartition("</think>")[2]
     return answer.partition("<think>")[0]
 
@@ -45,18 +45,22 @@ def read_labelled(answer: str, call_format: str = "") -> str:
 
 
 def read_tagged(answer: str, call_format: str = "") -> str:
-    """Returns what the first `<action>...</action>` holds; the closing tag may be cut off."""
+    """Returns the content of the first `<action>...</action>`. The closing tag may be missing."""
     tag = _TAG.search(answer)
     return _bare(tag[1]) if tag else ""
 
 
 def read_json(answer: str, call_format: str) -> str:
-    """Returns the action of the first JSON object that is one or calls a tool, "" if none is.
+    """Returns the action in the first JSON object that is an action or a tool call, else "".
 
-    Understood are `{"action": "text"}`, a number being read as its text, and calls with a name and
-    arguments, bare, in a list or as chat servers nest them (`tool_calls`, `function`). A call
-    becomes text by `call_format`; one named "act", "action", "say" or "step" with one argument
-    becomes that argument.
+    Actions have the form `{"action": "text"}`. A number is converted to text. Tool calls have a
+    name and arguments. They may be in a list or nested as chat servers do (`tool_calls`,
+    `function`). A tool call is converted to text by `call_format`, but a tool named "act",
+    "action", "say" or "step" with one argument stands for this argument.
+
+    Args:
+        answer: the answer of the model.
+        call_format: format string with `{name}` and `{arguments}`.
     """
     decoder = json.JSONDecoder()
     start = -1
@@ -117,7 +121,7 @@ def _write_call(name: str, values: list[str], call_format: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Returns text without the code marks around all of it."""
+    """Returns the text without enclosing code marks."""
     text = unfenced(text.strip())
     if len(text) > 2 and text[0] == text[-1] == "`" and "`" not in text[1:-1]:
         return text[1:-1].strip()
@@ -145,21 +149,26 @@ FORMATS: dict[str, Format] = {
 
 
 class ExtractAction(TextWrapper):
-    """Plays the action found in a longer answer.
+    """Parses the action from a longer answer, such as the output of a chat model.
 
-    **Actions**: text; any answer. One in which no action is found is an unreadable action: invalid,
-    and the agent reads how to write one. It never raises.
+    **Actions**: text. An answer without an action is an invalid action. The next observation then
+    describes the format. It never raises.
 
     **Observations**, **rewards**: unchanged.
 
-    **Info**: `action` (str) is added: what was played; "" after a reset and if nothing was found.
+    **Info**: `action` (str) is added: the extracted action, or "" after a reset and if the answer
+    has no action.
 
     Args:
         env: an environment with text actions.
         format: "thought_action" (a line "Action: ..."), "tags" (`<action>...</action>`) or "json"
             (a JSON object or tool call: see `read_json`).
-        call_format: how a JSON tool call reads as text, from `{name}` and `{arguments}` (joined by
-            commas); the default makes "search[red shoes]".
+        call_format: text form of a JSON tool call, with `{name}` and `{arguments}` (joined by
+            commas). The default gives "search[red shoes]".
+
+    Raises:
+        ConfigError: if the environment's actions are not text, or for an unknown `format` or an
+            invalid `call_format`.
     """
 
     def __init__(
@@ -180,14 +189,14 @@ class ExtractAction(TextWrapper):
             call_format.format(name="", arguments="")
         except (KeyError, IndexError, ValueError) as error:
             raise ConfigError(
-                f"call_format may hold {{name}} and {{arguments}} only, got {call_format!r}."
+                f"call_format may only contain {{name}} and {{arguments}}, got {call_format!r}."
             ) from error
         self.format = format
         self.call_format = call_format
 
     @property
     def instructions(self) -> str:
-        """The environment's rules, and how to write an action."""
+        """The environment's instructions, followed by the answer format."""
         return f"{self.env.get_wrapper_attr('instructions')}\n\n{FORMATS[self.format].hint}"
 
     def reset(
@@ -198,14 +207,18 @@ class ExtractAction(TextWrapper):
         return observation, {**info, "action": ""}
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Plays the action in an answer: see `TextEnv.step`."""
+        """Plays the action in an answer: see `TextEnv.step`.
+
+        Raises:
+            TypeError: if the answer is not a string.
+        """
         extracted = self.extract(action)
         observation, reward, terminated, truncated, info = super().step(extracted)
         played = "" if isinstance(extracted, UnreadableAction) else extracted
         return observation, reward, terminated, truncated, {**info, "action": played}
 
     def extract(self, answer: str) -> str:
-        """Returns the action in an answer; an `UnreadableAction` if there is none.
+        """Returns the action in an answer, or an `UnreadableAction` if there is none.
 
         Raises:
             TypeError: if the answer is not a string.
@@ -219,6 +232,6 @@ class ExtractAction(TextWrapper):
         return action or UnreadableAction(answer, f"No action was found. {form.hint}")
 
     def expert(self) -> str | None:
-        """Returns an answer with the expert's action, None if there is none."""
+        """Returns an answer with the expert's action, or None if there is none."""
         action = self.env.get_wrapper_attr("expert")()
         return None if action is None else FORMATS[self.format].write(action)

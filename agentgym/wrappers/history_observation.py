@@ -1,4 +1,4 @@
-"""`HistoryObservation`: earlier observations and actions, shown before the current observation."""
+"""`HistoryObservation`: earlier observations and actions precede the current observation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from agentgym.wrappers.base import TextWrapper
 
 
 class HistoryObservation(TextWrapper):
-    """Shows the last turns before the current observation, for agents without a memory.
+    """Prepends earlier turns to the current observation, for agents without memory.
 
     **Actions**, **rewards**, **info**: unchanged.
 
-    **Observations**: text; each earlier observation, then the action taken there after "> ", then
-    the current observation, separated by blank lines.
+    **Observations**: text. The earlier observations, each followed by "> " and the action taken,
+    and the current observation, separated by blank lines.
 
     Args:
-        env: an environment of texts.
-        k: how many earlier turns are shown; "full": all of the episode.
-        keep_first: whether the first observation of the episode is shown even when its turn is
-            not among the last k, as many environments state the task only there.
+        env: an environment with text observations and actions.
+        k: number of earlier turns. "full": all turns of the episode.
+        keep_first: whether the first observation of the episode is included even if its turn is not
+            among the last k. Many environments state the task only there.
+
+    Raises:
+        ConfigError: if observations or actions are not text, or `k` is invalid.
     """
 
     def __init__(
@@ -32,7 +35,7 @@ class HistoryObservation(TextWrapper):
         self._need_text("observations")
         self._need_text("actions")
         if k != "full" and (isinstance(k, str) or k < 0):
-            raise ConfigError(f"k must be 'full' or a number of turns, at least 0, got {k!r}.")
+            raise ConfigError(f"k must be 'full' or a number of turns of at least 0, got {k!r}.")
         self.k = k
         self.keep_first = keep_first
         self._turns: list[tuple[str, str]] = []

@@ -13,33 +13,38 @@ _NEEDED = ("task", "turn", "success", "valid", "reward_terms")
 
 
 class MultiTrial(TextWrapper):
-    """Gives several attempts at the same start of the same task, and shows how earlier ones went.
+    """Allows several attempts at a task within one episode and shows the earlier outcomes.
 
-    An episode of this wrapper is up to n episodes of the environment, all with the same task and
-    seed. It is the setting of agents that improve from attempt to attempt, such as Reflexion
-    (arXiv 2303.11366).
+    An episode of this wrapper consists of up to n episodes of the environment, all with the same
+    task and seed. This is the setting of agents that improve from attempt to attempt, such as
+    Reflexion ("Reflexion: Language Agents with Verbal Reinforcement Learning", arXiv 2303.11366).
 
     **Actions**: unchanged.
 
-    **Observations**: text; from the second attempt on, a line for each earlier attempt (and its
-    transcript, if wanted) stands before the observation.
+    **Observations**: text. From the second attempt on, one line per earlier attempt (with its
+    transcript, if `transcripts` is True) precedes the observation.
 
-    **Rewards**: unchanged; those of all attempts count.
+    **Rewards**: unchanged. The return is the sum over all attempts.
 
-    **Episode end**: termination and truncation of the last attempt, or of one that succeeds.
+    **Episode end**: termination and truncation are those of the last attempt, or of the first
+    successful one if `stop_on_success` is True.
 
-    **Info**: `trial` (int, from 0: the attempt that the next action belongs to), `trial_end` (bool:
-    the last action ended an attempt) and `trial_success` (bool: successfully) are added. After
-    `trial_end` the other keys describe the start of the next attempt, except `valid` and
-    `reward_terms`, which belong to the last action.
+    **Info**: `trial` (int: index of the attempt of the next action, from 0), `trial_end` (bool:
+    whether the last action ended an attempt) and `trial_success` (bool: whether it ended it
+    successfully) are added. After `trial_end`, the other keys describe the start of the next
+    attempt, except `valid` and `reward_terms`, which belong to the last action.
 
-    Put `HistoryObservation` inside, so that the history is that of the attempt.
+    Apply `HistoryObservation` on the inside, so that its history covers the current attempt only.
 
     Args:
-        env: an environment of texts with AgentGym's infos.
-        n: greatest number of attempts.
-        transcripts: whether observations and actions of the earlier attempts are shown as well.
-        stop_on_success: whether a successful attempt is the last one.
+        env: an environment with text observations and actions, and AgentGym's info keys.
+        n: maximum number of attempts.
+        transcripts: whether the transcripts of the earlier attempts are included.
+        stop_on_success: whether a successful attempt ends the episode.
+
+    Raises:
+        ConfigError: if observations or actions are not text, or `n` is below 1. From `reset`: if
+            the info lacks a key that is needed.
     """
 
     def __init__(
@@ -66,14 +71,14 @@ class MultiTrial(TextWrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Starts the first attempt: without a seed, one is drawn from the environment's stream."""
+        """Starts the first attempt. Without a seed, one is sampled from `self.np_random`."""
         if seed is None:
             seed = int(self.np_random.integers(2**31))
         self._seed = seed
         return super().reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays one turn; after the end of an attempt it shows the start of the next one."""
+        """Plays one turn. If it ends an attempt, the observation is the start of the next one."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         reward = float(reward)
         self._return += reward
@@ -83,7 +88,9 @@ class MultiTrial(TextWrapper):
         last = len(self._earlier) + 1 == self.n or (success and self.stop_on_success)
         if ended and not last:
             self._earlier.append(self._summary(info))
-            options = {"task": info["task"]}
+            options: dict[str, Any] = {"task": info["task"]}
+            if (limit := getattr(self.env.unwrapped, "turn_limit", None)) is not None:
+                options["max_turns"] = limit
             observation, start = self.env.reset(seed=self._seed, options=options)
             played = {key: info[key] for key in ("valid", "reward_terms")}
             info = {**start, **played}
@@ -105,8 +112,8 @@ class MultiTrial(TextWrapper):
         missing = [key for key in _NEEDED if key not in info]
         if missing:
             raise ConfigError(
-                f"MultiTrial needs an environment whose info holds {missing}, as AgentGym's do; "
-                f"{self.env.unwrapped} lacks them."
+                f"MultiTrial needs an environment whose info holds {missing}, but the info of "
+                f"{self.env.unwrapped} does not."
             )
         if not self._current:
             self._current = [observation]

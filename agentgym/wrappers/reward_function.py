@@ -1,4 +1,4 @@
-"""`RewardFunction`: a reward computed by a function of yours."""
+"""`RewardFunction`: a user-defined reward function."""
 
 from __future__ import annotations
 
@@ -40,26 +40,27 @@ RewardFn = Callable[[Transition], "float | Mapping[str, float]"]
 
 
 class RewardFunction(TextWrapper):
-    """Replaces the reward of every step by the result of a function.
+    """Replaces the reward of each step by the result of a function.
 
     **Actions**, **observations**: unchanged.
 
     **Rewards**: the returned number, or the sum of the returned terms.
 
-    **Info**: `reward_terms` are the returned terms, or `{"custom": reward}`.
+    **Info**: `reward_terms` holds the returned terms, or `{"custom": reward}`.
 
     Args:
         env: a text environment.
-        function: maps a `Transition` to a number, or to named terms. It should depend on the
-            transition alone, so that snapshots and seeds determine an episode.
+        function: maps a `Transition` to a number, or to a mapping from names to numbers. It should
+            depend only on the transition, so that episodes are reproducible.
 
     Raises:
-        ConfigError: from `step`, if the function returns anything but finite numbers.
+        ConfigError: if `function` is not callable. From `step`: if it returns anything other than
+            finite numbers.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], function: RewardFn):
         if not callable(function):
-            raise ConfigError(f"A reward function is callable, got {function!r:.80}.")
+            raise ConfigError(f"The reward function must be callable, got {function!r:.80}.")
         super().__init__(env, function=function)
         self.function = function
         self._seen: Any = None
@@ -93,5 +94,7 @@ def _number(name: str, term: Any) -> float:
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        raise ConfigError(f"The reward function returned {term!r:.80} for {name!r}: not finite.")
+        raise ConfigError(
+            f"The reward function must return finite numbers, got {term!r:.80} for {name!r}."
+        )
     return value

@@ -1,4 +1,4 @@
-"""`TokenAction`: the token-level view of a text environment, itself a Gymnasium environment."""
+"""`TokenAction`: a text environment as a token-level Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -20,41 +20,45 @@ _CACHED_CANDIDATES = 50_000
 
 
 class TokenAction(TextWrapper):
-    """One step says one token; the environment is played when an action is complete.
+    """Makes each step one token. The environment is stepped when an action is complete.
 
-    With the discount that the info gives for every step, the Bellman backup over tokens is the one
-    of POAD (arXiv 2405.15821, "Reinforcing LLM Agents via Policy Optimization with Action
-    Decomposition"): no discount inside an action, gamma at its end. The return is that of the
-    wrapped environment for the same texts.
+    With the per-step discount in the info, the token-level Bellman backup is that of POAD
+    ("Reinforcing LLM Agents via Policy Optimization with Action Decomposition", arXiv 2405.15821):
+    no discount within an action, and gamma at its end. The undiscounted return is equal to that of
+    the wrapped environment for the same actions.
 
-    **Actions**: `Discrete(V)`, token ids. An action is complete at the end token or after
-    `max_action_tokens` tokens. With `constrain=True` and admissible actions, it is complete at the
-    end of one of them, where the end token is needed only if a longer one goes on; a token that
-    leaves the tree of admissible actions completes an unreadable action, which is invalid.
+    **Actions**: `Discrete(V)`, token ids of a vocabulary of size V. An action is complete after the
+    end token or `max_action_tokens` tokens. If the turn is constrained to admissible actions, it is
+    complete as soon as it equals one of them. The end token is needed only if the action is a
+    prefix of another admissible action. A token that does not continue an admissible action
+    completes an invalid action.
 
     **Observations**: `Dict` of
 
-    - `tokens`, int64 (max_tokens,): the observation and the action so far, of which the last
-      `max_tokens` tokens are kept; padded with 0 on the right;
-    - `length`, int64 (1,): how many of them count;
+    - `tokens`, int64 (max_tokens,): the tokens of the observation and of the current action, cut to
+      the last `max_tokens` and padded with 0 on the right.
+    - `length`, int64 (1,): the number of tokens without padding.
     - `action_mask`, int8 (V,): 1 for the tokens that may follow.
 
-    **Rewards**: the environment's, when an action is complete; 0 inside it.
+    **Rewards**: the environment's reward when an action is complete, and 0 within an action.
 
-    **Info**: the environment's, and `turn_end` (this step completed an action), `discount` (gamma
-    if so, else 1). Inside an action the other keys are those of the turn's start and
-    `reward_terms` are 0.
+    **Info**: `turn_end` (bool: whether this step completed an action) and `discount` (gamma if
+    `turn_end`, else 1) are added. Within an action, the other keys have the values of the start of
+    the turn and `reward_terms` are 0.
 
     Args:
-        env: an environment of texts.
+        env: an environment with text observations and actions.
         tokenizer: any tokenizer of `transformers`, or an object with `encode(text,
             add_special_tokens=False)`, `decode(ids)` and `__len__` or `vocab_size`.
-        max_action_tokens: greatest number of tokens of an action that is not constrained.
+        max_action_tokens: maximum number of tokens per action in turns without constraint.
         max_tokens: length of the observation.
-        constrain: whether actions must be among `info["admissible"]`; where these are not given
-            (the set is open) the turn is not constrained.
-        end_token: id that completes an action; None: the tokenizer's `eos_token_id`.
-        gamma: discount of a turn.
+        constrain: whether actions are constrained to `info["admissible"]`. Turns in which it is
+            empty (an open action set) are not constrained.
+        end_token: id of the token that completes an action. None: the tokenizer's `eos_token_id`.
+        gamma: discount per turn, in [0, 1].
+
+    Raises:
+        ConfigError: if observations or actions are not text, or an argument is invalid.
     """
 
     def __init__(
@@ -119,9 +123,10 @@ class TokenAction(TextWrapper):
         return observation, info
 
     def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
-        """Says one token.
+        """Appends one token to the action, and steps the environment if the action is complete.
 
         Raises:
+            TypeError: if the token is not an integer.
             ValueError: if the token is not in [0, V).
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
@@ -129,8 +134,8 @@ class TokenAction(TextWrapper):
         if not 0 <= token < self._size:
             raise ValueError(f"A token is an integer in [0, {self._size}), got {token}.")
         if not self._ready:
-            raise ResetNeeded("Call reset() before step(): no episode is under way.")
-        text = self._say(token)
+            raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
+        text = self._append(token)
         if text is None:
             info = dict(self._info)
             if "reward_terms" in info:
@@ -144,7 +149,7 @@ class TokenAction(TextWrapper):
         return tokens, float(reward), terminated, truncated, info
 
     def action_masks(self) -> np.ndarray:
-        """Returns which tokens may follow, bool (V,): for `sb3_contrib.MaskablePPO`."""
+        """Returns the mask of tokens that may follow, bool (V,), for `sb3_contrib.MaskablePPO`."""
         mask = np.zeros(self._size, dtype=bool)
         if self._trie is None:
             mask[:] = True
@@ -154,39 +159,42 @@ class TokenAction(TextWrapper):
         return mask
 
     def expert(self) -> int | None:
-        """Returns the next token of the expert's action, None if it has none or is left."""
+        """Returns the next token of the expert's action.
+
+        None if there is no expert or the current action deviates from the expert's.
+        """
         text = self.env.get_wrapper_attr("expert")()
         if text is None:
             return None
         tokens = [*self._encode_candidate(text), self.end_token]
-        said = len(self._action)
-        if tokens[:said] != self._action:
+        count = len(self._action)
+        if tokens[:count] != self._action:
             return None
         if self._trie is not None and self._trie.walk(tokens[:-1]) is None:
             return None
-        return tokens[said]
+        return tokens[count]
 
-    def _say(self, token: int) -> str | None:
-        """Adds a token to the action; returns the action's text if it is complete."""
+    def _append(self, token: int) -> str | None:
+        """Appends a token to the action. Returns the action's text if it is complete."""
         if self._trie is not None:
-            return self._say_constrained(self._trie, token)
+            return self._append_constrained(self._trie, token)
         if token == self.end_token:
             return self.tokenizer.decode(self._action)
         self._action.append(token)
         full = len(self._action) >= self.max_action_tokens
         return self.tokenizer.decode(self._action) if full else None
 
-    def _say_constrained(self, trie: TokenTrie, token: int) -> str | None:
+    def _append_constrained(self, trie: TokenTrie, token: int) -> str | None:
         leaf = trie.leaf(self._node)
         if token == self.end_token and leaf is not None:
             return self._info["admissible"][leaf]
         if token not in trie.children(self._node):
             text = self.tokenizer.decode([*self._action, token])
-            return UnreadableAction(text, f"{text[:80]!r} begins none of the admissible actions.")
+            return UnreadableAction(text, f"{text[:80]!r} is not the start of a valid action.")
         self._action.append(token)
         self._node = trie.step(self._node, token)
         leaf = trie.leaf(self._node)
-        # The candidate itself: decoding need not be the exact inverse of encoding.
+        # Returns the candidate itself: decoding may not be the exact inverse of encoding.
         done = leaf is not None and not trie.children(self._node)
         return self._info["admissible"][leaf] if done else None
 
@@ -199,7 +207,9 @@ class TokenAction(TextWrapper):
         self._trie = TokenTrie(map(self._encode_candidate, admissible)) if admissible else None
         node = self._trie.walk(self._action) if self._trie else 0
         if node is None:
-            raise SnapshotError(f"The tokens {self._action} begin none of the admissible actions.")
+            raise SnapshotError(
+                f"The tokens {self._action} are not the start of an admissible action."
+            )
         self._node = node
         return self._look(), dict(self._info)
 

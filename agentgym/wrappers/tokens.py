@@ -1,4 +1,4 @@
-"""What the wrappers ask of a tokenizer: any of `transformers`, or a few lines of one's own."""
+"""`Tokenizer`: the protocol of tokenizers, which those of `transformers` satisfy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentgym.errors import ConfigError
 class Tokenizer(Protocol):
     """A tokenizer: `encode`, `decode`, and `__len__` or `vocab_size`.
 
-    `eos_token_id` and `pad_token_id` are used where they exist.
+    The attributes `eos_token_id` and `pad_token_id` are used if available.
     """
 
     def encode(self, text: str, *, add_special_tokens: bool = ...) -> Sequence[int]:
@@ -24,10 +24,14 @@ class Tokenizer(Protocol):
 
 
 def vocabulary_size(tokenizer: Any) -> int:
-    """Returns how many token ids a tokenizer has, added ones included."""
+    """Returns the number of token ids of a tokenizer, including added tokens.
+
+    Raises:
+        ConfigError: if it is not a tokenizer or has no valid size.
+    """
     if not callable(getattr(tokenizer, "encode", None)) or isinstance(tokenizer, str | bytes):
         raise ConfigError(
-            f"Expected a tokenizer, such as transformers.AutoTokenizer.from_pretrained(...); "
+            f"Expected a tokenizer, such as transformers.AutoTokenizer.from_pretrained(...), "
             f"got {tokenizer!r:.80} ({type(tokenizer).__name__})."
         )
     size = len(tokenizer) if hasattr(tokenizer, "__len__") else getattr(tokenizer, "vocab_size", 0)
@@ -40,9 +44,10 @@ def vocabulary_size(tokenizer: Any) -> int:
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Returns the token ids of any text, without special tokens.
+    """Returns the token ids of a text, without special tokens.
 
-    Lone surrogates, which no UTF-8 has and tokenizers refuse, become question marks.
+    Lone surrogates are replaced by question marks: UTF-8 cannot encode them and tokenizers reject
+    them.
     """
     clean = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
     return list(tokenizer.encode(clean, add_special_tokens=False))

@@ -1,4 +1,4 @@
-"""`WeightedReward`: another mixture of the reward's terms."""
+"""`WeightedReward`: a weighted sum of the reward terms."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from agentgym.wrappers.base import TextWrapper
 
 
 class WeightedReward(TextWrapper):
-    """Makes the reward a weighted sum of the environment's reward terms.
+    """Replaces the reward by a weighted sum of the environment's reward terms.
 
     **Actions**, **observations**: unchanged.
 
-    **Rewards**: the sum of weight times term over the terms given; others do not count.
+    **Rewards**: the sum of weight times term. Terms without a weight are dropped.
 
-    **Info**: `reward_terms` are the weighted ones, so that they still sum to the reward.
+    **Info**: `reward_terms` holds the weighted terms, so that they still sum to the reward.
 
     Args:
         env: an environment that reports `info["reward_terms"]`.
-        terms: weight by name of the term; "invalid" is the cost of invalid actions.
+        terms: weight of each reward term by name. "invalid" is the penalty of invalid actions.
 
     Raises:
         ConfigError: if a weight is not finite. From `reset`: if the environment has no such term.
@@ -47,9 +47,9 @@ class WeightedReward(TextWrapper):
         for name in self.terms:
             if name not in given:
                 raise ConfigError(
-                    f"Unknown reward term {name!r}; this environment has {sorted(given)}."
+                    f"Unknown reward term {name!r}. This environment has {sorted(given)}."
                     f"{did_you_mean(name, given)}"
                 )
         weighted = {name: self.terms.get(name, 0.0) * term for name, term in given.items()}
-        # + 0.0: a weight of 0 must not make -0.0 of a penalty.
+        # + 0.0: a penalty with weight 0 must be 0.0, not -0.0.
         return observation, {**info, "reward_terms": {n: t + 0.0 for n, t in weighted.items()}}

@@ -13,7 +13,8 @@ import agentgym
 from agentgym import agents, core, errors, registration, spaces, tasks, wrappers
 from agentgym.agents.view import View
 from agentgym.evaluation.report import Estimate, Record, Report, compare
-from agentgym.evaluation.runner import evaluate, make_env
+from agentgym.evaluation.runner import evaluate
+from agentgym.making import make_env
 from agentgym.multiagent.game import InvalidMove, TextGame
 from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
 from agentgym.multiagent.single_seat import SingleSeat
@@ -21,7 +22,7 @@ from agentgym.trainers import settings, trajectory
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import chunk, group, normalize, soft, turn_rewards, two_clock
+from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -124,7 +125,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "credit": (
         "Credit assignment",
         "Estimators map a `Batch` and `Values` to a `Credit`, without a model.",
-        [two_clock, chunk, group, turn_rewards, soft, normalize],
+        [two_clock, chunk, group, turn_rewards, normalize],
     ),
     "errors": ("Errors", "Exceptions for callers.", [errors]),
 }

@@ -269,7 +269,7 @@ class Maze(TextEnv):
         return State(grid, goal, start, distances(grid, goal)[start])
 
     def _advance(self, action: str) -> TimeStep:
-        if self._turn + 1 == self.max_turns:
+        if self._turn + 1 == self.turn_limit:
             return self._look(LATE, "Failure: too many moves.")
         state = self.state
         if action not in MOVES:

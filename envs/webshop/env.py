@@ -252,7 +252,7 @@ class WebShop(TextEnv):
             [self._view(page) for page in self.state.seen.values()],
             self._view(session),
             session.options,
-            None if self.max_turns is None else self.max_turns - self._turn,
+            None if self.turn_limit is None else self.turn_limit - self._turn,
         )
 
     def _view(self, session: Session) -> expert.View:

@@ -77,7 +77,7 @@ def _product(session: Session, shop: Shop) -> Iterable[RenderableType]:
     product = shop.product(session.product)
     yield Text(f"{product.title}\n{product.price_tag}   rating: {product.rating}\n")
     if session.place == "item_sub_page":
-        plain = [style_text for style_text in pages.nodes(session, shop)][4:]
+        plain = list(pages.nodes(session, shop))[4:]
         yield Text(
             "\n".join(f"• {text.strip()}" for _, text in plain) or "Nothing is written here."
         )

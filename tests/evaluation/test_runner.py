@@ -11,7 +11,8 @@ from agentgym.agents import NoExpertError, Quit, RandomAgent
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
-from agentgym.evaluation.runner import episode_seed, evaluate, full_id, make_env
+from agentgym.evaluation.runner import episode_seed, evaluate
+from agentgym.making import full_id, make_env
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.utils import serialization
 
@@ -95,7 +96,7 @@ def test_a_small_split_is_played_in_whole_rounds_with_new_seeds():
 def test_none_plays_every_task_of_the_split_once():
     report = evaluate(ShortLine, "expert", tasks=None)
     assert [episode.task for episode in report.episodes] == ["test/0", "test/1", "test/2"]
-    with pytest.raises(ConfigError, match="say how many"):
+    with pytest.raises(ConfigError, match="Pass the number of tasks"):
         evaluate("NumberLine-v0", "expert", tasks=None)
 
 
@@ -329,7 +330,7 @@ def test_files_that_cannot_be_continued(tmp_path, text, place):
 def test_a_file_of_something_else_is_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("a text without a newline")
-    with pytest.raises(ConfigError, match="no episode"):
+    with pytest.raises(ConfigError, match="not an episode"):
         evaluate("NumberLine-v0", "random", tasks=10, save=path, resume=True)
     assert path.read_text() == "a text without a newline"
 
@@ -383,7 +384,7 @@ def test_environments_are_closed(monkeypatch):
         ({"num_envs": "many"}, "'num_envs' of evaluate is int; got 'many'"),
         ({"tasks": 2.5}, "'tasks' of evaluate is int or Sequence or None; got 2.5"),
         ({"env": NumberLine()}, "'env' of evaluate is str or Callable; got"),
-        ({"agent": lambda view: "+"}, "An agent is a word for make_agent"),
+        ({"agent": lambda view: "+"}, "agent must be a specification for make_agent"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments, message):
@@ -409,7 +410,7 @@ def test_an_agent_must_answer_every_view():
         def act(self, views):
             return ["+"]
 
-    with pytest.raises(ValueError, match="asked for 16 actions, gave 1"):
+    with pytest.raises(ValueError, match="must return 16 actions, got 1"):
         evaluate("NumberLine-v0", Lazy("+"))
 
 

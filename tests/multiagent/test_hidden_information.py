@@ -191,6 +191,7 @@ def known(game: Any, agent: str) -> tuple[Any, ...]:
     return (*seen, advice, game.expert(agent))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HIDDEN)
 @pytest.mark.parametrize("told", [True, False])  # whether the opponents are known
 def test_nothing_depends_on_what_an_agent_may_not_know(name, told):

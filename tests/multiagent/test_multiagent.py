@@ -19,7 +19,7 @@ from gymnasium.utils.env_checker import check_env
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError
-from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame, listed
 from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, make_pettingzoo
 
 
@@ -135,6 +135,7 @@ class Duel(TextGame):
     State = DuelState
     state: DuelState
     levels = ("random", "cruel", "kind")
+    default_opponents = "kind"
 
     def _start(self, task: str) -> None:
         self.state = DuelState()
@@ -295,14 +296,20 @@ def test_invalid_actions_are_asked_again_alone_then_replaced():
     assert infos["player_0"]["admissible"] == ()
     assert infos["player_1"]["admissible"] == ("1", "2", "3")
     words = observations["player_1"]["text"]
-    assert words == "'dance' is not possible now. Say one of: 1, 2, 3.\n\nIt is 0."
+    assert words == "Invalid action 'dance'. Valid actions: 1, 2, 3.\n\nIt is 0."
     assert observations["player_0"]["text"] == "It is 0."
     observations, rewards, _, _, infos = env.step({"player_1": UnreadableAction("?", "Eh?")})
     assert rewards["player_1"] in (-0.25, 0.75)  # the fallback move may pay at once
     assert rewards["player_0"] == 1.0
-    assert observations["player_1"]["text"].startswith("Eh?\nThis was your last chance; your move")
+    assert observations["player_1"]["text"].startswith("Eh?\nThis was your last attempt. Your move")
     assert env.game.state.clock == 1
     assert infos["player_1"]["turn"] == 2
+
+
+def test_feedback_lists_actions_in_quotes_if_they_are_sentences():
+    assert listed(("rock", "paper")) == "rock, paper"
+    assert listed(("Yes.", "No, thanks")) == '"Yes.", "No, thanks"'
+    assert listed(("a", "b", "c"), most=2) == "a, b, ... (3 in total)"
 
 
 def test_a_pending_unreadable_action_survives_a_snapshot():
@@ -363,7 +370,7 @@ def test_infos_keep_what_an_agent_that_says_texts_needs():
 
 def test_an_admissible_action_that_has_no_number_is_named(monkeypatch):
     monkeypatch.setattr(Duel, "actions", ("give",))
-    with pytest.raises(ValueError, match=r"Duel\._look calls 'shoot' admissible"):
+    with pytest.raises(ValueError, match=r"Duel\._look lists 'shoot' as admissible"):
         parallel(Duel, action_mode="discrete").reset(seed=0)
 
 
@@ -454,6 +461,21 @@ def test_the_start_depends_on_task_and_seed_not_on_who_chose_the_task_or_the_sea
         one.reset(seed=seed)
         two.reset(seed=seed, options={"task": one.task})
         assert one.game.state.spy == two.game.state.spy
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"levels": ("random", "kind")}, r"Other\.default_opponents .* \('kind',\), got 'random'"),
+        ({"default_opponents": "keen"}, r"\('cruel', 'kind'\), got 'keen'"),
+        ({"levels": ("kind", "random")}, r"Other\.levels must start with \"random\""),
+        ({"levels": ()}, r"must start with \"random\""),
+    ],
+)
+def test_the_default_opponents_of_a_game_are_scripted(attributes: dict[str, Any], message: str):
+    inherited = {"default_opponents": TextGame.default_opponents, **attributes}
+    with pytest.raises(ConfigError, match=message):
+        make_pettingzoo(type("Other", (Duel,), inherited))
 
 
 def test_restoring_into_another_game_is_refused():

@@ -284,7 +284,7 @@ def test_an_environment_without_an_id_trains(env: Any, tmp_path: Path):
 def test_wrong_environments_are_named(tmp_path: Path):
     same = number_line()
     for env, match in [
-        ("NumberLine-v0", "env_id takes the id"),
+        ("NumberLine-v0", "use env_id='NumberLine-v0'"),
         (3, r"got 3 \(int\)"),
         (lambda: "NumberLine-v0", r"must return a gymnasium\.Env, got 'NumberLine-v0' \(str\)"),
         (lambda: same, "a new environment at each call"),
@@ -292,7 +292,7 @@ def test_wrong_environments_are_named(tmp_path: Path):
     ]:
         with pytest.raises(ConfigError, match=match):
             train("poad", env=env, **SMALL, run_dir=str(tmp_path / "run"))
-    with pytest.raises(ConfigError, match="env_kwargs belong to env_id"):
+    with pytest.raises(ConfigError, match="env_kwargs need env_id"):
         train("poad", env=same, env_kwargs={"size": 4}, **SMALL, run_dir=str(tmp_path / "run"))
 
 

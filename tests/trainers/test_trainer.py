@@ -293,13 +293,13 @@ class Echo(gymnasium.Env[str, str]):
 def test_a_plain_gymnasium_environment_is_trained_in(tmp_path):
     gymnasium.register("Echo-v0", entry_point=lambda **kwargs: Echo(**kwargs))
     try:
-        config = poad.Config(
+        config = poad.Config.of(
             env_id="Echo-v0", model="nano", context="current", constrain=True,
             bc_demonstrations=16, bc_epochs=8, bc_lr=3e-3, iterations=1,
             episodes_per_iteration=8, eval_episodes=16, quiet=True, device="cpu", threads=1,
             run_dir=str(tmp_path / "run"),
         )  # fmt: skip
-        report = poad.main(config)[-1]
+        report = train("poad", config)[-1]
     finally:
         del gymnasium.registry["Echo-v0"]
     assert (report.env, len(report.episodes)) == ("Echo-v0", 16)

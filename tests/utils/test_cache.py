@@ -103,6 +103,7 @@ def test_temporary_folders_of_killed_processes_are_deleted(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([*command, "wait"], text=True, **pipes) as running:  # type: ignore[call-overload]
+        assert running.stdin is not None and running.stdout is not None
         live = Path(running.stdout.readline().strip())
         mine = cache.temporary_folder()
         assert live.is_dir() and mine.is_dir() and not dead.exists()

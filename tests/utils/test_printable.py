@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym import cli
 from agentgym.agents import RandomAgent
+from agentgym.cli import main as cli
 from agentgym.evaluation.report import Report
 from agentgym.registration import make_parallel
 from agentgym.utils.printable import printable
 
-from .echo import Echo
+from ..helpers.echo import Echo
 
 # Window title, clear screen, clipboard (OSC 52), 8-bit CSI, bell, backspaces, carriage return.
 HOSTILE = "\x1b]0;t\x07\x1b[2J\x1b]52;c;YQ==\x1b\\\x9b31m\x07\x08\x08\r\x00\x7f\ud800 a\tb\nc"

@@ -29,7 +29,8 @@ def test_a_number_without_an_action_is_invalid_and_never_raises(number: int):
     env = AdmissibleAction(Echo(admissible=("left", "right", "stop"), invalid_penalty=1.0), 5)
     env.reset(seed=0)
     observation, reward, _, _, info = env.step(number)
-    assert observation.startswith(f"There is no action number {number}: there are 3, from 0.")
+    expected = f"Invalid action number {number}: there are 3 actions, numbered from 0."
+    assert observation.startswith(expected)
     assert (reward, info["valid"]) == (-1.0, False)
 
 

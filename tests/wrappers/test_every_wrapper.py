@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import pickle
 import subprocess
@@ -25,6 +26,11 @@ from ..helpers.tokenizers import LATIN
 
 Make = Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
 
+
+def same_reward(step: wrappers.Transition) -> dict[str, float]:
+    return {"custom": step.reward}
+
+
 WRAPPERS: dict[str, Make] = {
     "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=40),
     "token-constrained": lambda env: wrappers.TokenAction(env, LATIN, constrain=True, gamma=0.9),
@@ -35,6 +41,7 @@ WRAPPERS: dict[str, Make] = {
     "history": lambda env: wrappers.HistoryObservation(env),
     "history-1": lambda env: wrappers.HistoryObservation(env, 1, keep_first=True),
     "extract": lambda env: wrappers.ExtractAction(env, "tags"),
+    "reward": lambda env: wrappers.RewardFunction(env, same_reward),
     "weighted": lambda env: wrappers.WeightedReward(env, {"task": 2.0, "invalid": 0.5}),
     "trials": lambda env: wrappers.MultiTrial(env, 3),
     "trials-transcripts": lambda env: wrappers.MultiTrial(
@@ -203,13 +210,32 @@ def test_vector_environments(name: str):
         assert envs.step(envs.action_space.sample())[0] in envs.observation_space
 
 
+def exported() -> dict[str, type]:
+    """Returns the concrete wrappers of `agentgym.wrappers` by name."""
+    found = {name: getattr(wrappers, name) for name in wrappers.__all__ if name != "TextWrapper"}
+    return {name: cls for name, cls in found.items() if issubclass(cls, gymnasium.Wrapper)}
+
+
 def test_all_are_exported_and_documented():
-    for name in wrappers.__all__:
-        wrapper = getattr(wrappers, name)
-        assert issubclass(wrapper, gymnasium.Wrapper)
-        if name != "TextWrapper":
-            for heading in ("**actions**", "**observations**", "**rewards**", "**info**", "args:"):
-                assert heading in str(wrapper.__doc__).lower(), (name, heading)
+    for name, wrapper in exported().items():
+        for heading in ("**actions**", "**observations**", "**rewards**", "**info**", "args:"):
+            assert heading in str(wrapper.__doc__).lower(), (name, heading)
+    for path in Path(wrappers.__path__[0]).glob("[!_]*.py"):
+        module = importlib.import_module(f"agentgym.wrappers.{path.stem}")
+        for name, cls in vars(module).items():
+            if isinstance(cls, type) and issubclass(cls, gymnasium.Wrapper):
+                assert name in wrappers.__all__ or name[0] == "_", f"export {name}"
+
+
+def test_all_are_in_the_table_above():
+    tested: set[type] = set()
+    for name in WRAPPERS:
+        env = make(name, bare=True)
+        while isinstance(env, gymnasium.Wrapper):
+            tested.add(type(env))
+            env = env.env
+    untested = set(exported().values()) - tested
+    assert not untested, f"add a line to WRAPPERS for {untested}"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +263,7 @@ def test_the_wrong_order_is_named():
         lambda: wrappers.EncodeObservation(numbers),
         lambda: wrappers.ExtractAction(wrappers.AdmissibleAction(NumberLine(), 2)),
     ):
-        with pytest.raises(ConfigError, match=r"needs an environment whose \w+ are texts"):
+        with pytest.raises(ConfigError, match=r"needs an environment whose \w+ are text,"):
             make_outer()
 
 

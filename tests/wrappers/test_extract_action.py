@@ -150,14 +150,14 @@ def test_what_is_unreadable_already_stays_so():
     numbered = AdmissibleAction(env, 3)
     numbered.reset(seed=0)
     assert numbered.step(0)[4]["action"] == "a"
-    assert "There is no action number 2" in numbered.step(2)[0]
+    assert "Invalid action number 2" in numbered.step(2)[0]
     assert isinstance(env.extract(UnreadableAction("<action>x</action>")), UnreadableAction)
 
 
 def test_wrong_arguments_are_refused():
     with pytest.raises(ConfigError, match=r"got 'tag'\. Did you mean: tags"):
         ExtractAction(Echo(), "tag")
-    with pytest.raises(ConfigError, match="call_format may hold"):
+    with pytest.raises(ConfigError, match="call_format may only contain"):
         ExtractAction(Echo(), "json", call_format="{verb}")
     with pytest.raises(TypeError, match="An answer is a str"):
         ExtractAction(Echo()).extract(3)  # type: ignore[arg-type]

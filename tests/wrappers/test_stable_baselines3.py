@@ -98,6 +98,7 @@ def test_vectors_of_an_id_are_made_though_there_are_no_images():
     assert np.asarray(envs.reset()).shape == (2, 16)
 
 
+@pytest.mark.slow
 def test_maskable_ppo_solves_the_number_line():
     model = MaskablePPO(
         "MlpPolicy", numbers(), n_steps=512, batch_size=128, learning_rate=3e-3, gamma=0.95, seed=0
@@ -107,6 +108,7 @@ def test_maskable_ppo_solves_the_number_line():
     assert mean_return(numbers, masked(model)) > 0.75
 
 
+@pytest.mark.slow
 def test_ppo_learns_to_say_tokens():
     # PPO does not see the mask, so it also has to learn the admissible actions.
     model = PPO(
@@ -131,6 +133,7 @@ def test_ppo_learns_to_say_tokens():
     assert mean_return(tokens, sampled) > untrained + 0.25
 
 
+@pytest.mark.slow
 def test_maskable_ppo_runs_on_webshop():
     def shop() -> AdmissibleAction:
         env = gymnasium.make("AgentGym/WebShop-v0")

@@ -91,7 +91,7 @@ def test_a_token_that_is_not_allowed_makes_an_invalid_action(token: int):
     observation, _, _, _, info = env.step(token)
     assert info["turn_end"]
     assert not info["valid"]
-    assert "begins none of the admissible actions" in text_of(observation)
+    assert "is not the start of a valid action" in text_of(observation)
 
 
 def test_an_open_action_set_is_not_constrained():

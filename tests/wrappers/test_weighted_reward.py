@@ -27,7 +27,7 @@ def test_terms_not_given_do_not_count():
 
 
 def test_an_unknown_term_is_named_with_a_suggestion():
-    with pytest.raises(ConfigError, match=r"'taks'; this environment has \['invalid', 'task'\]"):
+    with pytest.raises(ConfigError, match=r"'taks'\. This environment has \['invalid', 'task'\]"):
         WeightedReward(Echo(), {"taks": 1.0}).reset(seed=0)
 
 

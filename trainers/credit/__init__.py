@@ -1,1 +1,1 @@
-"""Credit assignment: from trajectories and values to an advantage for every action token."""
+"""Credit assignment: estimators of the advantage of every action token."""

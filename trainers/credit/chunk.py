@@ -1,4 +1,4 @@
-"""Credit for a chunk of turns: several turns as one decision."""
+"""Chunk-level credit: several turns are treated as one decision."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from agentgym.trainers.trajectory import Batch, Credit, Values
 
 @dataclass(frozen=True)
 class ChunkGAE:
-    """GAE over chunks of `size` turns; all tokens of a chunk share one advantage.
+    """GAE over chunks of `size` turns. All tokens of a chunk share one advantage.
 
     With G the lambda-return, computed over turns,
 
-        G_t = r_t + gamma G_{t+1}                                 inside a chunk
-        G_t = r_t + gamma [(1 - lambda) V(o_{t+1}) + lambda G_{t+1}]  at its end
+        G_t = r_t + gamma G_{t+1}                                     inside a chunk
+        G_t = r_t + gamma [(1 - lambda) V(o_{t+1}) + lambda G_{t+1}]  at the end of a chunk
         A   = G - V at the chunk's first turn
 
-    so size 1 is `turn` and a size no trajectory reaches is the Monte Carlo advantage. Between them,
-    a chunk trades variance for bias like an n-step return whose steps are plans. The i-th turn of a
-    chunk (from 0) sees its own future times gamma^i. The targets are G at every turn.
+    Size 1 is equivalent to `turn`. A size of at least the trajectory length gives the Monte Carlo
+    advantage. Sizes in between trade variance for bias, like an n-step return. The return after the
+    i-th turn of a chunk (from 0) enters the advantage with a factor gamma^i. The value targets are
+    G at every turn.
 
-    After "Reinforcement Learning with Action Chunking" (arXiv 2507.07969), with turns for actions.
+    Based on "Reinforcement Learning with Action Chunking" (arXiv 2507.07969), with turns instead of
+    actions.
 
     Attributes:
-        size: turns of a chunk, counted from the start of the trajectory.
-        gamma: discount of a turn.
-        lambda_: trace decay of a chunk.
+        size: turns per chunk, counted from the start of the trajectory.
+        gamma: discount per turn.
+        lambda_: GAE lambda per chunk.
+
+    Raises:
+        ValueError: if `size` is below 1, or `gamma` or `lambda_` is not in [0, 1].
     """
 
     size: int = 4
@@ -40,12 +45,20 @@ class ChunkGAE:
     def __post_init__(self) -> None:
         """Checks the parameters."""
         if self.size < 1:
-            raise ValueError(f"A chunk has at least one turn; got size {self.size}.")
+            raise ValueError(f"A chunk needs at least one turn, got size {self.size}.")
         check_fraction("gamma", self.gamma)
         check_fraction("lambda_", self.lambda_)
 
     def __call__(self, batch: Batch, values: Values | None) -> Credit:
-        """Estimates advantages, and targets of a turn critic."""
+        """Returns advantages and targets of a turn-level critic.
+
+        Args:
+            batch: the trajectories.
+            values: values of a turn-level critic.
+
+        Raises:
+            ValueError: if values are missing or have the wrong shape.
+        """
         values = require_values(values, batch, "turns")
         value = np.asarray(values.turns, np.float64)
         start = batch.turn_offsets[batch.turn_trajectory]

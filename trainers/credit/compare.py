@@ -1,4 +1,4 @@
-"""The same trajectories under several estimators, to be looked at side by side."""
+"""Advantages of the same trajectories under several estimators, for comparison."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from agentgym.trainers.trajectory import Batch, FloatArray, Values
 
 
 def side_by_side(batch: Batch, values: Values | None) -> Mapping[str, FloatArray]:
-    """Returns the advantages [K] under every estimator that can be computed, by name.
+    """Returns the advantages [K] under every applicable estimator, by name.
 
-    All have their default settings. Without a critic there are "return" (the discounted return to
-    go against the batch's mean) and, where episodes have companions, the group-relative ones; a
-    critic of observations adds "turn" and "chunk", a critic of tokens "poad", "ntpo" and "bilevel".
-    What needs a model of its own (archer, spa, istar, ...) is shown by the runs that train one.
+    All estimators have their default settings. Without a critic, these are "return" (the discounted
+    return-to-go minus the batch mean) and, if episodes form groups, the group-relative estimators.
+    A turn-level critic adds "turn" and "chunk". A token-level critic also adds "poad", "ntpo" and
+    "bilevel". Estimators with a learned model (archer, spa, istar, ...) are not included.
+
+    Args:
+        batch: the trajectories.
+        values: values of the critic, or None without a critic.
     """
     returns = discounted_returns(batch.rewards, batch.turn_offsets, 0.99)
     found = {"return": two_clock.broadcast(returns - returns.mean(), batch)}

@@ -1,7 +1,7 @@
-"""Group-relative credit: trajectories that began in the same state are each other's baseline.
+"""Group-relative credit: trajectories that start in the same state are each other's baseline.
 
-No critic. A group u holds the trajectories with equal `Batch.groups`; a trajectory without a
-companion cannot be compared and gets advantage 0.
+No critic is needed. A group u holds the trajectories with equal `Batch.groups`. A trajectory that
+is alone in its group gets advantage 0.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from agentgym.trainers.trajectory import Batch, Credit, IntArray, Values
 
 @dataclass(frozen=True)
 class GroupBaseline:
-    """One advantage a trajectory: its return against its group's, for every token.
+    """Trajectory-level advantage: the return relative to the group, shared by all tokens.
 
-    A(tau) = R(tau) - mean_u R,   or   R(tau) - mean of the others,   and / (std_u R + epsilon).
+        A(tau) = R(tau) - mean_u R, or R(tau) - mean of the other returns with `leave_one_out`,
+
+    divided by std_u R + epsilon with `scale`.
 
     Attributes:
-        leave_one_out: compare with the others only, without oneself; unbiased.
-        scale: divide by the group's standard deviation (of n - 1).
-        outcome: what is compared: the sum of rewards, or 1 for success and 0 without.
-        epsilon: keeps the division finite.
+        leave_one_out: excludes a trajectory from its own baseline, which makes it unbiased.
+        scale: divides by the group's sample standard deviation (n - 1).
+        outcome: "return" compares undiscounted returns, "success" compares 1 for success, else 0.
+        epsilon: added to the standard deviation.
     """
 
     leave_one_out: bool = False
@@ -36,7 +38,7 @@ class GroupBaseline:
     epsilon: float = 1e-6
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages; `values` are not used."""
+        """Returns advantages. `values` are not used."""
         outcomes = trajectory_outcomes(batch, self.outcome)
         members = members_of(batch.groups)
         advantages = members.compare(outcomes, scale=self.scale, epsilon=self.epsilon)
@@ -49,15 +51,16 @@ class GroupBaseline:
 
 
 def grpo() -> GroupBaseline:
-    """GRPO: mean and standard deviation of the group ("DeepSeekMath", arXiv 2402.03300, 4.1)."""
+    """GRPO ("DeepSeekMath", arXiv 2402.03300, section 4.1): group mean and standard deviation."""
     return GroupBaseline(scale=True)
 
 
 def dr_grpo() -> GroupBaseline:
-    """GRPO without the division by the standard deviation, which over-weights easy and hard tasks.
+    """Dr. GRPO: GRPO without division by the standard deviation.
 
-    "Understanding R1-Zero-Like Training", arXiv 2503.20783; aggregate its loss by "constant". Also
-    the credit of MAGRPO (arXiv 2508.04652), where each agent is its own group.
+    The division over-weights tasks that are very easy or very hard. Source: "Understanding
+    R1-Zero-Like Training", arXiv 2503.20783. Use it with loss aggregation "constant". It is also
+    the credit of MAGRPO (arXiv 2508.04652), with one group per agent.
     """
     return GroupBaseline()
 
@@ -65,34 +68,40 @@ def dr_grpo() -> GroupBaseline:
 def rloo() -> GroupBaseline:
     """REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740).
 
-    LOOP (arXiv 2502.01600) is this credit with a clipped ratio for each token.
+    LOOP (arXiv 2502.01600) combines this credit with a clipped token-level ratio.
     """
     return GroupBaseline(leave_one_out=True)
 
 
 def flow_grpo() -> GroupBaseline:
-    """Flow-GRPO (AgentFlow, arXiv 2510.05592): one verified outcome, sent to every turn."""
+    """Flow-GRPO (AgentFlow, arXiv 2510.05592): the verified outcome is broadcast to every turn."""
     return GroupBaseline(scale=True, outcome="success")
 
 
 @dataclass(frozen=True)
 class GiGPO:
-    """Group-in-group: the trajectory against its group, each step against its state's visits.
+    """Group-in-group: trajectory-level plus step-level group-relative advantages.
 
-    A_E(tau) = (R(tau) - mean_u R) / F, A_S(t) = (G_t - mean G over the anchor group) / F, with
-    G_t = sum_k gamma^k r_{t+k}; F = std + epsilon, or 1; A = A_E + omega A_S. The anchor group of a
-    turn: all turns of its group taken in the state with the same `state_key`, whatever the
-    trajectory or time. A state visited once gives A_S = 0.
+        A      = A_E + omega A_S
+        A_E    = (R(tau) - mean_u R) / F
+        A_S(t) = (G_t - mean G over the anchor group) / F
+        G_t    = sum_k gamma^k r_{t+k}
+
+    with F = std + epsilon, or 1. The anchor group of a turn holds all turns of its group with the
+    same `state_key`, in any trajectory and at any time. A state visited once gives A_S = 0.
 
     Source: "Group-in-Group Policy Optimization for LLM Agent Training", arXiv 2505.10978.
 
     Attributes:
-        gamma: discount of the return to go.
-        omega: weight of the step part.
-        scale: F = std (of n - 1); False: F = 1.
-        statistics: "trajectories": mean_u and std_u count each trajectory once, as the paper has
-            it; "steps": once for each of its turns, as the authors' code does by default.
-        epsilon: keeps the division finite.
+        gamma: discount of the return-to-go.
+        omega: weight of the step-level advantage.
+        scale: divides by the sample standard deviation (n - 1). If False, F = 1.
+        statistics: weighting of mean_u and std_u. "trajectories" counts each trajectory once, as in
+            the paper. "steps" counts it once per turn, as the authors' code does by default.
+        epsilon: added to the standard deviation.
+
+    Raises:
+        ValueError: if `gamma` is not in [0, 1] or `statistics` is unknown.
     """
 
     gamma: float = 0.95
@@ -105,10 +114,12 @@ class GiGPO:
         """Checks the parameters."""
         check_fraction("gamma", self.gamma)
         if self.statistics not in ("trajectories", "steps"):
-            raise ValueError(f"statistics is 'trajectories' or 'steps', not {self.statistics!r}.")
+            raise ValueError(
+                f"statistics must be 'trajectories' or 'steps', got {self.statistics!r}."
+            )
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages; `values` are not used."""
+        """Returns advantages. `values` are not used."""
         outcomes = trajectory_outcomes(batch, "return")
         weights = np.diff(batch.turn_offsets) if self.statistics == "steps" else None
         episodes = members_of(batch.groups, weights)
@@ -123,24 +134,28 @@ class GiGPO:
 
 @dataclass(frozen=True)
 class HGPO:
-    """Hierarchy of groups: steps that share longer histories are compared more strictly.
+    """Hierarchy of groups: step-level advantages in groups of turns with equal recent histories.
 
-    At level k = 1..history + 1, a turn's group holds the turns of its task group whose last k
-    states (its own included) are the same, and A_k(t) = (G_t - mean) / F there. Turn t has levels
-    up to t + 1. A(t) = sum_k w_k A_k(t) over the levels where it has company, with weights
-    proportional to (k + 1)^alpha; 0 where it has none.
+    At level k = 1..history + 1, the group of a turn holds the turns of its task group with the same
+    last k states, including the current one, and A_k(t) = (G_t - mean) / F in this group. Turn t
+    (from 0) has levels up to t + 1. A(t) = sum_k w_k A_k(t) over the levels at which the group has
+    more than one member, with weights in proportion to (k + 1)^alpha. If there is no such level,
+    A(t) = 0.
 
     Source: "Hierarchy-of-Groups Policy Optimization for Long-Horizon Agentic Tasks", arXiv
-    2602.22817. The authors' code also drops levels whose advantage happens to be exactly 0; here
-    they count as the zeros they are.
+    2602.22817. Difference: the authors' code drops levels whose advantage is exactly 0. Here these
+    levels are included.
 
     Attributes:
-        history: K, how many states before the current one count.
-        alpha: how much longer histories weigh.
-        gamma: discount of the return to go.
-        scale: F = std (of n); False: F = 1.
-        base: adds the trajectory's advantage over its group as level 0.
-        epsilon: keeps the division finite.
+        history: K, the number of states before the current one.
+        alpha: exponent of the level weights. Larger values favour longer histories.
+        gamma: discount of the return-to-go.
+        scale: divides by the population standard deviation (n). If False, F = 1.
+        base: adds the trajectory-level group-relative advantage as level 0.
+        epsilon: added to the standard deviation.
+
+    Raises:
+        ValueError: if `gamma` is not in [0, 1] or `history` is negative.
     """
 
     history: int = 2
@@ -154,10 +169,10 @@ class HGPO:
         """Checks the parameters."""
         check_fraction("gamma", self.gamma)
         if self.history < 0:
-            raise ValueError(f"history counts earlier states; got {self.history}.")
+            raise ValueError(f"history must be at least 0, got {self.history}.")
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages; `values` are not used."""
+        """Returns advantages. `values` are not used."""
         returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
         states = anchor_groups(batch)
         place = np.arange(batch.num_turns) - batch.turn_offsets[batch.turn_trajectory]
@@ -172,7 +187,7 @@ class HGPO:
             weight += companions[batch.turn_trajectory]
         chain = states
         for k in range(1, self.history + 2):
-            if k > 1:  # the last k states: the last k - 1 as of one turn ago, and this one
+            if k > 1:  # the last k states: the previous turn's last k - 1 states, and this one
                 chain = np.append(0, chain[:-1]) * (states.max() + 1) + states
                 chain = np.unique(chain, return_inverse=True)[1]
             here = np.flatnonzero(place >= k - 1)
@@ -190,31 +205,31 @@ class HGPO:
 
 @dataclass(frozen=True)
 class GAGPO:
-    """Turn GAE on values that the group itself provides: no critic, but temporal differences.
+    """Turn-level GAE with group-based state values instead of a critic.
 
-    V(s) = mean of G_t over the group's visits to s (`anchor_values`); then A from `turn` with
-    these values. At lambda = 1 it is GiGPO's step part with F = 1.
+    V(s) is the mean of G_t over the group's visits to s (`anchor_values`). The advantages are those
+    of `turn` with these values. With lambda = 1 they equal GiGPO's step-level advantage with F = 1.
 
-    After the abstract of GAGPO, arXiv 2605.13217 (details are ours); normalise per group.
+    Based on the abstract of GAGPO, arXiv 2605.13217 (the details are ours). Normalise per group.
 
     Attributes:
-        gamma: discount of a turn.
-        lambda_: trace decay of a turn.
+        gamma: discount per turn.
+        lambda_: GAE lambda per turn.
     """
 
     gamma: float = 0.95
     lambda_: float = 0.95
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages; `values` are not used."""
+        """Returns advantages. `values` are not used."""
         proxies = anchor_values(batch, self.gamma)
         return Credit(turn(self.gamma, self.lambda_)(batch, proxies).advantages)
 
 
 def anchor_values(batch: Batch, gamma: float) -> Values:
-    """Values of states as the mean return to go of the group's visits.
+    """Returns state values: the mean return-to-go of the group's visits to each state.
 
-    The future of a trajectory that was cut off is not known without a critic and counts as 0.
+    Without a critic, the return after a truncation is unknown and counts as 0.
     """
     returns = discounted_returns(batch.rewards, batch.turn_offsets, gamma)
     means = members_of(anchor_groups(batch)).mean(returns)
@@ -223,16 +238,20 @@ def anchor_values(batch: Batch, gamma: float) -> Values:
 
 
 def trajectory_outcomes(batch: Batch, outcome: Literal["return", "success"]) -> Float64:
-    """[N] the sum of rewards of each trajectory, or whether it succeeded."""
+    """Returns the undiscounted return, or the success (0 or 1), of each trajectory [N].
+
+    Raises:
+        ValueError: if `outcome` is unknown.
+    """
     if outcome == "success":
         return np.array([t.success for t in batch.trajectories], np.float64)
     if outcome != "return":
-        raise ValueError(f"outcome is 'return' or 'success', not {outcome!r}.")
+        raise ValueError(f"outcome must be 'return' or 'success', got {outcome!r}.")
     return np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
 
 
 def anchor_groups(batch: Batch) -> IntArray:
-    """[M] equal numbers for turns of one group taken in states with the same key."""
+    """Returns group indices [M], equal for turns of one group with the same `state_key`."""
     numbers: dict[str, int] = {}
     keys = np.array(
         [
@@ -249,12 +268,12 @@ def anchor_groups(batch: Batch) -> IntArray:
 
 @dataclass(frozen=True)
 class Members:
-    """Which of n items belong together.
+    """Partition of n items into groups.
 
     Attributes:
-        group: [n] number of each item's group, 0..groups - 1.
-        weight: [n] how much each item counts in its group's statistics.
-        count: [n] how many items each item's group has.
+        group: [n] index of each item's group, 0..groups - 1.
+        weight: [n] weight of each item in its group's statistics.
+        count: [n] size of each item's group.
     """
 
     group: IntArray
@@ -262,18 +281,18 @@ class Members:
     count: IntArray
 
     def mean(self, x: Float64) -> Float64:
-        """[n] the weighted mean of each item's group."""
+        """Returns the weighted mean of each item's group [n]."""
         sums = np.bincount(self.group, self.weight * x)
         return (sums / np.bincount(self.group, self.weight))[self.group]
 
     def compare(self, x: Float64, *, scale: bool, epsilon: float, correction: int = 1) -> Float64:
-        """[n] each item minus its group's mean, over its standard deviation if `scale`.
+        """Returns each item minus its group's mean [n], 0 for single items.
 
         Args:
-            x: [n].
-            scale: whether to divide.
+            x: [n] items.
+            scale: divides by the group's standard deviation.
             epsilon: added to the standard deviation.
-            correction: the variance is a sum over the total weight minus this.
+            correction: subtracted from the total weight in the variance (1: sample variance).
         """
         difference = np.where(self.count > 1, x - self.mean(x), 0.0)
         if not scale:
@@ -284,7 +303,7 @@ class Members:
         return difference / (std[self.group] + epsilon)
 
     def metrics(self, name: str, x: Float64) -> dict[str, float]:
-        """How many items are alone, and how many are in groups where all are equal."""
+        """Returns the fractions of items that are alone, and of those in groups of equal items."""
         low = np.full(self.group.max() + 1, np.inf)
         high = -low
         np.minimum.at(low, self.group, x)
@@ -296,7 +315,12 @@ class Members:
 
 
 def members_of(labels: IntArray, weights: ArrayLike | None = None) -> Members:
-    """Groups items by label; without weights each counts once."""
+    """Groups items by label.
+
+    Args:
+        labels: [n] label of each item.
+        weights: [n] weight of each item. If None, all weights are 1.
+    """
     group = np.unique(labels, return_inverse=True)[1]
     weight = np.ones(len(group)) if weights is None else np.asarray(weights, np.float64)
     return Members(group, weight, np.bincount(group)[group] if len(group) else group)

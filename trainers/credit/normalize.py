@@ -1,4 +1,4 @@
-"""Advantages brought to mean 0 and standard deviation 1."""
+"""Advantage normalisation to mean 0 and standard deviation 1."""
 
 from __future__ import annotations
 
@@ -23,25 +23,29 @@ def normalize_advantages(
     center: bool = True,
     epsilon: float = 1e-8,
 ) -> Credit:
-    """(A - mean) / (std + epsilon), where mean and std are those of what belongs together.
+    """Returns the credit with advantages (A - mean) / (std + epsilon).
 
-    Tokens that the constraint left no choice about do not count: they take no part in the loss.
+    Forced tokens do not contribute to mean and std, since they have no part in the loss.
 
     Args:
-        credit: whose advantages are normalised.
-        batch: the batch it is about.
-        per: "batch": everything; "task": each task of each environment; "agent": each agent of
-            each environment; "group": trajectories that began in the same state, each agent for
-            itself; None: changes nothing.
-        over: "tokens": every token counts once; "turns": every turn does, so that long actions
-            have no more say in mean and std than short ones (StepPO, arXiv 2604.18401).
+        credit: credit whose advantages are normalised.
+        batch: its batch.
+        per: scope of mean and std. "batch": all tokens. "task": each task of each environment.
+            "agent": each agent of each environment. "group": trajectories that start in the same
+            state, separately for each agent (Dr. MAS, arXiv 2602.08847, with `over="turns"`). None:
+            no normalisation.
+        over: "tokens" weights all tokens equally. "turns" weights all turns equally, so that long
+            actions do not dominate mean and std (StepPO, arXiv 2604.18401).
         center: whether to subtract the mean.
-        epsilon: keeps small deviations finite.
+        epsilon: added to the standard deviation.
+
+    Raises:
+        ValueError: if `per` or `over` is unknown.
     """
     if per is None:
         return credit
     if over not in ("tokens", "turns"):
-        raise ValueError(f"over is 'tokens' or 'turns', not {over!r}.")
+        raise ValueError(f"over must be 'tokens' or 'turns', got {over!r}.")
     labels = _labels(batch, per)
     weight = batch.free.astype(np.float64)
     if over == "turns":
@@ -53,25 +57,14 @@ def normalize_advantages(
     std = np.sqrt(_mean(advantages**2, weight, group))
     if not center:
         advantages += mean if group is None else mean[group]
-    # Advantages equal up to float32's rounding carry no signal; dividing would make one of it.
+    # Advantages that are equal up to float32 rounding carry no signal. Do not amplify the noise.
     std = np.where(std > 1e-6 * np.abs(mean), std + epsilon, 1.0)
     advantages /= std if group is None else std[group]
     return replace(credit, advantages=advantages.astype(np.float32))
 
 
-def normalize_per_agent(credit: Credit, batch: Batch, over: Over = "turns") -> Credit:
-    """Each agent of each group by its own mean and standard deviation.
-
-    One mean and deviation over agents whose rewards differ in scale lets some agents' gradients
-    explode. "Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems", arXiv 2602.08847:
-    A_i = (R - mean_i) / std_i over the turns in which agent i acted. A group holds one agent's
-    trajectories, so this is `per="group"`.
-    """
-    return normalize_advantages(credit, batch, per="group", over=over)
-
-
 def _mean(x: Float64, weight: Float64, group: IntArray | None) -> Float64:
-    """The weighted mean of each group; of everything without groups; 0 where nothing counts."""
+    """Returns the weighted mean of each group (or of all items), 0 if the total weight is 0."""
     if group is None:
         return np.asarray(weight @ x / max(weight.sum(), 1e-12))
     total = np.bincount(group, weight)
@@ -79,13 +72,13 @@ def _mean(x: Float64, weight: Float64, group: IntArray | None) -> Float64:
 
 
 def _labels(batch: Batch, per: Per) -> IntArray:
-    """[N] 0.. number of what each trajectory belongs to."""
+    """Returns the index of each trajectory's normalisation scope [N]."""
     if per == "batch":
         return np.zeros(len(batch.trajectories), np.int64)
     if per == "group":
         return np.unique(batch.groups, return_inverse=True)[1]
     if per not in ("task", "agent"):
-        raise ValueError(f"per is 'batch', 'task', 'agent', 'group' or None, not {per!r}.")
+        raise ValueError(f"per must be 'batch', 'task', 'agent', 'group' or None, got {per!r}.")
     numbers: dict[tuple[str, str], int] = {}
     names = ((t.env_id, t.task if per == "task" else t.agent) for t in batch.trajectories)
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

@@ -1,11 +1,12 @@
-"""One reverse linear recurrence, the engine of every estimator here.
+"""The reverse linear recurrence used by all estimators, vectorised.
 
     A_k = delta_k + decay_k * A_{k+1},    A after the end = 0
 
-A trajectory ends where `decay` is 0, so one scan over the flat axis serves a whole ragged batch.
-The axis is cut in rows; all rows advance together, one column at a time, first to learn what each
-row does to what enters it (an affine map, and affine maps compose: a shorter recurrence over rows,
-solved by the same function), then once more with the right value entering. O(K) work, vectorised.
+`decay` is 0 at the end of a trajectory, so one scan over the flat axis covers a ragged batch. The
+axis is split into rows and all rows advance together, one column at a time. A first pass computes
+the affine map of each row from its incoming value to its result. Affine maps compose, so the
+incoming values solve a shorter recurrence over rows (by recursion). A second pass inserts them. The
+total work is O(K).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from agentgym.trainers.trajectory import IntArray
 
 Float64 = NDArray[np.float64]
 
-# Odd: at a power-of-two row length, the transposed copies fall into few cache sets (2x slower).
+# Odd, because with a power-of-two row length the transposed copies map to few cache sets.
 _ROW = 33
-# A piece and its copies stay in the cache; fresh memory costs more than the arithmetic.
+# A piece and its copies fit in the cache. Allocating new memory costs more than the arithmetic.
 _PIECE = _ROW * 8192
 
 
@@ -27,17 +28,20 @@ def reverse_scan(delta: ArrayLike, decay: ArrayLike, out: Float64 | None = None)
     """Solves A_k = delta_k + decay_k * A_{k+1} for all k.
 
     Args:
-        delta: [K] finite.
-        decay: [K] finite; 0 where nothing comes from the right.
-        out: [K] where the result goes, say `delta` itself; None: a new array.
+        delta: [K] finite values.
+        decay: [K] finite values, 0 at the end of each trajectory.
+        out: [K] output array, which may be `delta` itself. If None, a new array is created.
 
     Returns:
-        [K] in float64.
+        float64 [K] solution.
+
+    Raises:
+        ValueError: if the inputs are not vectors of one length.
     """
     delta, decay = np.asarray(delta, np.float64), np.asarray(decay, np.float64)
     if delta.ndim != 1 or delta.shape != decay.shape:
         raise ValueError(
-            f"Expected two vectors of one length; got shapes {delta.shape} and {decay.shape}."
+            f"Expected two vectors of one length, got shapes {delta.shape} and {decay.shape}."
         )
     if out is None:
         out = np.empty_like(delta)
@@ -50,7 +54,7 @@ def reverse_scan(delta: ArrayLike, decay: ArrayLike, out: Float64 | None = None)
 
 
 def _scan_piece(delta: Float64, decay: Float64, carry: float) -> Float64:
-    """The recurrence for one piece, `carry` entering on the right of a piece of whole rows."""
+    """Solves the recurrence for one piece, with `carry` as the value after its last row."""
     size = len(delta)
     row = min(_ROW, size)
     terms, factors = np.empty((2, row, -(-size // row)))
@@ -74,7 +78,7 @@ def _scan_piece(delta: Float64, decay: Float64, carry: float) -> Float64:
 
 
 def _cut(vector: Float64, out: Float64) -> None:
-    """Cuts a vector in rows of len(out), which become the columns of `out`; pads with zeros."""
+    """Splits a vector into rows of len(out), padded with zeros, as the columns of `out`."""
     row = len(out)
     full = len(vector) // row
     out[:, :full] = vector[: full * row].reshape(full, row).T
@@ -87,16 +91,16 @@ def _cut(vector: Float64, out: Float64) -> None:
 def discounted_returns(
     rewards: ArrayLike, offsets: IntArray, gamma: float, bootstrap: ArrayLike | None = None
 ) -> Float64:
-    """Discounted return to go, G_i = r_i + gamma * G_{i+1} inside each span.
+    """Returns the discounted return-to-go, G_i = r_i + gamma * G_{i+1} inside each span.
 
     Args:
         rewards: [M] rewards.
-        offsets: [N + 1]; span n is `offsets[n]:offsets[n + 1]`. None may be empty.
-        gamma: discount of one step.
-        bootstrap: [N] what follows the last step of each span (0 where it terminated).
+        offsets: [N + 1] offsets. Span n is `offsets[n]:offsets[n + 1]` and must not be empty.
+        gamma: discount per step.
+        bootstrap: [N] value after the last step of each span (0 if terminated). If None, 0.
 
     Returns:
-        [M] in float64.
+        float64 [M] returns-to-go.
     """
     rewards = np.array(rewards, np.float64)
     last = offsets[1:] - 1

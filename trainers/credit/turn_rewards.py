@@ -1,8 +1,8 @@
-"""Rewards for turns where the environment gives one only at the end.
+"""Turn-level rewards for environments with a reward only at the end of an episode.
 
-Each function takes what a model said (trained elsewhere) or what other rollouts brought, and
-returns a batch with new rewards, or values; the estimators then work on that batch as on any
-other. The trajectories keep the environment's rewards.
+Each function takes predictions of a learned model or outcomes of other rollouts, and returns values
+or a batch with new rewards, to be used with any estimator. The trajectories keep the environment's
+rewards.
 """
 
 from __future__ import annotations
@@ -23,22 +23,28 @@ def attribute_progress(
 ) -> Batch:
     """Replaces rewards by each turn's predicted contribution to the trajectory's return.
 
-    r'_t = c_t + valid_bonus * [the action was valid], and at the last turn R - sum_i c_i besides
+        r'_t = c_t + valid_bonus * [the action was valid]
+             + (R - sum_i c_i) * [t is the last turn]        with `conserve`
 
-    "SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution", arXiv 2505.20732, with
-    valid_bonus 0.5 and without the last term, which makes the rewards add up to R exactly where
-    the model's do so only nearly. (Spread evenly over the turns, what is missing would reward
-    dawdling: the slower of two successes would have more reward left at each of its turns.)
+    "SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution", arXiv 2505.20732, has
+    valid_bonus = 0.5 and no residual term. The residual makes the contributions sum to the return R
+    exactly. It is not spread over all turns, because this would favour longer episodes: the slower
+    of two successes would have more reward left at each turn.
 
     Args:
         batch: the trajectories.
-        contributions: [M] predicted contributions.
-        conserve: whether what the predictions miss is added to the last turn.
-        valid_bonus: reward of an action that the environment understood.
+        contributions: [M] predicted contributions c.
+        conserve: whether to add the residual R - sum_i c_i to the last turn.
+        valid_bonus: additional reward for a valid action.
+
+    Raises:
+        ValueError: if `contributions` does not have the shape [M].
     """
     rewards = np.array(contributions, np.float64)
     if rewards.shape != (batch.num_turns,):
-        raise ValueError(f"Expected {batch.num_turns} contributions; got {rewards.shape}.")
+        raise ValueError(
+            f"Expected {batch.num_turns} contributions, one per turn, got shape {rewards.shape}."
+        )
     if conserve:
         starts = batch.turn_offsets[:-1]
         rewards[batch.turn_offsets[1:] - 1] += np.add.reduceat(batch.rewards - rewards, starts)
@@ -50,18 +56,18 @@ def attribute_progress(
 def implicit_process_rewards(
     batch: Batch, logprobs: ArrayLike, reference: ArrayLike | None = None, *, beta: float = 0.05
 ) -> Batch:
-    """Replaces rewards by how much likelier a preference-trained model finds each turn.
+    """Replaces rewards by the implicit rewards of a model trained on preferences.
 
-    r'_t = beta sum_j [log pi_phi(w_{t,j}) - log pi_ref(w_{t,j})]
+        r'_t = beta sum_j [log pi_phi(w_{t,j}) - log pi_ref(w_{t,j})]
 
-    iStar, "Agentic Reinforcement Learning with Implicit Step Rewards", arXiv 2509.19199: pi_phi is
-    trained by DPO between better and worse trajectories of a group.
+    Source: iStar, "Agentic Reinforcement Learning with Implicit Step Rewards", arXiv 2509.19199.
+    pi_phi is trained with DPO on pairs of better and worse trajectories of a group.
 
     Args:
         batch: the trajectories.
         logprobs: [K] log-probabilities under pi_phi.
-        reference: [K] under the reference; None: under the policy that acted.
-        beta: the temperature of the DPO loss that pi_phi was trained with.
+        reference: [K] log-probabilities under pi_ref. If None, those of the behaviour policy.
+        beta: temperature of the DPO loss that pi_phi was trained with.
     """
     base = batch.logprobs if reference is None else reference
     difference = np.asarray(logprobs, np.float64) - np.asarray(base, np.float64)
@@ -72,20 +78,20 @@ def implicit_process_rewards(
 
 @dataclass(frozen=True)
 class StepBaseline:
-    """iStar's credit: trajectories against their group, step rewards against the group's steps.
+    """The credit of iStar (arXiv 2509.19199): A = A_E + omega A_S, with leave-one-out baselines.
 
-    A = A_E + omega A_S, both leave-one-out (arXiv 2509.19199). A_E compares the environment's
-    returns; A_S compares the batch's rewards - those of `implicit_process_rewards` - with all other
-    turns of the group.
+    A_E compares the environment's return of a trajectory with the other returns of its group. A_S
+    compares the batch's reward of a turn (from `implicit_process_rewards`) with all other turns of
+    the group.
 
     Attributes:
-        omega: weight of the step part.
+        omega: weight of the step-level advantage A_S.
     """
 
     omega: float = 1.0
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Estimates advantages; `values` are not used."""
+        """Returns advantages. `values` are not used."""
         outcomes = np.array([t.episode_return for t in batch.trajectories])
         episode = _leave_one_out(outcomes, batch.groups)[batch.turn_trajectory]
         step = _leave_one_out(batch.rewards, batch.groups[batch.turn_trajectory])
@@ -95,14 +101,17 @@ class StepBaseline:
 def turn_credit(
     advantages: ArrayLike, batch: Batch, values: Values | None = None, *, baseline: bool = False
 ) -> Credit:
-    """Returns the credit in which all tokens of a turn share its advantage.
+    """Returns turn-level credit: all tokens of a turn share its advantage.
 
     Args:
-        advantages: [M] the advantage of each turn, or its weight in an imitation loss.
+        advantages: [M] advantage of each turn, or its weight in a behaviour-cloning loss.
         batch: the trajectories.
-        values: of a token critic, if there is a baseline.
-        baseline: subtract the token critic's values, whose targets are these advantages: the token
-            baseline b(o, a_<j) of ArCHer (arXiv 2402.19446).
+        values: values of a token-level critic, needed with `baseline`.
+        baseline: subtracts the values of a token-level critic whose targets are these advantages,
+            the token baseline b(o, a_<j) of ArCHer (arXiv 2402.19446).
+
+    Raises:
+        ValueError: if `baseline` is True and values are missing or have the wrong shape.
     """
     tokens = broadcast(np.asarray(advantages, np.float64), batch)
     if not baseline:
@@ -113,28 +122,40 @@ def turn_credit(
 
 
 def weights_of(advantages: ArrayLike, beta: float, limit: float = 20.0) -> FloatArray:
-    """Returns min(exp(beta A), limit) of any shape (arXiv 1910.00177)."""
+    """Returns the weights min(exp(beta A), limit) of advantage-weighted regression.
+
+    Source: "Advantage-Weighted Regression", arXiv 1910.00177.
+
+    Args:
+        advantages: advantages of any shape.
+        beta: inverse temperature.
+        limit: maximum weight.
+    """
     exponent = np.minimum(beta * np.asarray(advantages, np.float64), np.log(limit))
     return np.exp(exponent).astype(np.float32)
 
 
 def episode_credit(advantages: ArrayLike, batch: Batch) -> Credit:
-    """Returns the credit in which all tokens of an episode share its advantage.
+    """Returns trajectory-level credit: all tokens of a trajectory share its advantage.
 
     Args:
-        advantages: [N] the advantage of each trajectory, or its weight in a preference loss.
+        advantages: [N] advantage of each trajectory, or its weight in a preference loss.
         batch: the trajectories.
     """
     return turn_credit(np.asarray(advantages, np.float64)[batch.turn_trajectory], batch)
 
 
 def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
-    """[M] mean discounted outcome of all turns that took the same action in the same state.
+    """Returns Monte Carlo action values [M]: the mean outcome of turns with equal state and action.
 
-    Q(s, a) = mean of gamma^(T - 1 - t) R over the visits, with R the trajectory's return: what
-    "Process Reward Models for LLM Agents: Practical Framework and Directions" (AgentPRM, arXiv
-    2502.10325) regresses its model on. The exponent counts the turns to the *end* (the authors'
-    code counts from the start). States are compared inside a group only.
+    Q(s, a) is the mean of gamma^(T - 1 - t) R over the visits, with R the trajectory's return, the
+    regression target of "Process Reward Models for LLM Agents: Practical Framework and Directions"
+    (AgentPRM, arXiv 2502.10325). The exponent counts the turns to the *end* of the episode, while
+    the authors' code counts from the start. States are compared within a group only.
+
+    Args:
+        batch: the trajectories.
+        gamma: discount per turn.
     """
     check_fraction("gamma", gamma)
     to_end = batch.turn_offsets[1:][batch.turn_trajectory] - 1 - np.arange(batch.num_turns)
@@ -147,16 +168,19 @@ def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
 
 
 def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Float64:
-    """Returns [M] the increase of the expected outcome by each action.
+    """Returns advantages [M]: the increase of the expected outcome by each action.
 
-    With Q_t as in `monte_carlo_values`, the state that an action was taken in has the value V_t =
-    Q_{t-1} / gamma, so Q_t - Q_{t-1} / gamma is the advantage of the action. The value of the first
-    states of a group is the mean of its first Q.
+    With Q_t as in `monte_carlo_values`, the value of the state before action t is V_t =
+    Q_{t-1} / gamma, so the advantage of the action is Q_t - Q_{t-1} / gamma. The value of the
+    initial state of a group is the mean of its first Q.
 
     Args:
         batch: the trajectories.
         values: [M] Q of the action taken at each turn.
-        gamma: the discount in Q; above 0.
+        gamma: discount in Q, in (0, 1].
+
+    Raises:
+        ValueError: if `gamma` is not in (0, 1].
     """
     if not 0.0 < gamma <= 1.0:
         raise ValueError(f"gamma must be in (0, 1], got {gamma}.")
@@ -168,7 +192,7 @@ def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Float64
 
 
 def _leave_one_out(x: Float64, groups: ArrayLike) -> Float64:
-    """[n] each item minus the mean of the others of its group; alone: 0."""
+    """Returns each item minus the mean of the other items of its group [n], 0 for single items."""
     members = members_of(np.asarray(groups))
     difference = members.compare(x, scale=False, epsilon=0.0)
     return difference * members.count / np.maximum(members.count - 1, 1)

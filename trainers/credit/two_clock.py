@@ -1,18 +1,18 @@
-"""Two-clock GAE: one discount inside an action, another between actions.
+"""Two-clock GAE: separate discounts inside an action and between actions.
 
-A language agent lives on two clocks. Tokens tick inside an action, and the environment does not
-notice them; turns tick between actions. With (gamma_w, lambda_w) for tokens and (gamma_a, lambda_a)
-for turns, backwards over the tokens j = 1..L of turns t = 1..T:
+An LLM agent has two time scales: tokens inside an action, which the environment does not observe,
+and turns. With (gamma_w, lambda_w) for tokens and (gamma_a, lambda_a) for turns, backwards over the
+tokens j = 1..L of turns t = 1..T:
 
     j < L:  delta = gamma_w V[t,j+1] - V[t,j],             A = delta + gamma_w lambda_w A[t,j+1]
     j = L:  delta = r[t] + gamma_a m V[t+1,1] - V[t,L],    A = delta + gamma_a lambda_a m A[t+1,1]
     target: R[t,j] = A[t,j] + V[t,j]
 
-where m = 0 after the last turn of a trajectory that terminated. After the last turn of one that
-was cut off, V is the value of the final observation and A is 0. A turn without tokens keeps one
-slot, valued V(o_t), so that its reward reaches earlier turns.
+where m = 0 after the last turn of a terminated trajectory. After the last turn of a truncated
+trajectory, V is the value of the final observation and A is 0. A turn without tokens keeps one slot
+of value V(o_t), so that its reward reaches earlier turns.
 
-Which numbers make which method: `poad`, `ntpo`, `turn`; `BilevelGAE` takes two passes.
+`poad`, `ntpo` and `turn` are special cases. `BilevelGAE` has two passes.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ Reads = Literal["tokens", "turns"]
 
 @dataclass(frozen=True)
 class TwoClockGAE:
-    """Generalised advantage estimation on two clocks (equations: the module's docstring).
+    """Generalised advantage estimation with separate parameters for tokens and turns.
 
-    Source: the estimator of "Reinforcing LLM Agents via Policy Optimization with Action
-    Decomposition" (arXiv 2405.15821) with the two clocks' parameters set free; GAE itself is
-    "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (arXiv
-    1506.02438, eq. 16).
+    The module docstring gives the equations. Source: the estimator of "Reinforcing LLM Agents via
+    Policy Optimization with Action Decomposition" (arXiv 2405.15821), with free parameters for
+    tokens and turns. GAE: "High-Dimensional Continuous Control Using Generalized Advantage
+    Estimation" (arXiv 1506.02438, eq. 16).
 
     Attributes:
-        gamma_token: discount from one token to the next of an action.
-        lambda_token: trace decay from one token to the next of an action.
-        gamma_turn: discount from one turn to the next.
-        lambda_turn: trace decay from one turn to the next.
-        reads: "tokens": the critic values every token, each token gets its own advantage;
-            "turns": the critic values observations, all tokens of a turn share one advantage (the
-            token parameters play no part).
+        gamma_token: discount per token inside an action.
+        lambda_token: GAE lambda per token inside an action.
+        gamma_turn: discount per turn.
+        lambda_turn: GAE lambda per turn.
+        reads: "tokens" needs a token-level critic and gives one advantage per token. "turns" needs
+            a turn-level critic and gives one advantage per turn, shared by its tokens, without use
+            of the token parameters.
+
+    Raises:
+        ValueError: if a discount or lambda is not in [0, 1], or `reads` is unknown.
     """
 
     gamma_token: float = 1.0
@@ -55,21 +58,25 @@ class TwoClockGAE:
     reads: Reads = "tokens"
 
     def __post_init__(self) -> None:
-        """Checks that every parameter is a discount."""
+        """Checks that every parameter is in [0, 1]."""
         for name in ("gamma_token", "lambda_token", "gamma_turn", "lambda_turn"):
             check_fraction(name, getattr(self, name))
         if self.reads not in ("tokens", "turns"):
-            raise ValueError(f"reads is 'tokens' or 'turns', not {self.reads!r}.")
+            raise ValueError(f"reads must be 'tokens' or 'turns', got {self.reads!r}.")
 
     def __call__(
         self, batch: Batch, values: Values | None, token_rewards: ArrayLike | None = None
     ) -> Credit:
-        """Estimates advantages and value targets.
+        """Returns advantages and value targets.
 
         Args:
             batch: the trajectories.
-            values: needs `tokens` where `reads` is "tokens".
-            token_rewards: [K] added to the reward of each token, say -beta * KL to a reference.
+            values: values of the critic, with `tokens` if `reads` is "tokens".
+            token_rewards: [K] additional reward per token, such as -beta * KL to the reference
+                policy.
+
+        Raises:
+            ValueError: if values are missing or have the wrong shape.
         """
         values = require_values(values, batch, self.reads)
         future = np.where(batch.terminated, 0.0, values.bootstrap)
@@ -83,7 +90,7 @@ class TwoClockGAE:
         slots = Slots.of(batch)
         value, delta, decay = np.empty((3, slots.last[-1] + 1))
         slots.spread(values.tokens, values.turns, out=value)
-        # Every slot is treated as inner first; the M turn ends and N trajectory ends are patched.
+        # All slots are first computed as inner ones, then turn ends and trajectory ends are fixed.
         np.multiply(value[1:], self.gamma_token, out=delta[:-1])
         decay[:] = self.gamma_token * self.lambda_token
         following = _following(value[slots.first], future, batch.turn_offsets)
@@ -107,58 +114,79 @@ class TwoClockGAE:
 
 
 def poad(gamma: float = 0.99, lambda_: float = 0.95, lambda_token: float = 1.0) -> TwoClockGAE:
-    """Policy optimisation with action decomposition: no discount inside an action.
+    """Policy optimisation with action decomposition (POAD): no discount inside an action.
 
-    "Reinforcing LLM Agents via Policy Optimization with Action Decomposition", arXiv 2405.15821:
-    V(o, w_<j) <- E V(o, w_<=j) inside an action, V(o, w_<L) <- E[r + gamma V(o')] at its end.
+        V(o, w_<j) <- E V(o, w_<=j)          inside an action
+        V(o, w_<L) <- E[r + gamma V(o')]     at its end
+
+    Source: "Reinforcing LLM Agents via Policy Optimization with Action Decomposition", arXiv
+    2405.15821.
 
     Args:
-        gamma: discount of a turn.
-        lambda_: trace decay of a turn.
-        lambda_token: trace decay inside an action. 1: the advantage of a first token is exactly
-            the action-level one, however long actions are. The authors' code has `lambda_` here,
-            which shortens the horizon to about 1 / (1 - lambda) tokens.
+        gamma: discount per turn.
+        lambda_: GAE lambda per turn.
+        lambda_token: GAE lambda per token inside an action. With 1, the advantage of an action's
+            first token equals the action-level advantage for any action length. The authors' code
+            uses `lambda_` here, which shortens the horizon to about 1 / (1 - lambda) tokens.
     """
     return TwoClockGAE(1.0, lambda_token, gamma, lambda_)
 
 
 def ntpo(gamma: float = 0.99, lambda_: float = 0.95) -> TwoClockGAE:
-    """Naive token-level policy optimisation: every token ticks like a turn.
+    """Naive token-level policy optimisation (NTPO): every token is discounted like a turn.
 
-    The baseline that arXiv 2405.15821 argues against: a reward's worth depends on how many tokens
-    it took to say the actions before it. What a GAE over a masked chat computes.
+    The baseline of arXiv 2405.15821, equal to GAE over the action tokens of a masked chat. The
+    discount of a reward depends on the number of tokens in the actions before it.
+
+    Args:
+        gamma: discount per token and per turn.
+        lambda_: GAE lambda per token and per turn.
     """
     return TwoClockGAE(gamma, lambda_, gamma, lambda_)
 
 
 def turn(gamma: float = 0.99, lambda_: float = 0.95) -> TwoClockGAE:
-    """One advantage a turn from a critic of observations, shared by the action's tokens.
+    """Turn-level GAE with a state-value critic. The tokens of an action share its advantage.
 
+    Methods with this credit differ in the importance-sampling ratio of the loss: per action in
     "True Knowledge Comes from Practice: Aligning LLMs with Embodied Environments via Reinforcement
-    Learning" (TWOSOME, arXiv 2401.14151) with an action's ratio; "Turn-PPO" (arXiv 2512.17008) with
-    a turn's; with a token's ratio it is VL-DAC (arXiv 2508.04280): the same credit, another loss.
+    Learning" (TWOSOME, arXiv 2401.14151), per turn in "Turn-PPO" (arXiv 2512.17008), per token in
+    VL-DAC (arXiv 2508.04280).
+
+    Args:
+        gamma: discount per turn.
+        lambda_: GAE lambda per turn.
     """
     return TwoClockGAE(1.0, 1.0, gamma, lambda_, reads="turns")
 
 
 @dataclass(frozen=True)
 class BilevelGAE:
-    """GAE over turns, then GAE over the tokens of each turn towards the turn's advantage.
+    """Bi-level GAE: over turns, then over the tokens of each turn.
 
-    First pass, over the last tokens of turns: delta_t = r_t + gamma_a m V[t+1,L] - V[t,L] and
-    A[t,L] = delta_t + gamma_a lambda_a A[t+1,L]. Second pass, inside each turn: A[t,j] =
-    gamma_w V[t,j+1] - V[t,j] + gamma_w lambda_w A[t,j+1], starting from A[t,L].
+    First pass, over the last tokens of turns:
+
+        delta_t = r_t + gamma_a m V[t+1,L] - V[t,L]
+        A[t,L]  = delta_t + gamma_a lambda_a A[t+1,L]
+
+    Second pass, inside each turn, starting from A[t,L]:
+
+        A[t,j]  = gamma_w V[t,j+1] - V[t,j] + gamma_w lambda_w A[t,j+1]
 
     Source: "VAGEN: Reinforcing World Model Reasoning for Multi-Turn VLM Agents", arXiv 2510.16907.
-    The authors' code finds the ends of turns by non-zero rewards, so that turns rewarded 0 melt
-    into the next; here ends are known. A turn bootstraps from the next turn's *last* token, and
-    which one that is shows only afterwards: a slight bias even with exact values.
+    The authors' code detects turn ends by non-zero rewards and so merges a turn of reward 0 with
+    the next one. Here the recorded turn ends are used. A turn bootstraps from the *last* token of
+    the next turn, which is known only after that turn is generated. This causes a slight bias even
+    with exact values.
 
     Attributes:
-        gamma_token: discount inside a turn.
-        lambda_token: trace decay inside a turn.
-        gamma_turn: discount from turn to turn.
-        lambda_turn: trace decay from turn to turn.
+        gamma_token: discount per token inside a turn.
+        lambda_token: GAE lambda per token inside a turn.
+        gamma_turn: discount per turn.
+        lambda_turn: GAE lambda per turn.
+
+    Raises:
+        ValueError: if a discount or lambda is not in [0, 1].
     """
 
     gamma_token: float = 1.0
@@ -167,12 +195,20 @@ class BilevelGAE:
     lambda_turn: float = 1.0
 
     def __post_init__(self) -> None:
-        """Checks that every parameter is a discount."""
+        """Checks that every parameter is in [0, 1]."""
         for name in ("gamma_token", "lambda_token", "gamma_turn", "lambda_turn"):
             check_fraction(name, getattr(self, name))
 
     def __call__(self, batch: Batch, values: Values | None) -> Credit:
-        """Estimates advantages and value targets of a token critic."""
+        """Returns advantages and targets of a token-level critic.
+
+        Args:
+            batch: the trajectories.
+            values: values of a token-level critic.
+
+        Raises:
+            ValueError: if values are missing or have the wrong shape.
+        """
         values = require_values(values, batch, "tokens")
         assert values.tokens is not None
         future = np.where(batch.terminated, 0.0, values.bootstrap)
@@ -195,12 +231,12 @@ class BilevelGAE:
 
 @dataclass(frozen=True)
 class Slots:
-    """The places of the scan: one a token, and one for each turn without tokens.
+    """The slots of the scan: one per token, and one per turn without tokens.
 
     Attributes:
         first: [M] first slot of each turn.
         last: [M] last slot of each turn.
-        of_token: [K] slot of each token, or the slice of everything where no turn is empty.
+        of_token: [K] slot of each token, or a full slice if every turn has tokens.
     """
 
     first: IntArray
@@ -209,7 +245,7 @@ class Slots:
 
     @classmethod
     def of(cls, batch: Batch) -> Slots:
-        """Lays out the slots of a batch."""
+        """Returns the slots of a batch."""
         lengths = np.diff(batch.token_offsets)
         stops = np.cumsum(np.maximum(lengths, 1))
         of_token: IntArray | slice = slice(None)
@@ -219,25 +255,34 @@ class Slots:
         return cls(stops - np.maximum(lengths, 1), stops - 1, of_token)
 
     def spread(self, tokens: FloatArray, turns: FloatArray, out: Float64) -> None:
-        """Lays tokens' values [K] in their slots, and turns' [M] where a turn has no token."""
+        """Writes token values [K] to their slots, and turn values [M] for turns without tokens."""
         if not isinstance(self.of_token, slice):
             out[self.first] = turns
         out[self.of_token] = tokens
 
     def tokens(self, slots: Float64) -> FloatArray:
-        """What lies at the tokens' slots, [K]."""
+        """Returns the elements at the tokens' slots [K]."""
         return slots[self.of_token].astype(np.float32)
 
 
 def broadcast(turns: ArrayLike, batch: Batch) -> FloatArray:
-    """Gives every token [K] the number of its turn [M]."""
+    """Repeats per-turn numbers [M] for every token of the turn [K]."""
     return np.repeat(np.asarray(turns, np.float32), np.diff(batch.token_offsets))
 
 
 def require_values(values: Values | None, batch: Batch, reads: Reads) -> Values:
-    """Checks that a critic said what is needed, in the right shapes."""
+    """Returns the values, after a check that the needed ones are present in the right shapes.
+
+    Args:
+        values: values of a critic.
+        batch: the batch of these values.
+        reads: "tokens" if token values are needed, else "turns".
+
+    Raises:
+        ValueError: if values are missing or have the wrong shape.
+    """
     if values is None:
-        raise ValueError("This estimator needs a critic's values; got None.")
+        raise ValueError("This estimator needs the values of a critic, got None.")
     expected = {"turns": batch.num_turns, "bootstrap": len(batch.trajectories)}
     if reads == "tokens":
         expected["tokens"] = batch.num_tokens
@@ -245,18 +290,18 @@ def require_values(values: Values | None, batch: Batch, reads: Reads) -> Values:
         array = getattr(values, name)
         if array is None or np.shape(array) != (length,):
             got = None if array is None else np.shape(array)
-            raise ValueError(f"values.{name} should have shape ({length},); got {got}.")
+            raise ValueError(f"values.{name} should have shape ({length},), got {got}.")
     return values
 
 
 def check_fraction(name: str, value: float) -> None:
-    """Raises unless a discount or trace decay is in [0, 1]."""
+    """Raises ValueError unless a discount or lambda is in [0, 1]."""
     if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} is a factor in [0, 1]; got {value}.")
+        raise ValueError(f"{name} must be in [0, 1], got {value}.")
 
 
 def _following(first: Float64, future: Float64, turn_offsets: IntArray) -> Float64:
-    """[M] the value after each turn: of the next one, or of the trajectory's future."""
+    """Returns the value after each turn [M]: that of the next turn or of the final observation."""
     following = np.empty_like(first)
     following[:-1] = first[1:]
     following[turn_offsets[1:] - 1] = future

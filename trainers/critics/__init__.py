@@ -1,1 +1,1 @@
-"""Critics: what reads values off a model."""
+"""Critics and reward models on the hidden states of a language model."""

@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 class ValueHead(nn.Module):
     """An MLP from a hidden state to a value, always computed in float32.
 
-    It reads the hidden state whose logits predict an action token: at the first token of an action
-    that is the last of the prompt, so the value is the observation's. A value depends on its own
-    hidden state only, never on padding or on what else is in the batch.
+    Its input is the hidden state whose logits predict an action token. For the first token of an
+    action, this is the state at the end of the prompt, so the value is that of the observation. A
+    value depends on its own hidden state only, not on padding or on other rows of the batch.
 
     POAD (arXiv 2405.15821) has H -> 1024 -> 512 -> 1 with ReLU, no biases, on detached states.
 
     Args:
-        hidden_size: H of the language model.
-        layers: widths of the hidden layers; () for a linear head.
-        detach: whether gradients stop at the hidden states; False: the critic also trains the
+        hidden_size: hidden size H of the language model.
+        layers: widths of the hidden layers. () gives a linear head.
+        detach: stops gradients at the hidden states. If False, the critic loss also trains the
             language model.
         bias: whether layers have biases.
-        norm: whether hidden states are normalised to unit variance first (without parameters);
-            language models leave them at very different scales.
-        generator: source of the initial weights; the global generator is never used.
+        norm: normalises hidden states by layer norm without parameters, because their scale differs
+            between language models.
+        generator: random generator of the initial weights. If None, a new one with seed 0. The
+            global generator is never used.
     """
 
     def __init__(
@@ -55,14 +56,19 @@ class ValueHead(nn.Module):
             final.weight.mul_(0.1)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Values [...] in float32 of hidden states [..., H] in any dtype."""
+        """Returns float32 values [...] of hidden states [..., H] in any dtype.
+
+        Raises:
+            ValueError: if the last dimension is not H.
+        """
         if hidden.shape[-1] != self.hidden_size:
             raise ValueError(
-                f"Expected hidden states of size {self.hidden_size}; got {tuple(hidden.shape)}."
+                f"Expected hidden states of size {self.hidden_size}, got shape "
+                f"{tuple(hidden.shape)}."
             )
         if self.detach:
             hidden = hidden.detach()
-        # An autocast region around the policy must not reach in here.
+        # Disables an autocast region around the policy.
         with torch.autocast(hidden.device.type, enabled=False):
             hidden = hidden.float()
             if self.norm:
@@ -71,26 +77,26 @@ class ValueHead(nn.Module):
 
 
 class TokenValueHead(ValueHead):
-    """Values before every action token, V(o_t, w_<j)."""
+    """Token-level value head: values before every action token, V(o_t, w_<j)."""
 
     reads = "tokens"
 
 
 class TurnValueHead(ValueHead):
-    """Values of observations, V(o_t): read at the first token of each turn only."""
+    """State-value head: V(o_t), computed at the first token of each turn only."""
 
     reads = "turns"
 
     @staticmethod
     def positions(turn: Tensor) -> Tensor:
-        """[m] which tokens to read: the first of each run of equal turn numbers [k]."""
+        """Returns the indices [m] of the first token of each run of equal turn numbers [k]."""
         starts = torch.ones_like(turn, dtype=torch.bool)
         starts[1:] = turn[1:] != turn[:-1]
         return starts.nonzero().squeeze(-1)
 
 
 def value_head(kind: type[ValueHead], config: TrainConfig) -> Callable[[Policy], ValueHead]:
-    """Returns what makes the head that a run's settings describe, for `Trainer(critic=...)`."""
+    """Returns a factory of the head that a config describes, for `Trainer(critic=...)`."""
     return lambda policy: kind(
         policy.hidden_size,
         config.critic.critic_layers,
@@ -102,7 +108,7 @@ def value_head(kind: type[ValueHead], config: TrainConfig) -> Callable[[Policy],
 def mlp(
     sizes: Sequence[int], *, bias: bool = True, generator: torch.Generator | None = None
 ) -> nn.Sequential:
-    """Linear layers with ReLU between them, initialised from an explicit generator."""
+    """Returns linear layers with ReLU in between, initialised with an explicit generator."""
     if generator is None:
         generator = torch.Generator().manual_seed(0)
     layers: list[nn.Module] = []

@@ -1,4 +1,4 @@
-"""Q of every token of the vocabulary, learnt offline; what steers decoding afterwards (ILQL)."""
+"""Token-level Q-values for offline RL, which steer decoding afterwards (ILQL)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from agentgym.trainers.critics.heads import mlp
 class TokenQ(nn.Module):
     """Twin Q(s, .) over the vocabulary and V(s), on hidden states that predict action tokens.
 
-    Called with a hidden state and its logits it returns logits + beta (min Q' - V): the softmax of
-    that is the policy pi ~ pi_BC exp(beta (Q' - V)) of "Offline RL for Natural Language Generation
-    with Implicit Language Q Learning" (ILQL, arXiv 2206.11871), with Q' the slowly moving copy.
+    The forward pass returns logits + beta (min Q' - V), with Q' the target networks. The softmax of
+    it is the policy pi ~ pi_BC exp(beta (Q' - V)) of "Offline RL for Natural Language Generation
+    with Implicit Language Q Learning" (ILQL, arXiv 2206.11871).
 
     Args:
-        hidden_size: H of the language model.
+        hidden_size: hidden size H of the language model.
         vocabulary: number of logits.
         layers: widths of the hidden layers.
-        beta: strength of the steering.
-        generator: source of the initial weights; the global generator is never used.
+        beta: weight of the advantage in the steered logits.
+        generator: random generator of the initial weights. If None, a new one with seed 0. The
+            global generator is never used.
     """
 
     def __init__(
@@ -57,32 +58,32 @@ class TokenQ(nn.Module):
         self.target = copy.deepcopy(self.online).requires_grad_(False)
 
     def q(self, hidden: Tensor, *, target: bool = False) -> Tensor:
-        """[2, ..., V] values of all tokens after hidden states [..., H]."""
+        """Returns the Q-values [2, ..., V] of all tokens after hidden states [..., H]."""
         networks = self.target if target else self.online
         return torch.stack([network(_normed(hidden)) for network in networks])
 
     def v(self, hidden: Tensor) -> Tensor:
-        """[...] values of hidden states [..., H]."""
+        """Returns the values [...] of hidden states [..., H]."""
         return self.value(_normed(hidden)).squeeze(-1)
 
     def forward(self, hidden: Tensor, logits: Tensor) -> Tensor:
-        """[..., V] steered logits."""
+        """Returns the steered logits [..., V], given hidden states [..., H] and logits [..., V]."""
         gain = self.q(hidden, target=True).min(0).values - self.v(hidden)[..., None]
         return logits + self.beta * gain.to(logits.dtype)
 
     @torch.no_grad()
     def update_target(self, tau: float) -> None:
-        """Moves the target networks towards the online ones; tau = 1 copies them."""
+        """Updates the target networks with Polyak coefficient tau. With tau = 1, copies them."""
         for slow, fast in zip(self.target.parameters(), self.online.parameters(), strict=True):
             slow.lerp_(fast, tau)
 
     def save(self, path: Path) -> None:
-        """Writes sizes and weights."""
+        """Saves sizes and weights to a file."""
         torch.save({"sizes": self.sizes, "weights": self.state_dict()}, path)
 
     @classmethod
     def load(cls, path: Path) -> TokenQ:
-        """Reads what `save` wrote; nothing in it is trained."""
+        """Loads a file written by `save`. Its parameters require no gradients."""
         saved = torch.load(path, map_location="cpu", weights_only=True)
         steering = cls(**saved["sizes"])
         steering.load_state_dict(saved["weights"])

@@ -1,9 +1,9 @@
-"""Turns as transitions: frozen features of (o), (o, a), (o'), and a buffer of them.
+"""Turns as transitions: frozen features of o, (o, a) and o', and a replay buffer of them.
 
-Utterance-level critics read an encoder that never changes - a copy of the policy as it was before
-learning from reward - so every transition is encoded once, and critics train on vectors.
+Utterance-level critics use a frozen encoder, a copy of the policy before RL. Every transition is
+therefore encoded once, and critics train on feature vectors.
 
-Shapes: b transitions, H features.
+Shapes: b transitions, M turns, H features.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 
 Prompt = tuple[Tokens, tuple[str, ...]]
-"""What was read, and what was admissible."""
+"""Prompt tokens, and the admissible actions."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """What the encoder says of the turns of a batch; float32.
+    """float32 features of the turns of a batch.
 
     Attributes:
-        observation: [M, H] at the end of what was read.
-        action: [M, H] at the end of what was said.
-        following: [M, H] at the end of what was read next; zeros after a termination.
+        observation: [M, H] features at the end of the prompt.
+        action: [M, H] features at the end of the action.
+        following: [M, H] features at the end of the next prompt, zeros after a termination.
     """
 
     observation: Tensor
@@ -42,11 +42,11 @@ class Features:
 
 
 class Encoder:
-    """A frozen copy of a policy.
+    """A frozen copy of a policy as a feature encoder.
 
     Args:
-        policy: what is copied.
-        tokens: tokens, padding included, in one forward pass.
+        policy: policy to copy.
+        tokens: number of tokens per forward pass, including padding.
     """
 
     def __init__(self, policy: Policy, tokens: int = 16384):
@@ -56,9 +56,9 @@ class Encoder:
 
     @torch.no_grad()
     def encode(self, batch: Batch) -> Features:
-        """Reads a batch; every state normalised to mean 0 and deviation 1 over its features."""
+        """Encodes a batch. Each feature vector is normalised to mean 0 and standard deviation 1."""
         policy, rows = self.policy, Rows.of(batch)
-        seen, said = (torch.zeros(batch.num_turns, self.size) for _ in range(2))
+        observation, action = (torch.zeros(batch.num_turns, self.size) for _ in range(2))
         last = torch.zeros(len(batch.trajectories), self.size)
         for part in rows.microbatches(np.arange(len(rows.rows)), self.tokens):
             collated = collate(batch, [rows.rows[i] for i in part], policy.pad_token)
@@ -72,21 +72,21 @@ class Encoder:
                 column=torch.cat([collated.column[first], collated.column[end] + 1]),
             )
             states, final = policy.hidden(both.to(policy.device))
-            read, spoke = states.float().cpu().chunk(2)
-            seen[turn[first]], said[turn[end]] = read, spoke
+            before, after = states.float().cpu().chunk(2)
+            observation[turn[first]], action[turn[end]] = before, after
             last[collated.bootstrap_trajectory] = final.float().cpu()
-        seen, said, last = (
-            torch.nn.functional.layer_norm(x, (self.size,)) for x in (seen, said, last)
+        observation, action, last = (
+            torch.nn.functional.layer_norm(x, (self.size,)) for x in (observation, action, last)
         )
-        following = torch.cat([seen[1:], seen[:1]])
+        following = torch.cat([observation[1:], observation[:1]])
         following[torch.from_numpy(batch.turn_offsets[1:] - 1)] = last
         following[torch.from_numpy(batch.turn_offsets[1:][batch.terminated] - 1)] = 0.0
-        return Features(seen, said, following)
+        return Features(observation, action, following)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Transitions drawn from a buffer; [b, H] and [b]."""
+    """A minibatch of transitions from a buffer: features [b, H], rewards and flags [b]."""
 
     observation: Tensor
     action: Tensor
@@ -96,15 +96,18 @@ class Sampled:
 
 
 class TransitionBuffer:
-    """The latest transitions, as many as fit.
+    """FIFO replay buffer of transitions.
 
     Args:
-        size: how many.
+        size: capacity in transitions.
+
+    Raises:
+        ValueError: if `size` is below 1.
     """
 
     def __init__(self, size: int):
         if size < 1:
-            raise ValueError(f"A buffer holds at least one transition, got size {size}.")
+            raise ValueError(f"A buffer needs a size of at least 1, got {size}.")
         self.size = size
         self._vectors = torch.zeros(0, 3, 0)
         self._numbers = torch.zeros(0, 2)
@@ -114,7 +117,7 @@ class TransitionBuffer:
         return len(self._prompts)
 
     def add(self, batch: Batch, features: Features) -> None:
-        """Keeps the turns of a batch; the oldest make room."""
+        """Adds the turns of a batch and drops the oldest transitions beyond the capacity."""
         vectors = torch.stack([features.observation, features.action, features.following], 1)
         ended = np.zeros(batch.num_turns)
         ended[batch.turn_offsets[1:] - 1] = batch.terminated
@@ -129,22 +132,22 @@ class TransitionBuffer:
         del self._prompts[: -self.size]
 
     def take(self, index: Any) -> Sampled:
-        """Returns the transitions of these numbers."""
+        """Returns the transitions at an index (integers, a slice or a mask)."""
         vectors, numbers = self._vectors[index], self._numbers[index]
         observation, action, following = vectors.unbind(1)
         return Sampled(observation, action, following, numbers[:, 0], numbers[:, 1] > 0)
 
     def prompt(self, number: int) -> Prompt:
-        """Returns what was read before a transition, and what was admissible."""
+        """Returns the prompt and the admissible actions of a transition."""
         return self._prompts[number]
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns tensors and plain Python values."""
+        """Returns the state as tensors and plain Python values."""
         prompts = [(tokens.tolist(), list(texts)) for tokens, texts in self._prompts]
         return {"vectors": self._vectors, "numbers": self._numbers, "prompts": prompts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores the state of a checkpoint."""
         self._vectors, self._numbers = state["vectors"], state["numbers"]
         self._prompts = [(np.array(t, np.int32), tuple(texts)) for t, texts in state["prompts"]]
 
@@ -156,14 +159,14 @@ def answer(
     constrain: bool,
     rng: np.random.Generator,
 ) -> list[Trajectory]:
-    """Lets the policy answer prompts anew; each answer is an episode of one turn, without reward.
+    """Samples a new action for each prompt, as an episode of one turn with reward 0.
 
     Args:
-        policy: who answers.
-        prompts: what is read, and what is admissible there.
-        sampling: how.
-        constrain: whether answers are admissible ones.
-        rng: draws.
+        policy: policy to sample from.
+        prompts: prompts with their admissible actions.
+        sampling: sampling parameters.
+        constrain: whether to restrict actions to the admissible ones, if there are any.
+        rng: random generator.
     """
     seeds = rng.integers(2**63, size=len(prompts))
     requests = [
@@ -178,14 +181,21 @@ def answer(
 
 
 def say(policy: Policy, prompt: Prompt, text: str) -> Trajectory:
-    """Returns an episode of one turn in which a given answer is given."""
+    """Returns an episode of one turn with a given action and reward 0."""
     tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
     sample = Sample(tokens, np.zeros(len(tokens), np.float32), None, text, True)
     return one_turn(0, *prompt, sample)
 
 
 def one_turn(number: int, prompt: Tokens, texts: tuple[str, ...], sample: Sample) -> Trajectory:
-    """Returns an episode of one turn, without reward."""
+    """Returns an episode of one turn with reward 0.
+
+    Args:
+        number: name and seed of its task.
+        prompt: [P] prompt tokens.
+        texts: the admissible actions.
+        sample: the action.
+    """
     tokens = np.concatenate([prompt, sample.tokens]).astype(np.int32)
     turn = Turn(
         segment=0, start=len(prompt), stop=len(tokens), logprobs=sample.logprobs,

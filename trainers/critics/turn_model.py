@@ -60,7 +60,7 @@ class TurnModel(nn.Module):
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> NDArray[np.float32]:
-        """Returns [M] the prediction for every turn."""
+        """Returns the predictions [M] for the turns of a batch."""
         found = np.zeros(batch.num_turns, np.float32)
         rows = Rows.of(batch)
         for part in rows.microbatches(np.arange(len(rows.rows)), self._tokens):
@@ -69,7 +69,7 @@ class TurnModel(nn.Module):
         return found
 
     def fit(self, batch: Batch, loss: Loss, rng: np.random.Generator) -> float:
-        """Fits the predictions to a batch; the turns of a trajectory share a step.
+        """Fits the predictions to a batch. The turns of a trajectory share an optimiser step.
 
         Args:
             batch: the trajectories.

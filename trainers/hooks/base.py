@@ -1,4 +1,4 @@
-"""`RecipeHooks`: the hooks of a recipe into an iteration, beside credit assignment.
+"""`RecipeHooks`: hooks of a recipe into an iteration.
 
 Replay, learned rewards and preferences change the same four places of an iteration: the
 trajectories to learn from, the rewards that credit is assigned from, the credit itself, and the
@@ -98,7 +98,7 @@ class ReplayBuffer:
         return len(self._kept)
 
     def add(self, trajectories: Iterable[Trajectory], iteration: int) -> None:
-        """Adds trajectories of an iteration; the oldest are dropped."""
+        """Adds trajectories of an iteration and drops the oldest ones beyond the maximum."""
         self._kept.extend((iteration, trajectory) for trajectory in trajectories)
 
     def since(self, iteration: int) -> list[Trajectory]:

@@ -10,7 +10,7 @@ from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
 BRANCHES = 1 << 20
-"""Marks the random numbers of branches among those of an iteration's episodes."""
+"""Offset that separates the seeds of branches from those of other episodes."""
 
 
 class Branching(RecipeHooks):
@@ -19,10 +19,10 @@ class Branching(RecipeHooks):
     Args:
         trainer: the trainer of the policy.
         branches: branches per group.
-        alpha: how much a rise of entropy raises the probability of a branch.
+        alpha: increase of the branching probability per unit of entropy rise.
         beta: probability of a branch at a turn as uncertain as the first.
-        adaptive: share branches out by the rise of entropy in a group, and spread them over its
-            episodes (AEPO).
+        adaptive: allocate branches by the entropy rise of a group and spread them over its episodes
+            (AEPO).
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Branching(RecipeHooks):
         budget: int,
         rng: np.random.Generator,
     ) -> list[tuple[int, int]]:
-        """Samples (trajectory, turn) pairs to branch at; turn 0 where no entropy rises."""
+        """Samples the (trajectory, turn) pairs of branches. Turn 0 fills up the budget."""
         rises = [
             (i, t, entropy[i][t] - entropy[i][0]) for i in members for t in range(len(entropy[i]))
         ]

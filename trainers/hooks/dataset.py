@@ -34,12 +34,12 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
     if not dataset.dataset_episodes + dataset.dataset_demonstrations:
         raise ConfigError("The data set is empty: set dataset_episodes above 0.")
     config.fixed("no episodes are played", filter_groups=False)
-    config.fixed("advantages are weights of imitation", normalize_advantages="none")
+    config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
     config.fixed("the data are not the policy's own", kl_in="loss")
 
 
 class DataSet(RecipeHooks):
-    """Returns a sample of a fixed data set in every iteration; the policy plays no more.
+    """Returns a sample of a fixed data set in every iteration. The policy plays no episodes.
 
     Args:
         trainer: the trainer of the policy.
@@ -99,7 +99,7 @@ class DataSet(RecipeHooks):
 
 
 class Demonstrations(DataSet):
-    """A data set of which every turn is imitated with the weight 1."""
+    """A data set for behaviour cloning: every turn has the weight 1."""
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator

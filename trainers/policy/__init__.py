@@ -1,1 +1,1 @@
-"""A causal language model that generates and scores actions."""
+"""The policy: a causal language model that generates and scores actions."""

@@ -1,8 +1,8 @@
-"""Listed actions: log-probabilities of a softmax over candidate texts, with gradients.
+"""Admissible actions: differentiable log-probabilities of a softmax over candidate texts.
 
-A prompt is computed once; the candidates follow it as one tree of tokens, in which every token
-sees the prompt and its own ancestors. Models whose attention cannot be told so read each candidate
-after a prompt of its own.
+Each prompt is computed once. Its candidates follow as one tree of tokens (tree attention), in which
+every token attends to the prompt and to its own ancestors. Models that do not support such an
+attention mask compute the prompt again for each candidate.
 
 Shapes: B prompts, P prompt tokens, n tree nodes, C candidates, V vocabulary.
 """
@@ -33,11 +33,17 @@ def candidate_logprobs(
     candidates: Sequence[Sequence[str]],
     normalization: Normalization = "sum",
 ) -> list[Tensor]:
-    """Returns for each prompt the float32 [C] log-probabilities of its candidates.
+    """Returns the float32 [C] log-probabilities of the candidates of each prompt.
+
+    Args:
+        policy: the model.
+        prompts: B arrays of token ids [P].
+        candidates: B lists of candidate texts.
+        normalization: length normalisation of the scores, see `Policy.score_candidates`.
 
     Raises:
-        ValueError: for an unknown normalization, an empty prompt, no candidates, or a prompt and
-            candidate that are longer than the model can read.
+        ValueError: if the normalization is unknown, a prompt is empty, a prompt has no candidates,
+            or a prompt and a candidate together exceed the model's maximum length.
     """
     if normalization not in ("sum", "token", "word"):
         raise ValueError(f"normalization must be sum, token or word, got {normalization!r}.")
@@ -45,7 +51,7 @@ def candidate_logprobs(
         raise ValueError(f"Got {len(prompts)} prompts but {len(candidates)} lists of candidates.")
     for prompt, texts in zip(prompts, candidates, strict=True):
         _check(policy, prompt, texts)
-    # Gradient checkpointing forbids the keys and values that the tree is read after.
+    # Gradient checkpointing disables the key-value cache, which the tree needs.
     checkpointing = policy.model.training and getattr(policy.model, "is_gradient_checkpointing", 0)
     one_tree = policy.blocks and not checkpointing
     totals = (_tree_totals if one_tree else _row_totals)(policy, prompts, candidates)
@@ -59,7 +65,7 @@ def candidate_logprobs(
 def choose_candidates(
     policy: LanguageModel, requests: Sequence[Request], sampling: Sampling
 ) -> list[Sample]:
-    """Draws for each request one of its candidates, as a whole; no gradients wanted."""
+    """Samples one candidate for each request, as a whole. Call it without gradients."""
     assert sampling.normalization is not None
     lists = [request.candidates or () for request in requests]
     prompts = [request.prompt for request in requests]
@@ -83,7 +89,14 @@ def choice_scores(
     normalization: Normalization,
     temperature: float,
 ) -> tuple[Tensor, Tensor]:
-    """Returns log-probability and entropy [c] of candidates that were drawn, with gradients."""
+    """Returns log-probabilities and entropies [c] of sampled candidates, with gradients.
+
+    Args:
+        policy: the model.
+        choices: the c actions that were sampled as a whole.
+        normalization: length normalisation of the scores.
+        temperature: sampling temperature, which divides the scores.
+    """
     scores = candidate_logprobs(
         policy, [c.prompt for c in choices], [c.candidates for c in choices], normalization
     )
@@ -144,8 +157,8 @@ def _check(policy: LanguageModel, prompt: NDArray[np.int32], texts: Sequence[str
     longest = policy.trie(texts)[1]
     if policy.max_length is not None and len(prompt) + longest > policy.max_length:
         raise ValueError(
-            f"A prompt of {len(prompt)} tokens and a candidate of {longest} are longer than the "
-            f"{policy.max_length} tokens the model can read. Shorten the context."
+            f"A prompt of {len(prompt)} tokens and a candidate of {longest} tokens exceed the "
+            f"model's maximum length of {policy.max_length} tokens. Shorten the context."
         )
 
 
@@ -159,13 +172,13 @@ def _lengths(policy: LanguageModel, texts: Sequence[str], normalization: Normali
 
 @dataclass
 class _Tree:
-    """Candidates as a tree; node 0 is the end of the prompt, parents come before children.
+    """Candidates as a tree. Node 0 is the end of the prompt. Parents come before children.
 
     Attributes:
-        token: [n] token of each node (node 0: none).
-        parent: [n] its parent.
-        depth: [n] its distance from node 0.
-        paths: for each candidate its nodes.
+        token: [n] token of each node (unused for node 0).
+        parent: [n] parent of each node.
+        depth: [n] distance of each node from node 0.
+        paths: nodes of each candidate.
     """
 
     token: IntArray
@@ -190,14 +203,14 @@ class _Tree:
 
     @property
     def sees(self) -> NDArray[np.bool_]:
-        """[n, n] whether a node is an ancestor of another, or itself; node 0 left out."""
+        """[n, n] attention mask: True at ancestors of a node and at the node itself, not node 0."""
         sees = np.eye(len(self.token), dtype=bool)
         for node in range(1, len(self.token)):
             sees[node] |= sees[self.parent[node]]
         return sees
 
     def totals(self, edges: Tensor) -> Tensor:
-        """Returns [C] the sums of log-probs along the paths, from [n - 1] of nodes 1, 2, ..."""
+        """Returns the sums [C] of log-probs along the paths, given those [n - 1] of nodes 1..."""
         lengths = torch.tensor([len(path) for path in self.paths])
         owner = torch.repeat_interleave(torch.arange(len(self.paths)), lengths).to(edges.device)
         nodes = torch.tensor([node - 1 for path in self.paths for node in path]).to(edges.device)
@@ -231,7 +244,7 @@ def _forest(
     trees: Sequence[_Tree],
     finish: Finish,
 ) -> list[Tensor]:
-    """Returns the totals of each prompt's tree."""
+    """Returns the candidates' total log-probabilities [C] for each prompt's tree."""
     device, model = policy.device, policy.model
     lengths = np.array([len(prompt) for prompt in prompts])
     width, nodes = int(lengths.max()), max(len(tree.token) for tree in trees) - 1
@@ -242,7 +255,7 @@ def _forest(
     cache = policy.new_cache()
     first = policy.next_logits(tokens, known, positions, cache)
 
-    # The tree: every node sees the prompt, its ancestors and itself; padding sees the prompt.
+    # Every node attends to the prompt, its ancestors and itself. Padding attends to the prompt.
     fed = np.full((len(prompts), nodes), policy.pad_token, np.int64)
     places = np.zeros((len(prompts), nodes), np.int64)
     visible = np.zeros((len(prompts), 1, nodes, width + nodes), bool)
@@ -256,7 +269,7 @@ def _forest(
     mask = torch.zeros(visible.shape, dtype=dtype).masked_fill(
         ~torch.from_numpy(visible), torch.finfo(dtype).min
     )
-    # The log-probs of a node's children are read at the node; so only parents need logits.
+    # The logits at a node give the log-probs of its children, so only parents need logits.
     pairs = [(row, node) for row, tree in enumerate(trees) for node in _inner(tree)]
     where = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).to(device)
     with head_reads(model, lambda hidden: hidden[where[:, 0], where[:, 1] - 1][None]):
@@ -278,14 +291,14 @@ def _forest(
 
 
 def _inner(tree: _Tree) -> list[int]:
-    """Returns the nodes, node 0 left out, that have children."""
+    """Returns the nodes that have children, except node 0."""
     return [int(node) for node in np.unique(tree.parent[1:]) if node]
 
 
 def _row_totals(
     policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], candidates: Sequence[Sequence[str]]
 ) -> list[Tensor]:
-    """The same for any model: every candidate follows a prompt of its own."""
+    """Like `_tree_totals`, for any model: every candidate follows its own copy of the prompt."""
     totals = []
     for prompt, texts in zip(prompts, candidates, strict=True):
         endings = [[*policy.encode(text), policy.end_token] for text in texts]

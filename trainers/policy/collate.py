@@ -1,4 +1,4 @@
-"""From trajectories to padded tensors: `segment_rows`, `collate`, `Collated`.
+"""Collation of trajectories into padded tensors: `segment_rows`, `collate`, `Collated`.
 
 Shapes: B rows (segments), S positions, k action tokens in these rows, b bootstrap positions.
 """
@@ -20,13 +20,13 @@ from agentgym.trainers.trajectory import Batch, IntArray, Turn
 
 @dataclass(frozen=True)
 class Choice:
-    """A candidate that was drawn as a whole.
+    """An admissible action that was sampled as a whole.
 
     Attributes:
-        place: number of its first token among the k.
-        prompt: [P] what the model had read.
-        candidates: what it chose from.
-        choice: which one.
+        place: index of the action's first token among the k action tokens.
+        prompt: [P] token ids of the prompt.
+        candidates: the admissible actions it was sampled from.
+        choice: index of the sampled action in `candidates`.
     """
 
     place: int
@@ -37,7 +37,7 @@ class Choice:
 
 @dataclass
 class Collated:
-    """Some segments as right-padded tensors, with the places of their action tokens.
+    """Segments as right-padded tensors, with the positions of their action tokens.
 
     Action tokens are in the order of the rows and, within a row, of the batch.
 
@@ -45,19 +45,19 @@ class Collated:
         tokens: int64 [B, S] token ids, padded on the right.
         attention_mask: int64 [B, S] 1 for tokens, 0 for padding.
         row: int64 [k] row of each action token.
-        column: int64 [k] position whose hidden state predicts it: its own position - 1.
+        column: int64 [k] position whose hidden state predicts it (its own position - 1).
         target: int64 [k] its token id.
-        index: int64 [k] its place in the flat order of the batch's K action tokens.
-        support_offsets: int64 [k + 1] or None: action token i could have been one of
-            `support_ids[support_offsets[i]:support_offsets[i + 1]]`; an empty range means the whole
-            vocabulary. None: the whole vocabulary everywhere.
+        index: int64 [k] its index among the batch's K action tokens.
+        support_offsets: int64 [k + 1] or None. Action token i was sampled from
+            `support_ids[support_offsets[i]:support_offsets[i + 1]]`. An empty range means the whole
+            vocabulary. None means the whole vocabulary for all tokens.
         support_ids: int64 [support_offsets[-1]] token ids, or None.
-        bootstrap_row: int64 [b] rows that end in an observation whose value is needed.
+        bootstrap_row: int64 [b] rows that end in an observation whose value is bootstrapped.
         bootstrap_column: int64 [b] position of the last token in that row.
-        bootstrap_trajectory: int64 [b] number of the trajectory in the batch.
-        temperature: what the logits are divided by, as when the actions were sampled.
-        choices: the actions that were drawn as a whole, by a softmax over candidates.
-        normalization: of their scores.
+        bootstrap_trajectory: int64 [b] index of the trajectory in the batch.
+        temperature: sampling temperature of the actions, which divides the logits.
+        choices: the actions that were sampled as a whole, from a softmax over candidates.
+        normalization: length normalisation of the candidates' scores.
     """
 
     tokens: Tensor
@@ -76,7 +76,7 @@ class Collated:
     normalization: Normalization | None = None
 
     def to(self, device: torch.device | str) -> Collated:
-        """Returns the same on another device."""
+        """Returns a copy on another device."""
         moved = {
             field.name: value.to(device)
             for field in dataclasses.fields(self)
@@ -85,14 +85,18 @@ class Collated:
         return dataclasses.replace(self, **moved)
 
     def places(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the states [k, H] and [b, H] at action tokens and bootstraps, of [B, S, H]."""
+        """Returns the states at action tokens [k, H] and bootstrap positions [b, H].
+
+        Args:
+            states: [B, S, H] hidden states.
+        """
         return states[self.row, self.column], states[self.bootstrap_row, self.bootstrap_column]
 
     def undecided(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """Returns which of the k tokens had an alternative, and the support of these alone.
+        """Returns the indices of the tokens that are not forced, and the support of these alone.
 
-        A forced token's log-probability is 0 whatever a model says. Where all are forced, the first
-        one is returned, so that every parameter has a gradient on every process.
+        The log-probability of a forced token is 0 under any model. If all tokens are forced, the
+        first one is returned, so that every parameter has a gradient on every process.
         """
         everything = torch.arange(len(self.target), device=self.target.device)
         if self.support_offsets is None or self.support_ids is None or not len(everything):
@@ -106,7 +110,7 @@ class Collated:
 
 
 def segment_rows(batch: Batch) -> list[tuple[int, int]]:
-    """Returns all (trajectory, segment) that carry action tokens or a bootstrap, in order."""
+    """Returns the sorted (trajectory, segment) pairs that hold action tokens or a bootstrap."""
     rows: set[tuple[int, int]] = set()
     for number, trajectory in enumerate(batch.trajectories):
         rows.update((number, turn.segment) for turn in trajectory.turns)
@@ -122,25 +126,25 @@ def collate(
     temperature: float = 1.0,
     normalization: Normalization | None = None,
 ) -> Collated:
-    """Lays out some segments of a batch as tensors (on the CPU).
+    """Collates segments of a batch into padded tensors on the CPU.
 
     Args:
         batch: the trajectories.
-        rows: (trajectory, segment) pairs, such as a part of `segment_rows(batch)`.
-        pad_id: token id of the padding (it is masked; any id will do).
-        temperature: the temperature the actions were sampled with.
-        normalization: how candidates were scored, where they were drawn as a whole.
+        rows: (trajectory, segment) pairs, for example a subset of `segment_rows(batch)`.
+        pad_id: token id of the padding. It is masked, so any id is valid.
+        temperature: sampling temperature of the actions.
+        normalization: length normalisation of candidate scores, if actions were sampled as a whole.
 
     Raises:
-        ValueError: if there are no rows, or an action starts at position 0 of its segment (nothing
-            predicts it), or the temperature is not positive.
+        ValueError: if there are no rows, if an action starts at position 0 of its segment (no
+            token predicts it), or if the temperature is not positive.
     """
     if not rows:
         raise ValueError("Expected at least one (trajectory, segment) to collate, got none.")
     if not temperature > 0:
         raise ValueError(
-            f"temperature must be positive, got {temperature}: actions taken greedily "
-            "(temperature 0) are for evaluation, they cannot be trained on."
+            f"temperature must be positive, got {temperature}. Greedy actions (temperature 0) are "
+            "for evaluation only and cannot be used for training."
         )
     turns: list[Turn] = []
     turn_row: list[int] = []
@@ -188,7 +192,7 @@ def collate(
 def _choices(
     turns: Sequence[Turn], sequences: Sequence[NDArray[np.int32]], lengths: IntArray
 ) -> list[Choice]:
-    """Returns the turns whose action was drawn as a whole."""
+    """Returns the actions that were sampled as a whole."""
     places = np.cumsum(lengths) - lengths
     return [
         Choice(int(place), sequence[: turn.start], turn.admissible, turn.choice)
@@ -207,7 +211,7 @@ def _pad(sequences: Sequence[np.ndarray], pad_id: int) -> tuple[IntArray, IntArr
 
 
 def _ranges(starts: IntArray, lengths: IntArray) -> IntArray:
-    """Returns start, start + 1, ... of each range, one after the other."""
+    """Returns the concatenation of start, start + 1, ... for each range."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
@@ -216,7 +220,7 @@ def _ranges(starts: IntArray, lengths: IntArray) -> IntArray:
 def _supports(
     turns: Sequence[Turn], lengths: IntArray
 ) -> tuple[IntArray, IntArray] | tuple[None, None]:
-    """Returns offsets [k + 1] and ids of all supports, or None where no turn has one."""
+    """Returns offsets [k + 1] and ids of all supports, or None if no turn has one."""
     if all(turn.support is None for turn in turns):
         return None, None
     counts = [

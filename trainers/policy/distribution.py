@@ -1,9 +1,10 @@
-"""The distribution an action token is drawn from: drawing (`draw`) beside scoring (`score`).
+"""The distribution of an action token: sampling (`draw`) and scoring (`score`).
 
-Both divide the logits by the temperature and take a softmax over the tokens that were allowed, so
-that the log-probability of a fresh sample is the same number in both: the first ratio is 1.
+Both divide the logits by the temperature and take a softmax over the allowed tokens. The
+log-probability of a fresh sample is therefore the same in both, so the first importance-sampling
+ratio is 1.
 
-Shapes: b rows, C columns (tokens of the vocabulary, or allowed tokens padded), k action tokens.
+Shapes: b rows, C columns (the vocabulary, or padded lists of allowed tokens), k action tokens.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from torch import Tensor
 
 
 class Draw(NamedTuple):
-    """Tokens drawn, one a row.
+    """Sampled tokens, one per row.
 
     Attributes:
-        column: int64 [b] the columns chosen.
+        column: int64 [b] the sampled columns.
         logprob: float32 [b] their log-probabilities.
-        kept: bool [b, C] the columns that could have been chosen.
+        kept: bool [b, C] the columns that could have been sampled.
     """
 
     column: Tensor
@@ -36,15 +37,16 @@ def draw(
     top_p: float = 1.0,
     guide: Tensor | None = None,
 ) -> Draw:
-    """Draws a column of each row by inverse CDF.
+    """Samples one column per row by inverse CDF.
 
     Args:
-        logits: float32 [b, C]; -inf where a token is not allowed.
-        uniforms: float64 [b] in [0, 1).
-        temperature: divides the logits; 0 takes the first of the most probable columns.
-        top_k: keeps the k most probable columns; 0: all. Of equal ones the first are kept.
-        top_p: keeps the fewest most probable columns that sum to at least p, after `top_k`.
-        guide: [b, C] logits that say what is most probable to `top_k` and `top_p`; None: `logits`.
+        logits: float32 [b, C], -inf at tokens that are not allowed.
+        uniforms: float64 [b] uniform numbers in [0, 1).
+        temperature: divides the logits. With 0, the first of the most probable columns is taken.
+        top_k: keeps the k most probable columns, the first ones among ties. 0 keeps all.
+        top_p: keeps the fewest most probable columns with a total probability of at least p
+            (nucleus sampling, arXiv 1904.09751), after `top_k`.
+        guide: [b, C] logits that rank the columns for `top_k` and `top_p`. If None, `logits` do.
     """
     if temperature == 0:
         column = logits.argmax(-1)
@@ -57,17 +59,17 @@ def draw(
         kept = kept & _most_probable(by, top_k, top_p)
         logits = logits.masked_fill(~kept, -torch.inf)
     logprobs = logits.log_softmax(-1)
-    # Summed in float64: over a large vocabulary float32 would bend the distribution.
+    # Summed in float64, because float32 is too coarse for a CDF over a large vocabulary.
     cdf = logprobs.double().exp().cumsum(-1)
     total = cdf[:, -1:]
     column = torch.searchsorted(cdf, uniforms[:, None] * total, right=True)
-    # A product rounded up to the total must not fall off the last column that is possible.
+    # A product that is rounded up to the total must not select a column beyond the last possible.
     column = torch.minimum(column, (cdf < total).sum(-1, keepdim=True))
     return Draw(column[:, 0], logprobs.gather(-1, column)[:, 0], kept)
 
 
 def _most_probable(logits: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Returns [b, C] which columns top-k and then top-p keep."""
+    """Returns a bool mask [b, C] of the columns kept by top-k followed by top-p."""
     ordered, order = torch.sort(logits, dim=-1, descending=True, stable=True)
     keep = torch.ones_like(ordered, dtype=torch.bool)
     if 0 < top_k < ordered.shape[-1]:
@@ -75,7 +77,7 @@ def _most_probable(logits: Tensor, top_k: int, top_p: float) -> Tensor:
         ordered = ordered.masked_fill(~keep, -torch.inf)
     if top_p < 1:
         probabilities = ordered.softmax(-1)
-        # A column stays if those before it have not reached p yet; so one always stays.
+        # A column is kept if the columns before it sum to less than p, so one is always kept.
         keep &= probabilities.cumsum(-1) - probabilities < top_p
         keep[:, 0] = True
     return torch.zeros_like(keep).scatter(-1, order, keep)
@@ -87,13 +89,13 @@ def score(
     support: tuple[Tensor, Tensor] | None,
     temperature: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Returns log-probability [k] and entropy [k] (nats) of the distributions of k tokens.
+    """Returns log-probabilities [k] and entropies [k] in nats for k tokens.
 
     Args:
         logits: [k, V] of any float type.
         target: int64 [k] the tokens to score.
-        support: int64 offsets [k + 1] and ids: token i could have been one of
-            `ids[offsets[i]:offsets[i + 1]]`; an empty range, or None, means the whole vocabulary.
+        support: int64 offsets [k + 1] and ids. Token i was sampled from
+            `ids[offsets[i]:offsets[i + 1]]`. An empty range, or None, means the whole vocabulary.
         temperature: divides the logits.
     """
     if support is None:
@@ -121,7 +123,7 @@ def _score_vocabulary(logits: Tensor, target: Tensor, temperature: float) -> tup
 def _score_support(
     logits: Tensor, target: Tensor, counts: Tensor, ids: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Softmax over ragged sets of tokens; rows whose set is empty come out as 0."""
+    """Softmax over ragged sets of tokens. Rows with an empty set return 0."""
     k = len(counts)
     row = torch.repeat_interleave(torch.arange(k, device=ids.device), counts)
     allowed = logits[row, ids].float() / temperature

@@ -1,8 +1,9 @@
-"""The generation loop: from requests to samples, batched, with keys and values kept.
+"""The generation loop: batched sampling of actions with a key-value cache.
 
-Tokens are drawn by inverse CDF with uniform numbers of each request's own generator, so what is
-sampled does not depend on who else is in the batch. The log-probability kept with a token is the
-one it was really drawn with: temperature first, then the constraint, then top-k, then top-p.
+Tokens are sampled by inverse CDF with uniform numbers from each request's own generator, so a
+sample does not depend on the other requests in the batch. The log-probability stored with a token
+is that of the distribution it was sampled from, after temperature, constraint, top-k and top-p, in
+this order.
 """
 
 from __future__ import annotations
@@ -37,9 +38,16 @@ def generate(
 ) -> list[Sample]:
     """Generates one action for each request.
 
+    Args:
+        model: the language model.
+        requests: prompts, each with its random generator and optional candidates.
+        sampling: sampling parameters.
+        cache: key-value cache of earlier prompts. Ignored if the model does not support it or has a
+            guide.
+
     Raises:
-        ValueError: for an empty prompt, an empty list of candidates, or a prompt and action that
-            are longer than the model can read.
+        ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
+            together exceed the model's maximum length.
     """
     rows = [_Row(request, model, sampling) for request in requests]
     guide = model.guide if sampling.temperature > 0 else None
@@ -58,28 +66,28 @@ def generate(
 
 
 class _Row:
-    """A request under way.
+    """A request in progress.
 
     Attributes:
-        pending: tokens that the model has not read yet.
-        read: how many it has read.
-        states: keys and values that were kept for the tokens read before this call.
+        pending: tokens that are not fed to the model yet.
+        read: number of tokens fed to the model or found in the cache.
+        states: cached keys and values of tokens fed before this call.
     """
 
     def __init__(self, request: Request, model: LanguageModel, sampling: Sampling):
         if len(request.prompt) == 0:
             raise ValueError("A prompt needs at least one token, got an empty one.")
         if request.candidates is not None and len(request.candidates) == 0:
-            raise ValueError("candidates is empty; pass None for a free-form action.")
+            raise ValueError("candidates is empty. Pass None for a free-form action.")
         self.request = request
         self.trie, self.limit = None, sampling.max_new_tokens
         if request.candidates is not None:
             self.trie, self.limit = model.trie(request.candidates)
         if model.max_length is not None and len(request.prompt) + self.limit > model.max_length:
             raise ValueError(
-                f"A prompt of {len(request.prompt)} tokens and an action of up to {self.limit} are "
-                f"longer than the {model.max_length} tokens the model can read. Shorten the "
-                "context (a window of turns instead of all of them) or lower max_new_tokens."
+                f"A prompt of {len(request.prompt)} tokens and an action of up to {self.limit} "
+                f"tokens exceed the model's maximum length of {model.max_length} tokens. Shorten "
+                "the context (for example with a window of turns) or lower max_new_tokens."
             )
         self.end_token = model.end_token
         self.uniforms = request.rng.random(self.limit)
@@ -95,19 +103,19 @@ class _Row:
         self.states: States = []
 
     def recall(self, cache: PrefixCache | None) -> None:
-        """Skips what the cache knows."""
+        """Skips the tokens that are in the cache."""
         if cache is not None:
             self.read, self.states = cache.match(self.request.slot, self.pending)
             self.pending = self.pending[self.read :]
 
     def feed(self, width: int) -> Tokens:
-        """Returns up to `width` pending tokens, which count as read from now on."""
+        """Returns up to `width` pending tokens and marks them as fed."""
         tokens, self.pending = self.pending[:width], self.pending[width:]
         self.read += len(tokens)
         return tokens
 
     def add(self, token: int, logprob: float, allowed: Sequence[int]) -> None:
-        """Appends a drawn token and what is forced after it."""
+        """Appends a sampled token and the forced tokens that follow it."""
         before = len(self.tokens)
         self._append(token, logprob, allowed)
         if self.trie is None:
@@ -124,7 +132,7 @@ class _Row:
             self.node = self.trie.step(self.node, token)
 
     def _force(self) -> None:
-        """Appends tokens as long as there is only one to choose from."""
+        """Appends forced tokens, as long as there is a single legal continuation."""
         if self.trie is None:
             return
         while len(only := self.trie.children(self.node)) == 1:
@@ -151,7 +159,7 @@ class _Row:
 
 
 def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str) -> Support | None:
-    """Returns what could have been said at each token of a candidate; None if it is not one."""
+    """Returns the legal tokens at each position of a candidate's tokens, or None if not listed."""
     if text not in candidates:
         return None
     trie, node = model.trie(candidates)[0], 0
@@ -166,7 +174,7 @@ def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str
 def _batches(
     rows: Iterable[_Row], model: LanguageModel, cache: PrefixCache | None
 ) -> Iterator[list[_Row]]:
-    """Yields batches of rows of similar length, the longest first."""
+    """Yields batches of rows with similar lengths, the longest first."""
     rows = list(rows)
     for row in rows:
         row.recall(cache)
@@ -185,7 +193,7 @@ def _batches(
 
 
 class _Batch:
-    """Rows that the model reads together; each leaves when its action is complete."""
+    """Rows that share forward passes. A row is removed when its action is complete."""
 
     def __init__(
         self,
@@ -204,20 +212,21 @@ class _Batch:
         """Generates until all rows are done."""
         while self.rows:
             logits, guide = self._read()
-            # Where padding is not allowed inside, some rows may have forced tokens left to read.
+            # If the model allows no padding inside a sequence, some rows may still have pending
+            # forced tokens.
             ready = [place for place, row in enumerate(self.rows) if not len(row.pending)]
             if not ready:
                 continue
             if len(ready) < len(self.rows):
                 logits, guide = logits[ready], None if guide is None else guide[ready]
-            drawn = [self.rows[place] for place in ready]
-            choices = choose(drawn, logits, self.sampling, guide)
-            for row, choice in zip(drawn, choices, strict=True):
+            rows = [self.rows[place] for place in ready]
+            choices = choose(rows, logits, self.sampling, guide)
+            for row, choice in zip(rows, choices, strict=True):
                 row.add(*choice)
             self._let_go()
 
     def _recalled(self) -> tuple[Any, NDArray[np.bool_]]:
-        """Puts the kept states of all rows together, padded on the left."""
+        """Stacks the cached states of all rows, padded on the left."""
         longest = max(row.read for row in self.rows)
         self.model.stats.cached_tokens += sum(row.read for row in self.rows)
         mask = np.arange(longest) >= longest - np.array([[row.read] for row in self.rows])
@@ -241,13 +250,13 @@ class _Batch:
         return self.model.new_cache(stacked), mask
 
     def _read(self) -> tuple[Tensor, Tensor | None]:
-        """Feeds pending tokens, padded on the left; returns the logits, and the guide's."""
+        """Feeds pending tokens, padded on the left. Returns the model's and the guide's logits."""
         rows, model = self.rows, self.model
         lengths = np.array([len(row.pending) for row in rows])
         if model.blocks or not self.mask.size:
             width = int(lengths.max())
         else:
-            # Recurrent models go on from a state by one token at a time.
+            # Recurrent models continue from a state by one token at a time.
             width = int(lengths.min()) if model.padding else 1
         positions = np.array([[row.read] for row in rows]) + np.arange(width)
         lengths = np.minimum(lengths, width)
@@ -266,7 +275,7 @@ class _Batch:
         return logits, self.guide.next_logits(tokens, self.mask, positions, self.guide_cache)
 
     def _let_go(self) -> None:
-        """Takes finished rows out of the batch, so that no work is done for them."""
+        """Removes finished rows from the batch."""
         stay = [place for place, row in enumerate(self.rows) if not row.done]
         if len(stay) == len(self.rows):
             return
@@ -295,11 +304,17 @@ class _Batch:
 def choose(
     rows: Sequence[_Row], logits: Tensor, sampling: Sampling, guide: Tensor | None = None
 ) -> list[tuple[int, float, Sequence[int]]]:
-    """Draws the next token of each row from logits [b, V]; a guide has logits of its own.
+    """Samples the next token of each row.
+
+    Args:
+        rows: the b rows.
+        logits: [b, V] logits.
+        sampling: sampling parameters.
+        guide: [b, V] logits that rank tokens for top-k and top-p. If None, `logits` do.
 
     Returns:
-        For each row the token, its log-probability and the tokens it could have been (none given
-        where that is the whole vocabulary).
+        For each row the token, its log-probability and the tokens that could have been sampled
+        (empty for the whole vocabulary).
     """
     choices: list[tuple[int, float, Sequence[int]]] = [(0, 0.0, ())] * len(rows)
     free = [place for place, row in enumerate(rows) if row.trie is None]
@@ -336,7 +351,7 @@ def choose(
 
 
 def _gather_allowed(logits: Tensor, ids: Sequence[Sequence[int]]) -> Tensor:
-    """Returns [b, C] the logits of the allowed tokens, padded with -inf."""
+    """Returns the logits [b, C] of the allowed tokens, padded with -inf."""
     width = max(map(len, ids))
     padded = np.zeros((len(ids), width), np.int64)
     allowed = np.arange(width) < np.array([[len(some)] for some in ids])

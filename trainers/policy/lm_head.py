@@ -1,7 +1,7 @@
-"""The output head of a causal LM, read only where it is needed.
+"""The output head of a causal LM, computed only at the positions that are needed.
 
-A hook on the head hands it the positions asked for and shows the hidden states it was given.
-Whatever a model does to its logits after the head (capping, scaling) stays as it is.
+A forward pre-hook on the head selects the positions and records the hidden states. Operations that
+a model applies to its logits after the head (capping, scaling) are preserved.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ from agentgym.trainers.policy.distribution import score
 
 @contextmanager
 def head_reads(model: Any, pick: Callable[[Tensor], Tensor]) -> Iterator[list[Tensor]]:
-    """Lets the head read only what `pick` takes of the hidden states [B, S, H].
+    """Context manager that restricts the head to the hidden states selected by `pick`.
+
+    Args:
+        model: a `transformers` causal LM.
+        pick: maps hidden states [B, S, H] to the selected ones.
 
     Yields:
-        A list that gets the hidden states when the model is called.
+        A list to which the hidden states [B, S, H] are appended when the model is called.
     """
     states: list[Tensor] = []
 
@@ -40,13 +44,17 @@ def head_reads(model: Any, pick: Callable[[Tensor], Tensor]) -> Iterator[list[Te
 
 @torch.no_grad()
 def check_head(model: Any, token: int) -> bool:
-    """Makes sure that `head_reads` works on a model, on a probe of two tokens.
+    """Checks on a probe of two tokens that `head_reads` works on a model.
+
+    Args:
+        model: a `transformers` causal LM.
+        token: token id of the probe.
 
     Returns:
-        Whether the model's logits are what its head returns, with nothing done to them.
+        Whether the model's logits are the output of its head, without further operations.
 
     Raises:
-        ConfigError: if the model has no head or does not use it in the usual way.
+        ConfigError: if the model has no head or does not apply it to its hidden states.
     """
     head = model.get_output_embeddings()
     if head is None:
@@ -58,7 +66,7 @@ def check_head(model: Any, token: int) -> bool:
     if len(states) != 1 or logits.shape != whole[:, 1:].shape:
         raise ConfigError(
             f"{type(model).__name__} does not apply its output head to its hidden states in the "
-            "usual way; it cannot be used as a policy."
+            "usual way. It cannot be used as a policy."
         )
     return torch.equal(head(states[0][:, 1:]), logits)
 
@@ -71,9 +79,17 @@ def scores_in_parts(
     temperature: float,
     size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Returns `score(head(hidden), ...)` without holding all logits [k, V] at once.
+    """Returns `score(head(hidden), ...)` without holding all logits [k, V] in memory.
 
-    They are computed for `size` tokens at a time, and again for the gradients.
+    The logits are computed for `size` tokens at a time, and again in the backward pass.
+
+    Args:
+        head: the output head.
+        hidden: [k, H] hidden states.
+        target: int64 [k] tokens to score.
+        support: offsets and ids as in `score`.
+        temperature: divides the logits.
+        size: tokens per part.
     """
 
     def part(

@@ -1,4 +1,4 @@
-"""Opening models: any causal LM of the hub or a folder, with or without a LoRA adapter."""
+"""Model loading: any causal LM of the Hugging Face hub or a folder, with or without LoRA."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 @dataclass(frozen=True)
 class LoraSettings:
-    """A low-rank adapter (Hu et al., arXiv 2106.09685), by `peft`; without dropout.
+    """Settings of a LoRA adapter (Hu et al., arXiv 2106.09685) from `peft`, without dropout.
 
     Attributes:
         rank: rank of the update.
         alpha: the update is scaled by alpha / rank.
-        targets: names of the modules it is put on; None: what peft knows for the architecture,
-            else all linear layers but the head.
+        targets: names of the adapted modules. If None, peft's defaults for the architecture or, if
+            there are none, all linear layers except the head.
     """
 
     rank: int = 16
@@ -39,21 +39,21 @@ def load_model(
     seed: int,
     trust_remote_code: bool = False,
 ) -> tuple[Any, Any]:
-    """Returns model and tokenizer; see `Policy.load`."""
+    """Returns a model and its tokenizer. See `Policy.load` for arguments and errors."""
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
     folder = Path(name)
     if folder.is_dir() and (folder / "adapter_config.json").is_file():
         if lora is not None:
-            raise ConfigError(f"{name} is an adapter already; load it without lora settings.")
+            raise ConfigError(f"{name} is an adapter already. Load it without lora settings.")
         return _load_adapter(folder, dtype, trust_remote_code)
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ConfigError(
-            f"{name} is a folder but holds no model: expected a config.json in it "
+            f"The folder {name} contains no model: expected a config.json in it "
             "(as written by save_pretrained)."
         )
     if (folder / "policy" / "config.json").is_file():
-        raise ConfigError(f"{name} is the folder of a run: its model is {folder / 'policy'}.")
+        raise ConfigError(f"{name} is a run folder. Its model is in {folder / 'policy'}.")
     model, tokenizer = _load_base(str(name), dtype, trust_remote_code)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
 
@@ -68,10 +68,10 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
     except Exception as error:
         raise ConfigError(
             f"Cannot open the model {name!r}: expected 'nano', 'tiny' or 'small', a folder "
-            "written by save_pretrained, or the id of a causal language model on the hub. "
-            f"({error})"
+            "written by save_pretrained, or the id of a causal language model on the Hugging Face "
+            f"hub. ({error})"
         ) from error
-    # With dropout, log-probs in training would differ from those the actions were sampled with.
+    # With dropout, log-probs in training would differ from the behaviour log-probs.
     for key, value in config.to_dict().items():
         if isinstance(value, float) and ("dropout" in key or "pdrop" in key):
             setattr(config, key, 0.0)
@@ -79,11 +79,11 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
     except Exception as error:
         raise ConfigError(
-            f"The model {name!r} has no tokenizer beside it, and text cannot be read without one. "
-            f"Save it there with tokenizer.save_pretrained. ({error})"
+            f"The model {name!r} has no tokenizer, which is needed to encode text. "
+            f"Save one beside the model with tokenizer.save_pretrained. ({error})"
         ) from error
     try:
-        # Weights missing in the files are initialised at random by the global generator.
+        # Weights missing in the files are initialised with the global random generator.
         with torch.random.fork_rng():
             model: Any = AutoModelForCausalLM.from_pretrained(
                 name,
@@ -96,8 +96,8 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise ConfigError(
-            f"The tokenizer of {name!r} has {len(tokenizer)} tokens, the model embeddings for "
-            f"{rows}. They do not belong together."
+            f"The tokenizer of {name!r} has {len(tokenizer)} tokens, but the model has only {rows} "
+            "embeddings. They do not belong together."
         )
     return model, tokenizer
 
@@ -109,7 +109,7 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
     if not base:
-        raise ConfigError(f"The adapter in {folder} does not say which base model it belongs to.")
+        raise ConfigError(f"The adapter in {folder} does not name its base model.")
     model, tokenizer = _load_base(str(base), dtype, trust)
     try:
         with torch.random.fork_rng():
@@ -120,10 +120,15 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
 
 
 def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
-    """Returns the model with a fresh adapter; everything else is frozen.
+    """Returns the model with a new LoRA adapter. All other weights are frozen.
+
+    Args:
+        model: a `transformers` causal LM.
+        lora: settings of the adapter.
+        seed: seed of the adapter's initial weights.
 
     Raises:
-        ConfigError: if the adapter does not fit the model.
+        ConfigError: if the rank is below 1 or the adapter does not fit the model.
     """
     peft = _peft()
 
@@ -136,7 +141,7 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
             task_type="CAUSAL_LM",
         )
         with torch.random.fork_rng(), warnings.catch_warnings():
-            # GPT-2's layers are stored the other way round; peft sees that, and says so.
+            # GPT-2's weights are stored transposed. peft handles this and warns about it.
             warnings.filterwarnings("ignore", "fan_in_fan_out")
             return peft.get_peft_model(model, settings)
 

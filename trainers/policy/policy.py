@@ -1,11 +1,11 @@
 """`Policy`: a causal language model that generates actions and scores them.
 
-Everything the trainer does with a model goes through here: `act` (batched generation, optionally
-constrained to candidates), `forward` (log-probs under the distribution really sampled from, with
-gradients), `hidden` (what critics read), `score_candidates` (a softmax over listed actions).
+It is the trainer's interface to a model: `act` (batched generation, optionally constrained to
+candidates), `forward` (log-probs under the distribution that was sampled from, with gradients),
+`hidden` (hidden states for critics), `score_candidates` (a softmax over admissible actions).
 
-The vocabulary projection is computed only where it is needed: a hook on the head hands it the
-positions asked for. Whatever a model does to its logits after the head (capping, scaling) is kept.
+The output head is computed only at the positions that are needed. Operations that a model applies
+to its logits after the head (capping, scaling) are preserved.
 
 Shapes: B rows, S positions, k action tokens, b bootstrap positions, V vocabulary, H hidden, C
 candidates.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,37 +58,39 @@ __all__ = [
 ]
 
 MEMO = 1 << 15
-"""How many texts, and how many lists of candidates, are remembered with their tokens."""
+"""Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
 
 STEERING_FILE = "steering.pt"
 
 CACHE_NAMES = ("past_key_values", "cache_params")
-"""How models of `transformers` call the cache they are given; the second are recurrent ones."""
+"""Names of the cache argument in `transformers`: of attention models, of recurrent models."""
 
 
 class Policy(nn.Module):
-    """A causal language model as a policy; made by `Policy.load`.
+    """A causal language model as a policy. Create one with `Policy.load`.
 
-    Dropout is off for good: with it, the log-probs of training would not be those of acting.
+    Dropout is set to 0, because with dropout the log-probs in training would differ from those in
+    generation.
 
     Args:
         model: a `transformers` causal LM, or a `peft` model around one.
         tokenizer: its tokenizer.
-        batch_size: how many requests `act` runs at once; None: as suits the device.
+        batch_size: batch size of generation. If None, it depends on the device.
 
     Attributes:
         model: the model.
         tokenizer: the tokenizer.
         end_token: id of the token that ends an action (the tokenizer's end of sequence).
         pad_token: id used for padding (always masked).
-        hidden_size: H.
-        max_length: the longest sequence the model can read (positions), or None if unlimited.
+        hidden_size: hidden size H.
+        max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether rows of different lengths can be generated together.
-        blocks: whether keys and values can be cut and put together (`PrefixCache`).
-        plain_head: whether logits are what the head returns, with nothing done to them.
-        stats: work done by `act`.
-        logits_at_once: most logits (action tokens times vocabulary) `forward` holds at a time; a
-            larger number of them is computed in parts, and again for the gradients.
+        blocks: whether cached keys and values can be sliced and stacked (`PrefixCache`).
+        plain_head: whether logits are the output of the head, without further operations.
+        stats: counters of the work done by `act`.
+        logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
+            holds in memory. If there are more, they are computed in parts, and again in the
+            backward pass.
 
     Raises:
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
@@ -100,8 +102,8 @@ class Policy(nn.Module):
         super().__init__()
         if tokenizer.eos_token_id is None:
             raise ConfigError(
-                "The tokenizer has no end-of-sequence token, and an action must end with one. "
-                "Set tokenizer.eos_token before making the policy."
+                "The tokenizer has no end-of-sequence token, which must end every action. "
+                "Set tokenizer.eos_token before creating the policy."
             )
         for module in model.modules():
             if isinstance(module, nn.Dropout):
@@ -116,7 +118,7 @@ class Policy(nn.Module):
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
         self.max_length: int | None = getattr(config, "max_position_embeddings", None)
-        # In lists: no part of the module's state.
+        # In lists, so that they are not registered as submodules.
         self._reference: list[Policy] = []
         self._guide: list[Policy] = []
         self._steering: list[Any] = []
@@ -149,21 +151,22 @@ class Policy(nn.Module):
         seed: int = 0,
         trust_remote_code: bool = False,
     ) -> Policy:
-        """Loads any causal LM of the Hugging Face hub or a folder, a saved adapter folder included.
+        """Loads a causal LM from the Hugging Face hub, a model folder or an adapter folder.
 
         Args:
             name: model id or folder.
-            lora: puts a fresh adapter on it; the base is frozen.
-            dtype: type of the weights; "auto": as stored.
-            device: where it lives.
-            batch_size: how many requests `act` runs at once; None: as suits the device.
-            seed: of the fresh adapter's weights.
+            lora: adds a new LoRA adapter and freezes the base model.
+            dtype: dtype of the weights. "auto" keeps the stored dtype.
+            device: device of the model.
+            batch_size: batch size of generation. If None, it depends on the device.
+            seed: seed of the new adapter's weights.
             trust_remote_code: whether to run Python code that the model folder contains.
 
         Raises:
-            ConfigError: if there is no such model, its files are damaged, it needs code of its own
-                without `trust_remote_code`, it has no tokenizer or no end-of-sequence token, there
-                is no such device, or the adapter does not fit.
+            ConfigError: if the model, its tokenizer, its end-of-sequence token or the device does
+                not exist, its files are damaged, it needs its own code without
+                `trust_remote_code`, or the adapter does not fit the model.
+            MissingExtraError: if an adapter is needed and `peft` is not installed.
         """
         model, tokenizer = load_model(name, lora, dtype, seed, trust_remote_code)
         try:
@@ -173,7 +176,7 @@ class Policy(nn.Module):
         return cls(model, tokenizer, batch_size=batch_size)
 
     def save(self, folder: str | Path) -> None:
-        """Saves weights (or adapter) and tokenizer as an ordinary Hugging Face folder."""
+        """Saves the weights (or the adapter) and the tokenizer as a Hugging Face folder."""
         self.model.save_pretrained(str(folder))
         self.tokenizer.save_pretrained(str(folder))
         for steering in self._steering:
@@ -181,13 +184,13 @@ class Policy(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model lives."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
     @property
     def batch_size(self) -> int:
-        """How many requests `act` runs at once."""
-        # A processor gains nothing by more rows, and loses by their padding and its caches.
+        """Batch size of generation."""
+        # On a CPU, more rows are not faster and cost padding and cache misses.
         return self._batch_size or (8 if self.device.type == "cpu" else 64)
 
     @property
@@ -197,23 +200,28 @@ class Policy(nn.Module):
 
     @property
     def guide(self) -> Policy | None:
-        """Whose probabilities `top_k` and `top_p` go by; None: the policy's own."""
+        """Policy whose probabilities rank tokens for `top_k` and `top_p`, or None for its own."""
         return self._guide[0] if self._guide else None
 
     def follow(self, guide: Policy | None) -> None:
-        """Lets another policy's probabilities decide what `top_k` and `top_p` keep."""
+        """Ranks tokens for `top_k` and `top_p` by another policy's probabilities, or by its own."""
         self._guide = [] if guide is None else [guide]
 
     def steer(self, steering: nn.Module | None) -> None:
-        """Lets a module (hidden states, logits) -> logits change what `act` draws from.
+        """Transforms the logits that `act` samples from.
 
-        Only `act` is steered: `forward` scores what the model itself says. So a steered policy is
-        for acting, as after offline learning, not for collecting what it is then trained on.
+        Only `act` is affected. `forward` still scores actions under the model's own distribution,
+        so a steered policy is meant for acting, for example after offline RL, and not for
+        collecting on-policy training data.
+
+        Args:
+            steering: module that maps (hidden states [b, H], logits [b, V]) to logits [b, V]. None
+                removes it.
         """
         self._steering = [] if steering is None else [steering]
 
     def clone(self) -> Policy:
-        """Returns a policy of its own with the present weights; only the tokenizer is shared."""
+        """Returns an independent copy of the policy. Only the tokenizer is shared."""
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
         copied.model = copy.deepcopy(self.model)
@@ -222,31 +230,31 @@ class Policy(nn.Module):
         return copied
 
     def frozen_copy(self) -> Policy:
-        """Returns a clone that nothing trains."""
+        """Returns a clone whose parameters require no gradients."""
         return self.clone().requires_grad_(False)
 
     # Text and tokens.
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text; special tokens spelt out in it are plain text."""
+        """Returns the token ids of a text. Special tokens in the text are encoded as plain text."""
         tokens = self._encoded.get(text)
         if tokens is None:
             if len(self._encoded) >= MEMO:
                 self._encoded.clear()
-            # Lone surrogates cannot be tokenised; whatever an environment says must not raise.
+            # Lone surrogates cannot be tokenised, but no observation may raise.
             clean = text.encode("utf-8", "replace").decode()
             ids = self.tokenizer(clean, add_special_tokens=False, split_special_tokens=True)
             tokens = self._encoded[text] = tuple(ids["input_ids"])
         return list(tokens)
 
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
-        """Returns the text of token ids, special tokens left out."""
+        """Returns the text of token ids, without special tokens."""
         return self.tokenizer.decode(
             list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
 
     def trie(self, candidates: Sequence[str]) -> tuple[TokenTrie, int]:
-        """Returns the tree of the candidates' tokens, each with the end token, and its depth."""
+        """Returns the trie of the candidates' tokens, with end tokens, and its depth."""
         key = tuple(candidates)
         found = self._tries.get(key)
         if found is None:
@@ -260,22 +268,22 @@ class Policy(nn.Module):
     # Acting.
 
     def session(self) -> PrefixCache:
-        """Returns an empty cache for `act`: contexts that grow are not computed again."""
+        """Returns an empty cache for `act`, so that shared prompt prefixes are computed once."""
         return PrefixCache()
 
     def act(
         self, requests: Sequence[Request], sampling: Sampling, cache: PrefixCache | None = None
     ) -> list[Sample]:
-        """Generates one action for each request; no gradients.
+        """Generates one action for each request, without gradients.
 
         Args:
-            requests: prompts, each with its generator and perhaps candidates.
-            sampling: how tokens are drawn.
-            cache: made by `session`; what was computed for a request's slot is not computed again.
+            requests: prompts, each with its random generator and optional candidates.
+            sampling: sampling parameters.
+            cache: created by `session`. It reuses keys and values of earlier prompts of a slot.
 
         Raises:
-            ValueError: for an empty prompt, an empty list of candidates, or a prompt and action
-                that are longer than the model can read.
+            ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
+                together exceed the model's maximum length.
         """
         with self._acting():
             if sampling.normalization is None:
@@ -284,13 +292,13 @@ class Policy(nn.Module):
             chosen = choose_candidates(self, [requests[i] for i in listed], sampling)
             samples = dict(zip(listed, chosen, strict=True))
             others = [i for i in range(len(requests)) if i not in samples]
-            spoken = generate(self, [requests[i] for i in others], sampling, cache)
-            samples |= zip(others, spoken, strict=True)
+            generated = generate(self, [requests[i] for i in others], sampling, cache)
+            samples |= zip(others, generated, strict=True)
             return [samples[i] for i in range(len(requests))]
 
     @contextmanager
     def _acting(self) -> Iterator[None]:
-        """No gradients, and not in training mode: gradient checkpointing would drop the cache."""
+        """Disables gradients and training mode, in which gradient checkpointing has no cache."""
         training = self.training
         self.eval()
         try:
@@ -300,11 +308,11 @@ class Policy(nn.Module):
             self.train(training)
 
     def weights_version(self) -> int:
-        """Returns a number that changes whenever an optimiser changes the weights in place."""
+        """Returns a number that changes whenever an optimiser updates the weights in place."""
         return sum(parameter._version for parameter in self.model.parameters())
 
     def new_cache(self, states: States | None = None) -> DynamicCache:
-        """Returns a cache of keys and values, empty or with [b, heads, length, size] states."""
+        """Returns a key-value cache, empty or with states [b, heads, length, size] per layer."""
         if states is None:
             return DynamicCache(config=self.model.config)
         return DynamicCache(states, config=self.model.config)
@@ -336,30 +344,30 @@ class Policy(nn.Module):
     def forward(self, collated: Collated) -> Scores:
         """Scores action tokens under the distribution they were sampled from, with gradients.
 
-        Tokens that were forced (one token allowed) have log-probability and entropy 0.
+        Forced tokens, which have a single legal continuation, get log-probability and entropy 0.
         """
         return score_actions(self, collated)
 
-    def hidden(self, collated: Collated, *, adapter: bool = True) -> tuple[Tensor, Tensor]:
-        """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H]; no head.
+    def hidden(self, collated: Collated) -> tuple[Tensor, Tensor]:
+        """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H].
+
+        The output head is not computed.
 
         Args:
             collated: the segments.
-            adapter: False reads the base model without its adapter (a policy without one raises
-                ConfigError).
         """
-        if not adapter and not self.has_adapter:
-            raise ConfigError("This policy has no adapter to switch off; load it with lora=...")
-        with nullcontext() if adapter else self.model.disable_adapter():
-            return collated.places(read_hidden(self.model, collated))
+        return collated.places(read_hidden(self.model, collated))
 
     def freeze_reference(self) -> None:
-        """Keeps the present weights for `reference_logprobs`; needless with an adapter."""
+        """Stores the current weights as the reference policy. A no-op for a policy with adapter."""
         if not self.has_adapter:
             self._reference = [self.frozen_copy()]
 
     def reference_logprobs(self, collated: Collated) -> Tensor:
-        """Returns [k] log-probs of the reference: adapter off, or `freeze_reference`'s copy.
+        """Returns the log-probs [k] of the action tokens under the reference policy.
+
+        The reference policy is the base model without its adapter if there is one, otherwise the
+        copy made by `freeze_reference`.
 
         Raises:
             ConfigError: if there is neither an adapter nor a frozen reference.
@@ -370,12 +378,12 @@ class Policy(nn.Module):
                     return score_actions(self, collated).logprobs
             if not self._reference:
                 raise ConfigError(
-                    "There is no reference: call freeze_reference() before training, or train an "
-                    "adapter (its base is the reference)."
+                    "There is no reference policy: call freeze_reference() before training, or "
+                    "train an adapter (its base model is the reference)."
                 )
             return self._reference[0].to(self.device)(collated).logprobs
 
-    # Listed actions.
+    # Admissible actions.
 
     def score_candidates_batch(
         self,
@@ -383,7 +391,7 @@ class Policy(nn.Module):
         candidates: Sequence[Sequence[str]],
         normalization: Normalization = "sum",
     ) -> list[NDArray[np.float32]]:
-        """Returns `score_candidates` of every prompt, computed together."""
+        """Returns `score_candidates` of every prompt, computed in batches."""
         with self._acting():
             scores = candidate_logprobs(self, prompts, candidates, normalization)
         return [score.cpu().numpy() for score in scores]
@@ -396,8 +404,17 @@ class Policy(nn.Module):
     ) -> NDArray[np.float32]:
         """Returns the log-probabilities [C] of a softmax over candidates.
 
-        The score of a candidate is the sum of its tokens' log-probs, the end token's included
-        ("sum": GLAM, arXiv 2302.02662), divided by the number of tokens ("token") or of
-        whitespace-separated words ("word": TWOSOME, arXiv 2401.14151).
+        The score of a candidate is the sum of its tokens' log-probs, including the end token
+        ("sum", as in GLAM, arXiv 2302.02662), divided by the number of tokens ("token") or of
+        whitespace-separated words ("word", as in TWOSOME, arXiv 2401.14151).
+
+        Args:
+            prompt: [P] token ids.
+            candidates: C texts.
+            normalization: length normalisation of the scores.
+
+        Raises:
+            ValueError: if the normalization is unknown, the prompt is empty, there are no
+                candidates, or a prompt and a candidate exceed the model's maximum length.
         """
         return self.score_candidates_batch([prompt], [candidates], normalization)[0]

@@ -1,4 +1,4 @@
-"""`LanguageModel`: what generating and scoring need of a policy, said once for both."""
+"""`LanguageModel`: the protocol of a policy that generation and scoring use."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from agentgym.utils.token_trie import TokenTrie
 
 
 class LanguageModel(Protocol):
-    """What acting needs of a policy.
+    """Protocol of a language model that generates actions.
 
     Attributes:
         model: the `transformers` model.
-        end_token: ends an action.
-        pad_token: fills what is masked.
-        max_length: longest sequence, or None.
+        end_token: id of the token that ends an action.
+        pad_token: id used for padding.
+        max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether sequences of different lengths can share a batch.
-        blocks: whether padding may stand anywhere and keys and values can be cut and put together.
-        stats: counts the work.
+        blocks: whether padding is allowed at any position and cached keys and values can be sliced
+            and stacked.
+        stats: counters of the work done.
     """
 
     model: Any
@@ -37,17 +38,17 @@ class LanguageModel(Protocol):
 
     @property
     def guide(self) -> LanguageModel | None:
-        """Whose probabilities `top_k` and `top_p` go by; None: the model's own."""
+        """Model whose probabilities rank tokens for `top_k` and `top_p`, or None for its own."""
         ...
 
     @property
     def batch_size(self) -> int:
-        """How many rows are run at once."""
+        """Number of rows per forward pass."""
         ...
 
     @property
     def device(self) -> torch.device:
-        """Where the model lives."""
+        """Device of the model."""
         ...
 
     def encode(self, text: str) -> list[int]:
@@ -55,7 +56,7 @@ class LanguageModel(Protocol):
         ...
 
     def trie(self, candidates: Sequence[str]) -> tuple[TokenTrie, int]:
-        """Returns the tree of candidates' tokens, each with the end token, and its depth."""
+        """Returns the trie of the candidates' tokens, with end tokens, and its depth."""
         ...
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -63,18 +64,22 @@ class LanguageModel(Protocol):
         ...
 
     def weights_version(self) -> int:
-        """Returns a number that changes when an optimiser changes the weights."""
+        """Returns a number that changes when an optimiser updates the weights."""
         ...
 
     def new_cache(self, states: States | None = None) -> Any:
-        """Returns a `transformers` cache, empty or with [b, heads, length, size] states."""
+        """Returns a `transformers` cache, empty or with states [b, heads, length, size]."""
         ...
 
     def next_logits(
         self, tokens: NDArray[np.int64], mask: NDArray[np.bool_], positions: Any, cache: Any
     ) -> Tensor:
-        """Returns float32 [b, V] logits after the last column of tokens [b, n].
+        """Returns float32 [b, V] logits after the last column of tokens.
 
-        `mask` [b, length + n] tells tokens from padding, also for what the cache holds.
+        Args:
+            tokens: [b, n] token ids.
+            mask: [b, length + n] False for padding, for the cached tokens and the new ones.
+            positions: [b, n] position ids of the new tokens.
+            cache: cache with `length` tokens per row.
         """
         ...

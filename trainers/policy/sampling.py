@@ -1,4 +1,4 @@
-"""What generation is asked for and gives back: `Sampling`, `Request`, `Sample`, `PrefixCache`."""
+"""Inputs and outputs of generation: `Sampling`, `Request`, `Sample`, `PrefixCache`."""
 
 from __future__ import annotations
 
@@ -16,25 +16,30 @@ from agentgym.trainers.trajectory import FloatArray, Support
 Tokens = NDArray[np.int32]
 Normalization = Literal["sum", "token", "word"]
 States = list[tuple[Tensor, Tensor]]
-"""Keys and values of one sequence, [heads, length, size] each, for every layer."""
+"""Keys and values of one sequence, [heads, length, size] each, per layer."""
 
 
 WORTHWHILE = 8
-"""A `PrefixCache` is not asked for fewer tokens than this: copying costs more."""
+"""Minimum number of tokens that a `PrefixCache` returns. Copying fewer costs more than it saves."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How actions are drawn.
+    """Sampling parameters.
 
     Attributes:
-        temperature: divides the logits; 0 takes the most probable token (evaluation only).
-        top_k: keeps the k most probable tokens; 0: all.
+        temperature: divides the logits. 0 is greedy decoding (evaluation only).
+        top_k: keeps the k most probable tokens. 0 keeps all.
         top_p: keeps the fewest most probable tokens whose probabilities sum to at least p.
-        max_new_tokens: length at which a free-form action is cut off; a candidate is never cut.
-        normalization: how candidates are drawn. None: token by token, each among those that lead to
-            a candidate. Otherwise as a whole, by a softmax over the sums of their tokens' log-probs
-            ("sum"), divided by the number of tokens ("token") or words ("word").
+        max_new_tokens: maximum length of a free-form action in tokens. Candidates are never cut.
+        normalization: length normalisation of candidate scores. If None, candidates are sampled
+            token by token from the legal continuations. Otherwise, they are sampled as a whole from
+            a softmax over the sums of their tokens' log-probs ("sum"), divided by the number of
+            tokens ("token") or words ("word").
+
+    Raises:
+        ConfigError: if a parameter is out of range, or `normalization` is combined with `top_k` or
+            `top_p`.
     """
 
     temperature: float = 1.0
@@ -54,26 +59,26 @@ class Sampling:
             raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}.")
         if self.normalization and (self.top_k or self.top_p < 1):
             raise ConfigError(
-                "top_k and top_p cut off tokens, and normalization draws whole candidates: leave "
-                "one of them out."
+                "top_k and top_p restrict tokens, but with normalization whole candidates are "
+                "sampled. Use only one of them."
             )
 
     @property
     def restricts(self) -> bool:
-        """Whether fewer tokens than the vocabulary can be drawn."""
+        """Whether sampling is restricted to a subset of the vocabulary."""
         return self.temperature == 0 or self.top_k > 0 or self.top_p < 1
 
 
 @dataclass
 class Request:
-    """One action to be generated.
+    """A request to generate one action.
 
     Attributes:
-        prompt: [P] token ids; P >= 1.
-        rng: draws the uniform numbers of this action, and nothing else.
-        candidates: the action must be one of these texts; None: free-form.
-        slot: names the place (an episode, an agent) whose growing context this is: the key under
-            which a `PrefixCache` keeps what was computed; None: nothing is kept.
+        prompt: [P] token ids, P >= 1.
+        rng: random generator of this action's uniform numbers.
+        candidates: texts to choose the action from. None allows free-form actions.
+        slot: key of the `PrefixCache` entry, shared by the requests of a growing context (an
+            episode, an agent). If None, nothing is cached.
     """
 
     prompt: Tokens
@@ -87,14 +92,14 @@ class Sample:
     """A generated action.
 
     Attributes:
-        tokens: [L] action tokens, the end token included (unless cut off); L >= 1.
-        logprobs: [L] log-probabilities under the distribution that was really sampled from.
-        support: the tokens that could have been sampled; None: the whole vocabulary.
-        text: the action as text, without the end token; the candidate itself if there were any.
+        tokens: [L] action tokens, including the end token unless the action was cut off. L >= 1.
+        logprobs: [L] log-probabilities under the distribution that was sampled from.
+        support: the tokens that could have been sampled, or None for the whole vocabulary.
+        text: the action as text, without the end token. A candidate is returned verbatim.
         finished: whether the end token was generated.
-        choice: place among the candidates of an action that was drawn as a whole: its first token
-            then carries the log-probability of the action, the others are forced. None: drawn
-            token by token.
+        choice: index of the candidate if the action was sampled as a whole. Its first token then
+            carries the log-probability of the action and the others are forced. None if the action
+            was sampled token by token.
     """
 
     tokens: Tokens
@@ -107,17 +112,17 @@ class Sample:
 
 @dataclass
 class GenerationStats:
-    """Work done since the last `reset`.
+    """Counters of the work done since the last `reset`.
 
     Attributes:
         requests: actions generated.
         prompt_tokens: tokens of their prompts.
-        cached_tokens: tokens that a `PrefixCache` held already.
-        forced_tokens: action tokens that the constraint left no choice about.
-        new_tokens: action tokens, forced ones included.
-        forward_passes: calls of the model.
-        fed_tokens: tokens fed to the model, padding excluded.
-        padded_tokens: padding fed to the model.
+        cached_tokens: tokens found in a `PrefixCache`.
+        forced_tokens: action tokens with a single legal continuation.
+        new_tokens: action tokens, including forced ones.
+        forward_passes: forward passes of the model.
+        fed_tokens: tokens fed to the model, without padding.
+        padded_tokens: padding tokens fed to the model.
     """
 
     requests: int = 0
@@ -136,10 +141,10 @@ class GenerationStats:
 
 
 class PrefixCache:
-    """Keys and values of what each slot has seen: a prompt that extends it feeds only the rest.
+    """Cached keys and values of each slot's context. Only new tokens of a prompt are computed.
 
-    Made by `Policy.session()`. What is kept belongs to the weights it was computed with: it is
-    dropped by itself when an optimiser has changed them, and by `clear`.
+    Created by `Policy.session()`. The cache is cleared automatically when an optimiser has changed
+    the weights, and manually by `clear`.
     """
 
     def __init__(self) -> None:
@@ -147,28 +152,28 @@ class PrefixCache:
         self._weights: int | None = None
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Removes all entries."""
         self._slots.clear()
 
     def drop(self, slot: int | str) -> None:
-        """Forgets one slot (its episode is over); unknown slots are no error."""
+        """Removes the entry of a slot, for example at the end of its episode, if there is one."""
         self._slots.pop(slot, None)
 
     def refresh(self, weights: int) -> None:
-        """Forgets everything if `weights`, a number that changes with the weights, has changed."""
+        """Clears the cache if `weights`, the version number of the weights, has changed."""
         if weights != self._weights:
             self.clear()
         self._weights = weights
 
     def keep(self, slot: int | str, tokens: Tokens, states: States) -> None:
-        """Keeps what was computed for a slot's tokens."""
+        """Stores the keys and values of a slot's tokens."""
         self._slots.pop(slot, None)
         self._slots[slot] = tokens, states
 
     def match(self, slot: int | str | None, tokens: Tokens) -> tuple[int, States]:
-        """Returns how many tokens at the start are known (never all), and states covering them.
+        """Returns the length of the cached prefix (never the whole prompt) and states covering it.
 
-        A slot that is new borrows from the one kept last: prompts begin with the same rules.
+        A new slot uses the entry stored last, because prompts begin with the same instructions.
         """
         if slot is None or not self._slots:
             return 0, []

@@ -1,7 +1,7 @@
-"""What a model says about action tokens under the distribution they were sampled from.
+"""Log-probs and entropies of action tokens under the distribution they were sampled from.
 
-The vocabulary projection is computed for action tokens only, and where there are many of them, for
-some at a time.
+The output head is computed for action tokens only. If there are many of them, it is computed in
+parts.
 
 Shapes: B rows, S positions, k action tokens, b bootstrap positions, V vocabulary, H hidden.
 """
@@ -22,12 +22,12 @@ from agentgym.trainers.policy.protocol import LanguageModel
 
 
 class Scores(NamedTuple):
-    """What the model says about the action tokens of a `Collated`; all with gradients.
+    """Output of a forward pass for the action tokens of a `Collated`, with gradients.
 
     Attributes:
-        logprobs: float32 [k] log-probabilities under the sampled-from distribution.
+        logprobs: float32 [k] log-probabilities under the distribution that was sampled from.
         entropy: float32 [k] entropy of that distribution, in nats.
-        hidden: [k, H] hidden states that predict the action tokens, as the head reads them.
+        hidden: [k, H] hidden states that predict the action tokens (the inputs of the head).
         bootstrap_hidden: [b, H] hidden states at the bootstrap positions.
     """
 
@@ -38,11 +38,11 @@ class Scores(NamedTuple):
 
 
 class Scored(LanguageModel, Protocol):
-    """What scoring needs of a policy besides.
+    """Protocol of a language model that scores actions.
 
     Attributes:
-        plain_head: whether logits are what the head returns, with nothing done to them.
-        logits_at_once: most logits held at a time.
+        plain_head: whether logits are the output of the head, without further operations.
+        logits_at_once: maximum number of logits held in memory.
     """
 
     plain_head: bool
@@ -50,7 +50,7 @@ class Scored(LanguageModel, Protocol):
 
 
 def score_actions(policy: Scored, collated: Collated) -> Scores:
-    """Returns what a policy says about the action tokens of its segments."""
+    """Returns a policy's scores for the action tokens of collated segments."""
     model, k = policy.model, len(collated.target)
     chosen, support = collated.undecided()
     target, temperature = collated.target[chosen], collated.temperature
@@ -79,16 +79,16 @@ def score_actions(policy: Scored, collated: Collated) -> Scores:
 
 
 def read_hidden(model: Any, collated: Collated) -> Tensor:
-    """Returns the hidden states [B, S, H] that the head would read."""
+    """Returns the hidden states [B, S, H] before the head."""
     return _read(model, collated, lambda hidden: hidden[:, :0])[0]
 
 
 def _read(
     model: Any, collated: Collated, pick: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Returns the hidden states [B, S, H] the head reads, and the logits of what is picked."""
-    # No attention mask: the padding comes last, so no token that counts can see it, and plain
-    # causal attention is much the fastest kind.
+    """Returns the hidden states [B, S, H] before the head, and the logits of the picked ones."""
+    # No attention mask: padding is on the right, where causal attention ignores it, and plain
+    # causal attention is the fastest kind.
     with head_reads(model, pick) as states:
         logits = model(input_ids=collated.tokens, use_cache=False).logits
     return states[0], logits

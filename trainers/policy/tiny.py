@@ -1,7 +1,7 @@
-"""The default model: a small decoder and a tokenizer made from an environment's own text.
+"""The default model: a small decoder with a tokenizer trained on an environment's own text.
 
-Everything is made here, from a seed: nothing is downloaded. Saved with `Policy.save` it is an
-ordinary Hugging Face folder.
+Both are created from a seed, without any download. `Policy.save` writes them as an ordinary Hugging
+Face folder.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 import torch
 
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.evaluation.runner import make_env
+from agentgym.making import make_env
 from agentgym.trainers.policy.policy import Policy
 
 PAD, END = "<|pad|>", "<|end|>"
-# What BPE merges within: a marker such as " [SEP]", a word, one digit, signs, white space.
+# BPE merges within these pieces: a marker such as " [SEP]", a word, one digit, signs, white space.
 PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MOST_TURNS = 50
 ALIKE = 0.9
-"""How much tokens of the same word, and queries and keys, have in common at the start."""
+"""Initial correlation of the embeddings of a word's variants, and of query and key weights."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class TinySize:
     """Size of a small Llama-style decoder (tied embeddings, no grouped queries).
 
     Attributes:
-        layers: number of blocks; two are the least that can copy by induction.
-        hidden: width.
-        heads: attention heads; hidden / heads is even.
+        layers: number of blocks. Induction heads, which copy, need at least two.
+        hidden: hidden size.
+        heads: number of attention heads. hidden / heads must be even.
         intermediate: width of the MLP.
-        vocabulary: largest number of tokens, special ones included.
-        positions: longest sequence.
+        vocabulary: maximum number of tokens, including special tokens.
+        positions: maximum sequence length in tokens.
     """
 
     layers: int
@@ -66,18 +66,18 @@ def tiny_policy(
     batch_size: int | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Returns a fresh `Policy` whose tokenizer has read the environment's training tasks.
+    """Returns a new `Policy` whose tokenizer is trained on the environment's training tasks.
 
     The same arguments give the same tokenizer and weights.
 
     Args:
-        env: the id of an environment, or a function that makes one.
-        seed: of the weights, and of the episodes read.
-        size: a name of `SIZES`, or a size.
-        folder: where to save it, if anywhere.
-        episodes: how many episodes of expert and of random play are read.
-        batch_size: how many requests `Policy.act` runs at once; None: as suits the device.
-        env_kwargs: arguments of the environment, with an id.
+        env: the id of an environment, or a function that creates one.
+        seed: seed of the weights and of the episodes.
+        size: a key of `SIZES`, or a size.
+        folder: folder to save the policy in. If None, it is not saved.
+        episodes: number of expert episodes, and of random episodes, for the tokenizer.
+        batch_size: batch size of generation. If None, it depends on the device.
+        env_kwargs: keyword arguments of the environment, if `env` is an id.
 
     Raises:
         ConfigError: for an unknown size.
@@ -92,7 +92,12 @@ def tiny_policy(
 def tiny_model(
     texts: Sequence[str], *, seed: int = 0, size: str | TinySize = "tiny"
 ) -> tuple[Any, Any]:
-    """Returns a fresh model and a tokenizer trained on texts.
+    """Returns a new model and a tokenizer trained on texts.
+
+    Args:
+        texts: training texts of the tokenizer.
+        seed: seed of the weights.
+        size: a key of `SIZES`, or a size.
 
     Raises:
         ConfigError: for an unknown size.
@@ -122,7 +127,7 @@ def tiny_model(
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
-            # Residual branches start small, so that the depth does not matter at the start.
+            # Residual branches are scaled down so that activations do not grow with the depth.
             last = name.endswith(("o_proj.weight", "down_proj.weight"))
             scale = 1 / math.sqrt(2 * size.layers) if last else 1.0
             std = scale / math.sqrt(size.hidden)
@@ -135,11 +140,11 @@ def tiny_model(
 
 @torch.no_grad()
 def _begin_copying(attention: Any, generator: torch.Generator) -> None:
-    """Lets attention begin by looking at similar tokens and passing on what it sees.
+    """Initialises attention so that it attends to similar tokens and copies them.
 
-    Output times value and query times key begin near multiples of the identity, as they are found
-    in trained models: "Mimetic Initialization of Self-Attention Layers", arXiv 2305.09828. With
-    the tied embeddings, looking at a word then already makes it likelier to be said.
+    The products of output and value weights and of query and key weights start near multiples of
+    the identity, as in trained models ("Mimetic Initialization of Self-Attention Layers", arXiv
+    2305.09828). With tied embeddings, attending to a word then already makes it more probable.
     """
     value, size = attention.v_proj.weight, attention.v_proj.weight.shape[0]
     square = torch.empty(size, size).normal_(generator=generator)
@@ -151,10 +156,10 @@ def _begin_copying(attention: Any, generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def _begin_alike(embeddings: torch.Tensor, tokenizer: Any) -> None:
-    """Lets tokens that differ in case or in a leading space begin close to each other.
+    """Initialises tokens that differ only in case or a leading space with similar embeddings.
 
-    A trained model knows that "White", " white" and "white" are one word; without it, a fresh one
-    would have to learn for each word anew that what it reads is what it may say.
+    A pretrained model has similar embeddings for "White", " white" and "white". A new model without
+    them would have to learn separately for each word that prompt and action share it.
     """
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
     first: dict[str, int] = {}
@@ -165,11 +170,14 @@ def _begin_alike(embeddings: torch.Tensor, tokenizer: Any) -> None:
 
 
 def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
-    """Returns a byte-level BPE tokenizer: any text comes back as it was, digits stand alone.
+    """Returns a byte-level BPE tokenizer. Decoding is lossless and every digit is one token.
 
     Args:
-        texts: what it is trained on.
-        vocabulary: largest number of tokens; 258 or more (bytes and two special tokens).
+        texts: training texts.
+        vocabulary: maximum number of tokens, at least 258 (bytes and two special tokens).
+
+    Raises:
+        ConfigError: if the vocabulary is too small.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -208,15 +216,16 @@ def played_texts(
     episodes: int = 64,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Returns what expert and random agents read and say in an environment's training tasks.
+    """Returns observations and actions of expert and random play in an environment's tasks.
 
-    Half of the episodes are the expert's; where there is none, all are played at random.
+    Half of the episodes are played by the expert. If there is no expert, all actions are random.
 
     Args:
-        env: the id of an environment, with or without the namespace, or a function that makes one.
-        seed: of the episodes and the random agent.
-        episodes: how many of each kind.
-        env_kwargs: arguments of the environment.
+        env: the id of an environment, with or without the namespace, or a function that creates
+            one.
+        seed: seed of the episodes and of the random agent.
+        episodes: number of episodes of each kind.
+        env_kwargs: keyword arguments of the environment.
     """
     texts: list[str] = []
     played = make_env(env, **(env_kwargs or {})) if isinstance(env, str) else env()
@@ -230,7 +239,7 @@ def played_texts(
 
 
 def _play(env: Any, rng: np.random.Generator, expert: bool) -> Iterator[str]:
-    """Plays one episode; yields the instructions, observations, candidates and actions."""
+    """Plays one episode and yields instructions, observations, admissible actions and actions."""
     yield str(env.get_wrapper_attr("instructions"))
     observation, info = env.reset(seed=int(rng.integers(2**31)))
     env.action_space.seed(int(rng.integers(2**31)))

@@ -1,4 +1,4 @@
-"""A trained policy as an agent: `load_agent` loads the one in a folder."""
+"""Trained policies as agents. `load_agent` loads one from a folder."""
 
 from agentgym.trainers.policy_agent.loading import load_agent
 

@@ -1,4 +1,4 @@
-"""`PolicyAgent`: a trained policy as an agent, and the folder it is kept in."""
+"""`PolicyAgent`: a trained policy as an agent, which can be saved to a folder."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ SETTINGS_FILE = "agentgym_policy.json"
 
 @dataclass(eq=False)
 class _Seen:
-    """What the model has read of an episode: a conversation of so many turns."""
+    """The context of an episode in progress.
+
+    Attributes:
+        conversation: the prompt context.
+        slot: key of the episode in the prefix cache.
+        turns: number of turns in the conversation.
+        action: the last action of the agent.
+    """
 
     conversation: Conversation
     slot: int
     turns: int = 0
-    said: str = ""
+    action: str = ""
 
 
 class PolicyAgent:
-    """Acts as a policy does in training: same prompts, same constraint.
+    """Acts with a policy, with the same prompts and constraint as in training.
 
-    Where an episode outgrows a context of mode "full", in which training would end it, the agent
-    goes on from the current observation alone.
+    If an episode exceeds the maximum length of a context of mode "full", training truncates it. The
+    agent instead continues with the current observation as its only context.
 
     Args:
         policy: the policy.
-        settings: what it reads.
-        sampling: how it speaks; temperature 0 says the most probable action.
-        constrain: whether it chooses among `info["admissible"]` wherever that is not empty.
-        name: how reports call it.
+        settings: settings of the prompt context.
+        sampling: sampling parameters. Temperature 0 is greedy decoding.
+        constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
+        name: name of the agent in reports.
     """
 
     def __init__(
@@ -61,11 +68,11 @@ class PolicyAgent:
         self._slots = 0
 
     def save(self, folder: Path, **notes: Any) -> None:
-        """Saves the policy with everything needed to act again.
+        """Saves the policy and the agent's settings, to be loaded with `load_agent`.
 
         Args:
-            folder: where to.
-            **notes: kept in the file of settings.
+            folder: folder to write to.
+            **notes: additional JSON values for the settings file.
         """
         self.policy.save(folder)
         saved = {
@@ -84,20 +91,20 @@ class PolicyAgent:
         requests = [self._request(view, s) for view, s in zip(views, seen, strict=True)]
         samples = self.policy.act(requests, self.sampling, self._cache)
         for s, sample in zip(seen, samples, strict=True):
-            self._spoke(s, sample)
+            self._record(s, sample)
         return [sample.text for sample in samples]
 
-    def _spoke(self, seen: _Seen, sample: Sample) -> None:
-        """Takes down what is said in an episode."""
+    def _record(self, seen: _Seen, sample: Sample) -> None:
+        """Adds an action to the context of its episode."""
         seen.conversation.act(sample.tokens)
         seen.turns += 1
-        seen.said = sample.text
+        seen.action = sample.text
 
     def _read(self, view: View) -> _Seen:
         """Returns the conversation up to the current observation."""
         seen = self._seen.get(view)
         turns = len(view.history)
-        if seen is None or seen.turns != turns or (turns and view.history[-1][1] != seen.said):
+        if seen is None or seen.turns != turns or (turns and view.history[-1][1] != seen.action):
             seen = self._begin(view)
             for observation, action in view.history:
                 seen.conversation.observe(observation)
@@ -122,7 +129,7 @@ class PolicyAgent:
             seen.conversation = self._context.begin(view.instructions)
             seen.conversation.observe(view.observation)
             prompt = seen.conversation.prompt(room)
-            assert prompt is not None, "a first observation is cut to fit"
+            assert prompt is not None, "the first observation is cut to fit"
         return Request(prompt, view.rng, admissible or None, slot=seen.slot)
 
 

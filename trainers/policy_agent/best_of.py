@@ -1,4 +1,4 @@
-"""`BestOf`: a policy that says the best of several answers, as a learned model judges them."""
+"""`BestOf`: best-of-n sampling with a learned model as the judge."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ FILE = "judge.pt"
 
 
 class BestOf(PolicyAgent):
-    """Draws `n` answers a turn and says the one that the judge gives the highest number.
+    """Samples `n` actions per turn and takes the one with the highest score of the judge.
 
-    "Process Reward Models for LLM Agents: Practical Framework and Directions" (arXiv 2502.10325)
-    plays so when it is evaluated.
+    This is the inference procedure of "Process Reward Models for LLM Agents: Practical Framework
+    and Directions" (arXiv 2502.10325).
 
     Args:
-        agent: who answers; at temperature 0, where all answers would be equal, it is asked at 1.
-        judge: the model.
-        n: answers a turn; 1: the agent itself.
+        agent: agent that samples the actions. If its temperature is 0 and n > 1, temperature 1 is
+            used, since greedy actions would all be equal.
+        judge: model that scores actions.
+        n: actions per turn. 1 is equivalent to `agent`.
     """
 
     def __init__(self, agent: PolicyAgent, judge: TurnModel, n: int):
@@ -49,26 +50,26 @@ class BestOf(PolicyAgent):
             seeds = view.rng.integers(2**63, size=self.n)
             requests += [replace(request, rng=np.random.default_rng(seed)) for seed in seeds]
         samples = self.policy.act(requests, self.sampling, self._cache)
-        answers = [
+        candidates = [
             one_turn(i, request.prompt, (), sample)
             for i, (request, sample) in enumerate(zip(requests, samples, strict=True))
         ]
-        numbers = self.judge.predict(Batch.of(answers)).reshape(len(views), self.n)
-        said = []
-        for i, (s, best) in enumerate(zip(seen, numbers.argmax(-1).tolist(), strict=True)):
+        scores = self.judge.predict(Batch.of(candidates)).reshape(len(views), self.n)
+        actions = []
+        for i, (s, best) in enumerate(zip(seen, scores.argmax(-1).tolist(), strict=True)):
             sample = samples[i * self.n + best]
-            self._spoke(s, sample)
-            said.append(sample.text)
-        return said
+            self._record(s, sample)
+            actions.append(sample.text)
+        return actions
 
     def save(self, folder: Path, **notes: Any) -> None:
-        """Saves the policy and the judge beside it."""
+        """Saves the policy and the judge to a folder."""
         super().save(folder, **notes)
         torch.save({"n": self.n, "weights": self.judge.state_dict()}, folder / FILE)
 
     @classmethod
     def load(cls, agent: Any, folder: Path) -> Any:
-        """Returns an agent with the judge in a policy's folder; without one, the agent."""
+        """Returns `agent` with the judge saved in `folder`, or `agent` itself if there is none."""
         if not (folder / FILE).exists():
             return agent
         saved = torch.load(folder / FILE, map_location="cpu", weights_only=True)

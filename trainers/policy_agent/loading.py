@@ -1,4 +1,4 @@
-"""`load_agent`: the trained policy in a folder, ready to act."""
+"""`load_agent`: loads a trained policy from a folder as an agent."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def load_agent(
     max_new_tokens: int | None = None,
     device: str = "cpu",
 ) -> PolicyAgent:
-    """Loads a policy that was written by `PolicyAgent.save`; code in the folder is never run.
+    """Loads an agent that was saved by `PolicyAgent.save`. Code in the folder is never run.
 
     Args:
-        folder: a run's folder, its `policy` or `best`, or a checkpoint's `policy`.
-        temperature: replaces the saved one.
-        constrain: replaces the saved one.
-        max_new_tokens: replaces the saved one.
+        folder: a run folder, its subfolder `policy` or `best`, or the `policy` of a checkpoint.
+        temperature: overrides the saved value.
+        constrain: overrides the saved value.
+        max_new_tokens: overrides the saved value.
         device: device of the model.
 
     Raises:
-        CheckpointError: if there is no policy in the folder.
-        ConfigError: if there is no such device.
+        CheckpointError: if the folder contains no policy.
+        ConfigError: if the device does not exist or a value is out of range.
     """
     path = Path(folder)
     if not (path / SETTINGS_FILE).exists() and (path / "policy" / SETTINGS_FILE).exists():

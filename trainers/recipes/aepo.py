@@ -1,8 +1,8 @@
 """AEPO: branching rollouts on an entropy budget, the successor of ARPO.
 
 "Agentic Entropy-Balanced Policy Optimization" (Dong et al., arXiv 2510.14545). Groups whose
-entropy rises after the first turn get more branches than others, and each branch of an episode
-makes the next one there less likely, so one confusing episode does not use up the budget.
+entropy rises after the first turn get more branches, and each branch of an episode makes the next
+one there less likely, so a single uncertain episode does not use up the budget.
 
 Kept: both balances. Changed: a group gets 2 branches sigmoid(4 (H_max - H_0)) branches. The
 authors' clipping that keeps the gradient of uncertain tokens is left out. `clip_high` and
@@ -22,6 +22,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -31,7 +32,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of AEPO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.28)
     scale: bool = True
     """Divide by the group's standard deviation."""
@@ -40,12 +41,12 @@ class Config(TrainConfig):
     branches: Positive = 4
     """Branches per group, besides its `group_size` roots."""
     alpha: NonNegative = 0.2
-    """How much a rise of entropy raises the probability of a branch."""
+    """Increase of the branching probability per unit of entropy rise."""
     beta: NonNegative = 0.5
     """Probability of a branch at a turn as uncertain as the first."""
     adaptive: bool = True
-    """Share branches out by the rise of entropy in a group, and spread them over its roots; off:
-    as in `arpo_entropy`."""
+    """Allocate branches by the entropy rise of a group and spread them over its roots. If off, as
+    in `arpo_entropy`."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

@@ -5,8 +5,8 @@
 that took the same action in the same state. The advantage of an action is the increase of Q over
 the previous action, whose Q is the value of the state.
 
-Kept: the targets, gamma = 0.95, groups of 16, iterating. Changed: outcomes are discounted by the
-distance to the *end* (the authors' code counts from the start). The policy is updated by the
+Kept: the targets, gamma = 0.95, groups of 16, iterated training. Changed: outcomes are discounted
+by the distance to the *end* (the authors' code counts from the start). The policy is updated by the
 clipped surrogate (the paper's method: online DPO).
 """
 
@@ -24,7 +24,13 @@ from agentgym.trainers.critics.turn_model import turn_loss
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
-from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, Positive, defaults
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    NonNegative,
+    Positive,
+    RolloutConfig,
+    defaults,
+)
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import ForwardPass
@@ -34,7 +40,7 @@ from agentgym.trainers.update.learner import ForwardPass
 class Config(TrainConfig):
     """Settings of AgentPRM."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig, group_size=16)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=16)
     gamma: Annotated[float, Gt(0.0), Le(1.0)] = 0.95
     """Discount of the outcome per turn between an action and the end."""
     model_lr: NonNegative = 1e-3
@@ -42,7 +48,7 @@ class Config(TrainConfig):
     model_epochs: Positive = 2
     """Epochs of the process reward model per iteration."""
     best_of: Positive = 1
-    """Actions sampled per turn in evaluations; the one with the highest Q is played."""
+    """Actions sampled per turn in evaluations, of which the one with the highest Q is played."""
 
 
 class ProcessReward(TurnJudge):
@@ -60,7 +66,7 @@ class ProcessReward(TurnJudge):
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Fits the model to the batch; returns the gain of each turn."""
+        """Fits the model to the batch and returns the gain of each turn."""
         values = monte_carlo_values(batch, self.gamma)
         error = self.model.fit(batch, turn_loss(values), rng)
         predicted = self.model.predict(batch)

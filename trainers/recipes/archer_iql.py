@@ -3,7 +3,7 @@
 The offline variant of ArCHer (arXiv 2402.19446) with IQL, "Offline Reinforcement Learning with
 Implicit Q-Learning" (arXiv 2110.06169, eq. 5-7). V(o) is an expectile of Q(o, a) over the actions
 of a fixed data set, so its best actions are backed up without evaluating actions outside it. The
-actor imitates the data with the weights exp(beta A).
+actor is trained by behaviour cloning of the data with the weights exp(beta A).
 
 Kept: expectile 0.9, gamma = 0.99. Changed: twin networks as online, and the frozen encoder of
 `archer`. beta is 5, since returns are of the order of 1 here.
@@ -45,7 +45,7 @@ class Config(TrainConfig):
     gamma: Fraction = 0.99
     """Discount between turns."""
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.9
-    """Expectile of Q that V follows; towards 1 it approaches the best action of the data."""
+    """Expectile of Q that V follows. Towards 1 it approaches the best action of the data."""
     beta: NonNegative = 5.0
     """Inverse temperature of the weights exp(beta A)."""
 
@@ -77,7 +77,7 @@ class OfflineUtteranceHooks(UtteranceHooks):
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns a sample of the data set; fits the critic to all of it."""
+        """Fits the critic to the whole data set and returns a sample of it."""
         chosen = self.data.on_rollout_end(fresh, iteration, rng)
         self.env_steps = self.data.env_steps
         if not len(self.buffer):
@@ -90,7 +90,7 @@ class OfflineUtteranceHooks(UtteranceHooks):
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Returns the imitation weight of every turn, min(exp(beta A), 20)."""
+        """Returns the behaviour-cloning weight of every turn, min(exp(beta A), 20)."""
         q, v = self._values(batch)
         self.metrics["utterance_value"] = float(v.mean())
         weights = weights_of(utterance_advantages(q, v).numpy(), self.beta)

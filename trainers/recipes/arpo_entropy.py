@@ -26,6 +26,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -35,7 +36,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of branching rollouts."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = True
     """Divide by the group's standard deviation."""
@@ -44,11 +45,11 @@ class Config(TrainConfig):
     branches: Positive = 4
     """Branches per group, besides its `group_size` roots."""
     alpha: NonNegative = 0.2
-    """How much a rise of entropy raises the probability of a branch."""
+    """Increase of the branching probability per unit of entropy rise."""
     beta: NonNegative = 0.5
     """Probability of a branch at a turn as uncertain as the first."""
     adaptive: bool = False
-    """Share branches out by the rise of entropy in a group, and spread them over its roots (as in
+    """Allocate branches by the entropy rise of a group and spread them over its roots (as in
     `aepo`)."""
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.base import RecipeHooks, pack, unpack
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Trajectory
 from agentgym.trainers.update.penalties import without_equal_groups
@@ -29,7 +29,7 @@ from agentgym.trainers.update.penalties import without_equal_groups
 class Config(TrainConfig):
     """Settings of success replay."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.3)
     scale: bool = True
     """Divide by the group's standard deviation."""
@@ -61,7 +61,7 @@ class SuccessReplay(RecipeHooks):
         for name, i in last.items():
             old = self.solved.get(fresh[i].task)
             if name not in succeeded and old is not None:
-                # It may have started from another seed; the group is that of the task.
+                # Its seed may differ: a success of the same task joins the group.
                 mixed[i] = dataclasses.replace(old, seed=fresh[i].seed)
                 used += 1
         self.solved.update((t.task, t) for t in fresh if t.success)

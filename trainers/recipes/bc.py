@@ -1,9 +1,9 @@
 """Behaviour cloning of the scripted expert.
 
-"ALVINN: An Autonomous Land Vehicle in a Neural Network" (Pomerleau, NeurIPS 1988). A fixed set of
-demonstrations, a sample of which is imitated in every iteration. Its learning curve is the baseline
-that learning from reward starts from. `bc_demonstrations` of the other recipes does the same before
-RL, with a decaying learning rate.
+"ALVINN: An Autonomous Land Vehicle in a Neural Network" (Pomerleau, NeurIPS 1988). The policy is
+fitted to a sample of a fixed set of demonstrations in every iteration. Its learning curve is the
+baseline of learning from reward. `bc_demonstrations` of the other recipes does the same before RL,
+with a decaying learning rate.
 
 Kept: the likelihood of the expert's tokens, under the constraint that the policy acts with.
 Changed: an iteration may not move a token's probability beyond the clip.

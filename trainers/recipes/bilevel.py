@@ -1,14 +1,14 @@
 """Bi-level GAE: GAE over turns, then over the tokens of each turn.
 
 "VAGEN: Reinforcing World Model Reasoning for Multi-Turn VLM Agents" (arXiv 2510.16907). A critic
-values the state before every token, as in POAD. Credit is assigned in two passes: over turns, at
+values the state before every token, as in POAD. Credit is assigned at two levels: over turns, at
 their last tokens,
 
     A_t = r_t + gamma V_{t+1} - V_t + gamma lambda A_{t+1}
 
 and then inside each turn, towards its A_t.
 
-Kept: the two passes and their two discounts. Changed: the rollout records the ends of turns. The
+Kept: the two levels and their two discounts. Changed: the rollout records the ends of turns. The
 authors' code infers them from non-zero rewards, which loses turns without a reward.
 """
 

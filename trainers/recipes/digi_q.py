@@ -1,9 +1,9 @@
-"""Digi-Q: best-of-N imitation with a TD-learned Q on frozen features.
+"""Digi-Q: best-of-N distillation with a TD-learned Q on frozen features.
 
 "Digi-Q: Learning Q-Value Functions for Training Device-Control Agents" (arXiv 2502.15760). The
 critic is that of `archer`: TD learning of Q and V on frozen features. The actor is not updated by
 policy gradient. For observations from the buffer it samples N actions. The critic selects the best
-one, which is imitated if it exceeds the state's value.
+one, and the policy is fitted to it if its Q exceeds the value of the state.
 
 Kept: frozen features, target networks with tau = 0.1, best-of-N extraction. Changed: the buffer is
 filled by the policy's own rollouts (the paper works offline on a static data set). The features are
@@ -38,16 +38,16 @@ class Config(TrainConfig):
     gamma: Fraction = 0.95
     """Discount between turns."""
     best_of: Positive = 8
-    """Actions sampled for every observation."""
+    """Actions sampled per observation."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("every imitated action has the same weight", normalize_advantages="none")
+        self.fixed("every selected action has the same weight", normalize_advantages="none")
 
 
 class BestActions(UtteranceHooks):
-    """Imitates the sampled actions that the utterance-level critic prefers.
+    """Fits the policy to the sampled actions that the utterance-level critic prefers.
 
     Args:
         trainer: the trainer of the policy.

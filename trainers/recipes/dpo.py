@@ -21,6 +21,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     OptimisationConfig,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -30,11 +31,11 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of DPO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
     beta: NonNegative = 0.1
-    """Temperature of the preference loss; small values let the policy move far."""
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

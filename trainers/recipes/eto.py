@@ -22,6 +22,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     OptimisationConfig,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
@@ -33,11 +34,11 @@ from agentgym.trainers.update.behaviour_cloning import demonstrate
 class Config(TrainConfig):
     """Settings of ETO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig, group_size=4)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=4)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
     beta: NonNegative = 0.1
-    """Temperature of the preference loss; small values let the policy move far."""
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

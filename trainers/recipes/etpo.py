@@ -1,19 +1,19 @@
 """ETPO: token-level credit with a KL penalty per token (entropy-regularised backup).
 
 "Entropy-Regularized Token-Level Policy Optimization for Language Agent Reinforcement" (Wen et al.,
-arXiv 2402.06700). The reward of every token is reduced by its divergence from a frozen reference
-rho, the policy before RL, and both are backed up token by token:
+arXiv 2402.06700). Every token is charged for its KL to a frozen reference policy rho, the policy
+before RL, and rewards and KL are backed up token by token:
 
     V(s) = E_{w ~ pi} [Q(s, w)] - beta KL(pi(.|s) || rho(.|s)),    s = (o, w_<j)
     Q(s, w_j) <- V(s, w_j) inside an action,   r + gamma V(o') at its end
 
-The optimum is pi*(w|s) ~ rho(w|s) exp(Q(s, w) / beta), which keeps the policy near the language of
-the reference however long it is trained.
+The optimum is pi*(w|s) proportional to rho(w|s) exp(Q(s, w) / beta), which keeps the policy close
+to the language of the reference throughout training.
 
 Kept: the backup without a discount inside an action, the penalty per token. Changed: V is learned
 instead of Q over the whole vocabulary, and the step towards pi* is a clipped policy gradient on
-soft advantages (its expectation is that of the KL projection). The divergence is estimated from
-the sampled tokens.
+soft advantages (its expectation is that of the KL projection). The KL is estimated from the sampled
+tokens.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Config(TrainConfig):
     """Settings of ETPO."""
 
     gamma: Fraction = 0.99
-    """Discount between turns; there is none inside an action."""
+    """Discount between turns (none inside an action)."""
     lambda_turn: Fraction = 0.95
     """GAE lambda between turns."""
     lambda_token: Fraction = 1.0
     """GAE lambda between the tokens of an action."""
     beta: Annotated[float, Gt(0.0)] = 0.01
-    """KL penalty coefficient of the soft backup; near 0 this is `poad`."""
+    """KL penalty coefficient of the soft backup. Near 0 this is `poad`."""
 
 
 class SoftBackup(RecipeHooks):
-    """Computes the penalty of every token; its `estimate` is the credit function.
+    """Computes the KL penalty of every token. Its `estimate` is the credit function.
 
     Args:
         config: the settings.
@@ -66,7 +66,7 @@ class SoftBackup(RecipeHooks):
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Stores the penalty of each token; the rewards of the turns stay."""
+        """Stores the penalty of each token and returns the batch unchanged."""
         assert forward is not None and forward.reference is not None
         divergence = forward.logprobs - forward.reference
         self.metrics = {"divergence": float(divergence.mean())}

@@ -2,8 +2,8 @@
 
 Grow and improve as in "Reinforced Self-Training (ReST) for Language Modeling" (arXiv 2308.08998)
 and AgentEvol (arXiv 2406.04151). In every iteration the policy plays, and the best `top_fraction`
-of the episodes by return are imitated for a few epochs. It is the baseline that any claim about
-credit assignment has to beat.
+of the episodes by return are cloned for a few epochs. It is the baseline for every claim about
+credit assignment.
 
 Kept: the filter by return. Changed: the clip of the ratio bounds how far one iteration moves the
 policy. Training does not restart from the base model.
@@ -33,22 +33,22 @@ class Config(TrainConfig):
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     top_fraction: Annotated[float, Gt(0.0), Le(1.0)] = 0.25
-    """Share of an iteration's episodes that are imitated."""
+    """Share of the episodes of an iteration that are cloned."""
     min_return: float | None = None
-    """Imitate no episode with a return below this; None: no limit."""
+    """Minimum return of a cloned episode (None: no minimum)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
         self.fixed(
-            "every imitated token has the same weight",
+            "every cloned token has the same weight",
             normalize_advantages="none",
             covariance_clip=0.0,
         )
 
 
 class Best(RecipeHooks):
-    """Keeps the best episodes of an iteration and imitates all of their tokens alike.
+    """Keeps the best episodes of an iteration and weighs all of their tokens equally.
 
     Args:
         config: the settings.

@@ -23,6 +23,7 @@ from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
     NonNegative,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -32,7 +33,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of GiGPO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     gamma: Fraction = 0.95
     """Discount of the return that follows a turn."""

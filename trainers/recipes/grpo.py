@@ -1,4 +1,4 @@
-"""GRPO: the return of an episode relative to its group; no critic.
+"""GRPO: the return of an episode relative to its group, without a critic.
 
 "DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models" (arXiv
 2402.03300, section 4.1). The `group_size` episodes of a group begin in the same state. All tokens
@@ -17,7 +17,7 @@ from typing import Literal
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 
 
@@ -25,7 +25,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of GRPO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = True
     """Divide by the group's standard deviation."""

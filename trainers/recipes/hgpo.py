@@ -6,7 +6,7 @@ k states agree, and longer shared histories have a larger weight.
 
 Kept: levels up to history + 1, weights proportional to (k + 1)^alpha. Changed: a level whose
 advantage is 0 still counts (the authors' code drops it). Episodes are compared too by default
-(`episode_level`; the default of the authors' `base_group` is off).
+(`episode_level`, where the default of the authors' `base_group` is off).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
     NonNegative,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -30,7 +31,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of HGPO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = True
     """Divide by the standard deviation."""

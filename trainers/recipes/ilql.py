@@ -7,7 +7,8 @@ w_<j), by temporal differences over the tokens of a fixed data set:
     Q_k(s_j, w_j) <- V(s_{j+1}) inside an action,   r + gamma V(o') at its end
     V(s_j) <- the expectile tau of min_k Q'_k(s_j, w_j)
 
-with a conservative term that keeps Q of unseen tokens low. The model itself imitates the data.
+with a conservative term that keeps Q of unseen tokens low. The model itself is trained by
+behaviour cloning of the data.
 While decoding, beta (min Q' - V) is added to every logit. The policy folder holds the heads, and
 `agentgym eval` decodes with them.
 
@@ -56,9 +57,9 @@ class Config(TrainConfig):
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
     gamma: Fraction = 0.99
-    """Discount between turns; there is none inside an action."""
+    """Discount between turns (none inside an action)."""
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.8
-    """Expectile of Q that V follows; towards 1 it approaches the best token of the data."""
+    """Expectile of Q that V follows. Towards 1 it approaches the best token of the data."""
     beta: NonNegative = 4.0
     """Weight of Q in decoding."""
     conservative: NonNegative = 0.001
@@ -74,7 +75,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         check_offline(self, self.dataset)
-        self.fixed("every imitated token has the same weight", covariance_clip=0.0)
+        self.fixed("every cloned token has the same weight", covariance_clip=0.0)
 
     @property
     def recompute_logprobs(self) -> bool:
@@ -83,7 +84,7 @@ class Config(TrainConfig):
 
 
 class ImplicitQ(Demonstrations):
-    """Imitates the data set, fits the heads to it and steers decoding with them.
+    """Clones the data set, fits the heads to it and steers decoding with them.
 
     Args:
         trainer: the trainer of the policy.
@@ -109,10 +110,10 @@ class ImplicitQ(Demonstrations):
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns a sample of the data set; fits the heads and the model under them to it.
+        """Fits the heads and the model under them to a sample of the data set, and returns it.
 
-        This precedes the forward pass of the iteration, so imitation continues from the model as
-        fitted.
+        This precedes the forward pass of the iteration, so behaviour cloning continues from the
+        fitted model.
         """
         chosen = super().on_rollout_end(fresh, iteration, rng)
         batch = Batch.of(chosen)
@@ -122,24 +123,24 @@ class ImplicitQ(Demonstrations):
             for trajectory in chosen
             for turn in trajectory.turns
         ]
-        said = np.concatenate(spans).astype(np.int64)
+        actions = np.concatenate(spans).astype(np.int64)
         for _ in range(self.config.head_epochs):
             parts = rows.microbatches(np.arange(len(rows.rows)), 2048, together=True)
             for number in rng.permutation(len(parts)):
                 some = [rows.rows[i] for i in parts[number]]
-                losses, count = losses + self._step(batch, some, said), count + 1
+                losses, count = losses + self._step(batch, some, actions), count + 1
         names = ("q_loss", "v_loss", "conservative_loss")
         self.metrics = dict(zip(names, (losses / count).tolist(), strict=True))
         self.trainer.policy.steer(self.heads)
         return chosen
 
-    def _step(self, batch: Batch, rows: list[Row], said: Int64) -> NDArray[np.float64]:
-        """Takes one step on whole trajectories; returns the three losses."""
+    def _step(self, batch: Batch, rows: list[Row], actions: Int64) -> NDArray[np.float64]:
+        """Takes one step on whole trajectories and returns the three losses."""
         config, heads, policy = self.config, self.heads, self.trainer.policy
         collated = collate(batch, rows, policy.pad_token).to(policy.device)
         hidden, last = policy.hidden(collated)
         index = collated.index.cpu().numpy()
-        tokens = torch.from_numpy(said[index]).to(hidden.device)
+        tokens = torch.from_numpy(actions[index]).to(hidden.device)
         q, v = heads.q(hidden), heads.v(hidden)
         with torch.no_grad():
             after = heads.v(last)

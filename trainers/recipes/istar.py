@@ -21,7 +21,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
 from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, defaults
+from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.learner import ForwardPass, Rows
@@ -31,7 +31,7 @@ from agentgym.trainers.update.learner import ForwardPass, Rows
 class Config(TrainConfig):
     """Settings of iStar."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     beta: NonNegative = 0.05
     """Temperature of the preference loss, and scale of the step rewards."""
     omega: NonNegative = 1.0
@@ -58,7 +58,7 @@ class ImplicitReward(RecipeHooks):
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Fits the model to the pairs of the batch; returns the batch with implicit rewards."""
+        """Fits the model to the pairs of the batch and returns the batch with implicit rewards."""
         logprobs = self._logprobs(batch)
         pairs = pairs_of(batch.trajectories)
         accuracy = self._fit(batch, logprobs, pairs)
@@ -76,7 +76,7 @@ class ImplicitReward(RecipeHooks):
         return found
 
     def _fit(self, batch: Batch, logprobs: FloatArray, pairs: list[tuple[int, int]]) -> float:
-        """Takes one step of DPO over all pairs; returns the accuracy of the pairs.
+        """Takes one step of DPO over all pairs and returns their accuracy.
 
         d loss / d logprob is the same for all tokens of an episode and follows from the scores, so
         the gradient does not depend on the microbatches.
@@ -118,7 +118,7 @@ class ImplicitReward(RecipeHooks):
         return collated.to(self.model.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the model."""
+        """Returns the model and its optimiser."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

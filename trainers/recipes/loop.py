@@ -1,9 +1,9 @@
 """LOOP: leave-one-out returns with a tight clip per token and two epochs.
 
 "Reinforcement Learning for Long-Horizon Interactive LLM Agents" (arXiv 2502.01600). The baseline of
-an episode is the mean return of the others of its group: A_i = R_i - mean of the others' R. There
-is no standard deviation, no critic and no reference. `ratio` selects the clipped quantity. The
-paper finds tokens better than turns, and turns better than trajectories.
+an episode is the mean return of the rest of its group: A_i = R_i - sum_{j != i} R_j / (n - 1).
+There is no standard deviation, no critic and no reference. `ratio` selects the clipped quantity.
+The paper finds tokens better than turns, and turns better than trajectories.
 
 Kept: groups of 6, the clip to [1 / (1 + eps), 1 + eps] with eps = 0.1, two epochs. Changed: tokens
 with a tiny advantage are not dropped. Their gradient is tiny.
@@ -16,7 +16,7 @@ from typing import Literal
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 
 
@@ -24,9 +24,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of LOOP."""
 
-    rollout: GroupRolloutConfig = defaults(
-        GroupRolloutConfig, group_size=6, episodes_per_iteration=96
-    )
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=6, episodes_per_iteration=96)
     loss: LossConfig = defaults(
         LossConfig, normalize_advantages="none", clip=1 - 1 / 1.1, clip_high=0.1
     )

@@ -2,12 +2,12 @@
 
 A baseline of "LMRL Gym: Benchmarks for Multi-Turn Reinforcement Learning with Language Models"
 (arXiv 2311.18232). A token critic is regressed on the discounted returns of a fixed data set.
-Actions that exceed its prediction are imitated with a larger weight ("Advantage-Weighted
+Actions that exceed its prediction are cloned with a larger weight ("Advantage-Weighted
 Regression: Simple and Scalable Off-Policy Reinforcement Learning", arXiv 1910.00177). Without
 bootstrapping it cannot combine the good parts of different episodes.
 
-Kept: Monte-Carlo targets. Changed: the policy is extracted by weighted imitation instead of adding
-the critic's values to its logits while decoding, so the result is an ordinary policy.
+Kept: Monte-Carlo targets. Changed: the policy is extracted by weighted behaviour cloning instead of
+adding the critic's values to its logits while decoding, so the result is an ordinary policy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Config(TrainConfig):
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     gamma: Fraction = 0.99
-    """Discount between turns; there is none inside an action."""
+    """Discount between turns (none inside an action)."""
     beta: NonNegative = 5.0
     """Inverse temperature of the weights exp(beta A)."""
 
@@ -66,7 +66,7 @@ class MonteCarloWeight:
     beta: float = 5.0
 
     def __call__(self, batch: Batch, values: Values | None) -> Credit:
-        """Returns weights, and targets of a token critic."""
+        """Returns the weights and the targets of a token critic."""
         credit = two_clock.poad(self.gamma, 1.0)(batch, values)
         return replace(credit, advantages=weights_of(credit.advantages, self.beta))
 

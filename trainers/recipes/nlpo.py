@@ -2,9 +2,9 @@
 
 "Is Reinforcement Learning (Not) for Natural Language Processing: Benchmarks, Baselines, and
 Building Blocks for Natural Language Policy Optimization" (Ramamurthy et al., ICLR 2023, arXiv
-2210.01241). Tokens are sampled among those that a *masking policy* finds probable: the fewest that
-hold `top_p` of its probability. The masking policy is a copy of the policy, renewed every
-`mask_every` iterations, so a large vocabulary does not drown exploration.
+2210.01241). Tokens are sampled from the nucleus of a *masking policy*: its most probable tokens
+with a total probability of `top_p`. The masking policy is a copy of the policy, renewed every
+`mask_every` iterations, and restricts exploration in large vocabularies.
 
 Kept: the top-p mask (0.9) of a lagged copy, token-level credit as in `ntpo`. Changed: the ratio is
 that of the masked distribution on both sides (the authors' update scores tokens over the whole
@@ -62,7 +62,7 @@ class LaggedMask(RecipeHooks):
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns the rollout; renews the masking policy before the update if it is due."""
+        """Renews the masking policy if it is due, before the update and returns the rollout."""
         if iteration % self.every == 0:
             self.policy.follow(self.policy.frozen_copy())
         return fresh

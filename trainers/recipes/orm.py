@@ -1,8 +1,8 @@
 """ORM: leave-one-out credit on returns predicted by an outcome reward model.
 
-An outcome reward model reads an episode and predicts its return, as in "WebRL: Training LLM Web
-Agents via Self-Evolving Online Curriculum Reinforcement Learning" (arXiv 2411.02337), where it
-replaces a checker that new tasks lack. Credit is leave-one-out on the predictions. The model is
+An outcome reward model predicts the return of an episode from its tokens, as in "WebRL: Training
+LLM Web Agents via Self-Evolving Online Curriculum Reinforcement Learning" (arXiv 2411.02337), where
+it replaces a checker that new tasks lack. Credit is leave-one-out on the predictions. The model is
 trained on the environment's returns of every `label_every`-th group only, which shows how learning
 degrades when outcomes are expensive to check. The recipe is ours.
 """
@@ -22,6 +22,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
@@ -33,7 +34,7 @@ from agentgym.trainers.update.learner import ForwardPass
 class Config(TrainConfig):
     """Settings of learning from an outcome reward model."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = False
     """Divide by the group's standard deviation."""
@@ -42,7 +43,7 @@ class Config(TrainConfig):
     model_epochs: Positive = 4
     """Epochs of the outcome model over the labelled groups per iteration."""
     label_every: Positive = 2
-    """The model is trained on the returns of every n-th group; 1: all groups."""
+    """The model is trained on the returns of every n-th group (1: all groups)."""
 
 
 class OutcomeReward(TurnJudge):
@@ -60,7 +61,7 @@ class OutcomeReward(TurnJudge):
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Fits the model to the labelled groups; returns the batch with predicted returns."""
+        """Fits the model to the labelled groups and returns the batch with predicted returns."""
         numbers = np.unique(batch.groups, return_inverse=True)[1]
         shown = Batch.of(
             [

@@ -6,9 +6,9 @@ between turns with the discount gamma, and inside an action without a discount:
 
     V(o, w_<j) <- V(o, w_<=j)  inside an action,    r + gamma V(o')  at its end
 
-A long action is therefore worth as much as a short one, and every token has its own advantage. The
-policy is updated with a clipped ratio per token, over the distribution that the token was sampled
-from (constraint and temperature included).
+Values are therefore independent of the lengths of actions, and every token has its own advantage.
+The policy is updated with a clipped ratio per token, over the distribution that the token was
+sampled from (constraint and temperature included).
 
 Kept: the Bellman backup with action decomposition, the token critic, the clipped token ratio.
 Changed: GAE lambda inside an action is 1 by default (the authors' code uses the same lambda as
@@ -34,7 +34,7 @@ class Config(TrainConfig):
     """Settings of POAD."""
 
     gamma: Fraction = 0.99
-    """Discount between turns; there is none inside an action."""
+    """Discount between turns (none inside an action)."""
     lambda_turn: Fraction = 0.95
     """GAE lambda between turns."""
     lambda_token: Fraction = 1.0

@@ -1,4 +1,4 @@
-"""RLOO: the return of an episode minus the mean of the others of its group.
+"""RLOO: the return of an episode minus the mean return of the rest of its group.
 
 "Back to Basics: Revisiting REINFORCE Style Optimization for Learning from Human Feedback in LLMs"
 (Ahmadian et al., arXiv 2402.14740). No critic. The leave-one-out baseline is unbiased:
@@ -16,7 +16,7 @@ from typing import Literal
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, defaults
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 
 
@@ -24,7 +24,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of RLOO."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = False
     """Divide by the group's standard deviation."""

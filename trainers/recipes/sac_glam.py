@@ -58,7 +58,7 @@ class Config(TrainConfig):
     gamma: Fraction = 0.99
     """Discount between turns."""
     alpha: NonNegative = 0.03
-    """Temperature: the value of one nat of the policy's entropy."""
+    """Temperature: the entropy coefficient, in units of reward per nat."""
     hindsight: bool = True
     """Relabel failed episodes with the goal that they reached."""
     buffer_size: Positive = 20_000
@@ -89,7 +89,7 @@ class Step:
         prompt: the prompt and its admissible actions.
         choice: index of the action taken.
         reward: the reward.
-        following: the next prompt; None after termination.
+        following: the next prompt. None after termination.
     """
 
     prompt: Prompt
@@ -173,8 +173,8 @@ class SoftActorCritic(RecipeHooks):
         config, critic, policy = self.config, self.critic, self.trainer.policy
         rewards = torch.tensor([step.reward for step in steps], dtype=torch.float32)
         texts = [step.prompt[1][step.choice] for step in steps]
-        said = [say(policy, step.prompt, text) for step, text in zip(steps, texts, strict=True)]
-        taken = self.encoder.encode(Batch.of(said))
+        turns = [say(policy, step.prompt, text) for step, text in zip(steps, texts, strict=True)]
+        taken = self.encoder.encode(Batch.of(turns))
         goes_on = [i for i, step in enumerate(steps) if step.following is not None]
         following = [f for step in steps if (f := step.following) is not None]
         candidates = self._candidates(following) if following else None
@@ -205,8 +205,8 @@ class SoftActorCritic(RecipeHooks):
             config.rollout.normalization,
         )
         scaled = [torch.from_numpy(score) / config.rollout.temperature for score in scores]
-        said = [say(policy, prompt, text) for prompt in prompts for text in prompt[1]]
-        features = self.encoder.encode(Batch.of(said))
+        turns = [say(policy, prompt, text) for prompt in prompts for text in prompt[1]]
+        features = self.encoder.encode(Batch.of(turns))
         counts = torch.tensor([len(texts) for _, texts in prompts])
         return CandidateFeatures(
             features.observation,
@@ -264,7 +264,7 @@ class SoftActorCritic(RecipeHooks):
 def steps_of(trajectory: Trajectory) -> list[Step]:
     """Returns the turns of a trajectory in which an admissible action was taken.
 
-    The last turn of a truncated episode is left out, since its next state is unknown.
+    The last turn of a truncated episode is dropped, since its next state is unknown.
     """
     prompts: list[Prompt] = [
         (trajectory.segments[turn.segment].tokens[: turn.start], turn.admissible)

@@ -5,7 +5,7 @@ model is trained so that its predictions for the turns of an episode add up to t
 predictions, plus a bonus for valid actions, are the rewards of turn-level PPO.
 
 Kept: the sum as the model's only supervision, the bonus for grounded actions. Changed: the model
-reads tokens (the authors' is a linear layer on logits) and is trained along with the policy instead
+takes tokens (the authors' is a linear layer on logits) and is trained along with the policy instead
 of once. Its error is added to the last turn, so the rewards add up to the return exactly.
 """
 
@@ -45,7 +45,7 @@ class Config(TrainConfig):
     """Epochs of the progress model per iteration."""
     valid_bonus: float = 0.0
     """Reward of a valid action (the paper: 0.5). If nearly all actions are valid, as with
-    constrained ones, it rewards long episodes."""
+    under a constraint, it rewards long episodes."""
 
 
 class ProgressEstimator(TurnJudge):
@@ -63,7 +63,7 @@ class ProgressEstimator(TurnJudge):
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Fits the model to the batch; returns the batch with contributions as rewards."""
+        """Fits the model to the batch and returns the batch with contributions as rewards."""
         error = self.model.fit(batch, sum_loss(batch), rng)
         contributions = self.model.predict(batch)
         totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])

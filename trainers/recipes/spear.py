@@ -3,9 +3,9 @@
 "Self-imitation with Progressive Exploration for Agentic Reinforcement Learning" (arXiv 2509.22601).
 Episodes that exceed their group enter a buffer and are replayed in later iterations, with an
 advantage over the *current* median of recent returns. Only positive advantages count, and their
-weight grows from 0 to 1 along a cosine, so early luck does not end exploration. The fresh episodes
-use GRPO without a standard deviation, a higher upper clip, and the covariance clip that keeps
-entropy up (the paper's "Dr.BoT").
+weight grows from 0 to 1 along a cosine, so early successes do not end exploration. The fresh
+episodes use GRPO without a standard deviation, a higher upper clip, and the covariance clip that
+keeps entropy up (the paper's "Dr.BoT").
 
 Kept: buffer size, age limit, P50 baseline, cosine, clip 0.2 / 0.28, masking 2 % by covariance.
 Changed: no bonus for tool calls, and none of Dr.BoT's filters (overlong answers, void turns).
@@ -23,7 +23,13 @@ import numpy as np
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, Positive, defaults
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    Positive,
+    RolloutConfig,
+    defaults,
+)
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 
@@ -32,7 +38,7 @@ from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 class Config(TrainConfig):
     """Settings of SPEAR."""
 
-    rollout: GroupRolloutConfig = defaults(GroupRolloutConfig)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, clip_high=0.28, covariance_clip=0.02)
     scale: bool = False
     """Divide by the group's standard deviation."""
@@ -73,7 +79,7 @@ class SelfImitation(RecipeHooks):
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns the rollout with good earlier episodes; stores its own good ones."""
+        """Stores the good episodes of the rollout and adds good earlier ones to it."""
         self.recent.extend(trajectory.episode_return for trajectory in fresh)
         usual = float(np.median(self.recent))
         old = self.buffer.since(iteration - self.config.max_age)

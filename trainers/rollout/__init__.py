@@ -1,1 +1,1 @@
-"""Rollouts: a policy plays many environments at once."""
+"""Rollouts: a policy acts in many environments in parallel."""

@@ -1,9 +1,9 @@
-"""Rollouts: a policy plays many episodes at once, every slot busy, and leaves trajectories behind.
+"""Rollout collection: a policy plays many episodes in parallel and returns their trajectories.
 
-A slot is an environment. When its episode ends, the next one starts in it before the next call of
-the model, so a finished episode never reaches the model and no slot idles while episodes wait. An
-episode depends on the weights and its `EpisodeSpec` alone: it samples from its own generator,
-independently of the episodes played beside it and of their speed.
+A slot is an environment. When its episode ends, the next one starts before the next call of the
+model, so finished episodes are never part of a model batch and no slot is idle while episodes are
+waiting. An episode depends on the weights and its `EpisodeSpec` alone: actions are sampled with a
+generator per episode, independently of the other episodes and of their speed.
 """
 
 from __future__ import annotations
@@ -23,35 +23,41 @@ from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 Room = Callable[[Sequence[str]], int]
-"""From what is admissible to the tokens that an action may take."""
+"""Maps the admissible actions to the maximum number of tokens of an action."""
 
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """An episode to play.
+    """A request to play an episode.
 
     Attributes:
         task: name of the task.
-        seed: seed of the environment; equal (task, seed) begin in the same state.
-        key: what the agent's own randomness is derived from, such as (run seed, iteration, index).
-        opening: actions to begin with, said before; the model takes over after them.
+        seed: seed of the environment. Episodes with equal (task, seed) start in the same state.
+        key: seed of the policy's action sampling, such as (run seed, iteration, index).
+        opening: recorded actions that are replayed first. The policy acts after them.
+        max_turns: turn limit of this episode. None: that of the environment.
     """
 
     task: str
     seed: int
     key: tuple[int, ...]
     opening: tuple[Sample, ...] = ()
+    max_turns: int | None = None
 
 
 class EnvPool:
-    """The environments that rollouts are played in; made when first needed, used again and again.
+    """Pool of environments for rollouts, created lazily and reused.
 
     Args:
-        make_env: makes one environment.
-        num_envs: slots: episodes played at once.
-        workers: threads that step environments; 0: step them in turn in the calling thread, which
-            is fastest for environments that answer in microseconds. With workers, the model goes on
-            as soon as half of the slots have answered, so a few slow ones stall nobody.
+        make_env: creates one environment.
+        num_envs: number of slots (episodes played in parallel).
+        workers: number of threads that step environments. 0 steps them sequentially in the calling
+            thread, which is fastest for environments that need microseconds per step. With workers,
+            the model continues as soon as half of the slots have finished their step, so slow
+            environments do not block the others.
+
+    Raises:
+        ValueError: if `num_envs` is below 1.
     """
 
     def __init__(self, make_env: MakeEnv, num_envs: int, workers: int = 0):
@@ -69,7 +75,7 @@ class EnvPool:
         return self._envs[slot]
 
     def submit(self, call: Callable[[], None]) -> Future[None]:
-        """Runs a call on a worker, or at once where there are none."""
+        """Runs a call on a worker, or immediately if there are no workers."""
         if self._threads is not None:
             return self._threads.submit(call)
         future: Future[None] = Future()
@@ -93,7 +99,7 @@ class EnvPool:
 
 
 class Play:
-    """One episode under way in a slot: `start`, then `read`, `record`, `step` in turn."""
+    """An episode in progress in a slot: `start`, then `read`, `record` and `step` in a loop."""
 
     def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
@@ -108,12 +114,13 @@ class Play:
 
     def start(self) -> None:
         """Resets the environment (may run on a worker)."""
-        self.observation, self.info = self.env.reset(
-            seed=self.episode.seed, options={"task": self.episode.task}
-        )
+        options: dict[str, Any] = {"task": self.episode.task}
+        if self.episode.max_turns is not None:
+            options["max_turns"] = self.episode.max_turns
+        self.observation, self.info = self.env.reset(seed=self.episode.seed, options=options)
 
     def read(self, context: Context, room: Room) -> None:
-        """Takes in what the environment has answered; sets `over` or `prompt`."""
+        """Processes the result of `start` or `step`. Sets `prompt` unless the episode is over."""
         self.admissible = tuple(self.info.get("admissible", ()))
         if self.sample is None:
             self.conversation: Conversation = context.begin(instructions_of(self.env))
@@ -131,18 +138,18 @@ class Play:
 
     @property
     def settled(self) -> Sample | None:
-        """The action that the episode's opening has for this turn."""
+        """The recorded action of the opening for this turn, or None after the opening."""
         opening = self.episode.opening
         return opening[len(self.turns)] if len(self.turns) < len(opening) else None
 
     def request(self, constrain: bool) -> Request:
-        """What the model is asked."""
+        """Returns the generation request of this turn."""
         assert self.prompt is not None
         candidates = self.admissible if constrain and self.admissible else None
         return Request(self.prompt, self.rng, candidates, slot=self.index)
 
     def record(self, sample: Sample) -> None:
-        """Takes down the model's action; `step` hands it to the environment."""
+        """Records the model's action, which `step` passes to the environment."""
         assert self.prompt is not None
         segment, start = self._append(self.prompt)
         self.segments[segment] = np.concatenate([self.prompt, sample.tokens]).astype(np.int32)
@@ -177,7 +184,7 @@ class Play:
             )
         except Exception as error:
             error.add_note(
-                f"The environment raised this in task {self.episode.task!r}, seed "
+                f"Raised by the environment in task {self.episode.task!r} with seed "
                 f"{self.episode.seed}, after the actions {[t.action for t in self.turns]}."
             )
             raise
@@ -192,7 +199,7 @@ class Play:
         turn.progress = float(info.get("progress", 0.0))
 
     def _append(self, prompt: Tokens) -> tuple[int, int]:
-        """Returns the segment that a prompt goes on in, or a new one, and the prompt's length."""
+        """Returns the index of the segment that a prompt extends (or starts), and its length."""
         if self.segments:
             last = self.segments[-1]
             if len(prompt) >= len(last) and np.array_equal(prompt[: len(last)], last):
@@ -201,7 +208,7 @@ class Play:
         return len(self.segments) - 1, len(prompt)
 
     def trajectory(self) -> Trajectory:
-        """Returns the finished episode."""
+        """Returns the trajectory of the finished episode."""
         bootstrap = None
         if self.truncated:
             prompt = self.conversation.prompt(room=0)
@@ -241,14 +248,14 @@ def collect(
     """Plays episodes and returns their trajectories, in the order of `episodes`.
 
     Args:
-        policy: who plays.
-        pool: where.
-        episodes: what.
-        context: what the policy reads.
-        sampling: how it speaks.
-        constrain: whether actions are chosen among `info["admissible"]` wherever that is not empty.
-        on_progress: called with the number of finished episodes before each call of the model; what
-            it raises ends the collection.
+        policy: behaviour policy.
+        pool: environment pool.
+        episodes: episodes to play.
+        context: prompt builder.
+        sampling: sampling parameters.
+        constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
+        on_progress: callback with the number of finished episodes, before each call of the model.
+            An exception in it ends the collection.
     """
     room = action_room(policy, sampling, constrain)
     cache = policy.session() if context.repeats else None
@@ -277,7 +284,7 @@ def collect(
                 else:
                     ready.append(play)
             if waiting and free:
-                continue  # fill the free slots before the model is asked
+                continue  # fill the free slots before calling the model
             if on_progress is not None:
                 on_progress(sum(result is not None for result in results))
             if ready:
@@ -292,7 +299,7 @@ def collect(
 
 
 def action_room(policy: Policy, sampling: Sampling, constrain: bool) -> Room:
-    """Returns how many tokens an action of a policy may take."""
+    """Returns a function from admissible actions to the maximum length of an action in tokens."""
 
     def room(admissible: Sequence[str]) -> int:
         lengths = [len(policy.encode(text)) + 1 for text in admissible] if constrain else []
@@ -302,7 +309,7 @@ def action_room(policy: Policy, sampling: Sampling, constrain: bool) -> Room:
 
 
 def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
-    """Returns the first so many actions of a trajectory, as the `opening` of another."""
+    """Returns the first `turns` actions of a trajectory, as the `opening` of another episode."""
     found = []
     for turn in trajectory.turns[:turns]:
         tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
@@ -311,17 +318,17 @@ def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
 
 
 def _answered(running: dict[Future[None], Play], enough: int) -> list[Play]:
-    """Waits until enough slots have answered and takes all that have out of `running`."""
+    """Waits until enough slots have finished, and removes all finished ones from `running`."""
     done = {future for future in running if future.done()}
     while len(done) < min(enough, len(running)):
         done |= wait([f for f in running if f not in done], return_when=FIRST_COMPLETED).done
     for future in done:
-        future.result()  # raises what the environment raised
+        future.result()  # re-raises exceptions of the environment
     return sorted((running.pop(future) for future in done), key=lambda play: play.index)
 
 
 def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
-    """Returns the instructions of an environment, or "" where it has none."""
+    """Returns the instructions of an environment, or "" if it has none."""
     try:
         return str(env.get_wrapper_attr("instructions"))
     except AttributeError:
@@ -329,7 +336,7 @@ def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns what is worth plotting about a set of trajectories."""
+    """Returns the rollout metrics of a set of trajectories."""
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     lengths = [turn.stop - turn.start for turn in turns]
 
@@ -354,13 +361,13 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 def draw_tasks(
     tasks: Sequence[str], count: int, rng: np.random.Generator, first: int | None = None
 ) -> list[tuple[str, int]]:
-    """Draws tasks, each with a seed; none twice unless there are too few.
+    """Samples tasks, each with a seed, without replacement as long as there are enough tasks.
 
     Args:
-        tasks: what to draw from.
-        count: how many.
-        rng: draws.
-        first: draw among the first so many only; None: among all.
+        tasks: tasks to sample from.
+        count: number of tasks to sample.
+        rng: random generator.
+        first: samples from the first `first` tasks only. None samples from all tasks.
     """
     size = len(tasks) if first is None else min(first, len(tasks))
     numbers: list[int] = []

@@ -1,11 +1,11 @@
-"""What the model reads: from instructions, observations and earlier actions to a prompt of tokens.
+"""Prompt construction: from instructions, observations and earlier actions to prompt tokens.
 
-A prompt is a concatenation of pieces, each tokenised once: an opening (the instructions), then in
-turn observations and the ids of the actions *exactly as they were generated*. Nothing the model
-said is ever tokenised again, so log-probabilities refer to what was really read and said.
+A prompt is a concatenation of pieces, each tokenised once: an opening (the instructions), followed
+by observations and the ids of the actions *exactly as they were generated*, alternately. Generated
+actions are never re-tokenised, so log-probabilities refer to the tokens that were fed and sampled.
 
-With a chat template in the tokenizer, the pieces between the texts are cut out of the template;
-without one they are blank lines and a `> ` before every action, like a session in a terminal.
+If the tokenizer has a chat template, the text between the pieces is extracted from the template.
+Otherwise, every action follows a line break and `> `, as in a terminal session.
 """
 
 from __future__ import annotations
@@ -32,17 +32,20 @@ _OBSERVATION, _ACTION = "[[the observation]]", "[[the action]]"
 
 @dataclass(frozen=True)
 class ContextSettings:
-    """How much of an episode the model reads.
+    """Settings of the prompt context.
 
     Attributes:
-        mode: "full": everything since the start; "window": the last `window` turns and the current
-            observation; "actions": all earlier actions, but only the current observation (what was
-            seen before is shown as "..."); "current": the current observation alone.
-        window: earlier turns kept in mode "window".
-        instructions: whether the environment's instructions open the prompt.
-        max_tokens: length limit of prompt plus action; None: the model's own. In mode "full" an
-            episode that reaches it is truncated; in the others the oldest turns are left out.
-            A single observation that does not fit is cut at its end.
+        mode: part of the episode in the prompt. "full": all turns. "window": the last `window`
+            turns and the current observation. "actions": all earlier actions, but only the current
+            observation (earlier ones are shown as "..."). "current": the current observation only.
+        window: number of earlier turns in mode "window".
+        instructions: whether the prompt starts with the environment's instructions.
+        max_tokens: maximum length of prompt plus action in tokens. If None, the model's maximum. In
+            mode "full", an episode that exceeds it is truncated. In the other modes, the oldest
+            turns are left out. A single observation that does not fit is cut at its end.
+
+    Raises:
+        ConfigError: if the mode is unknown or a number is out of range.
     """
 
     mode: Mode = "full"
@@ -53,7 +56,7 @@ class ContextSettings:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             known = ", ".join(get_args(Mode))
-            raise ConfigError(f"context must be one of {known}; got {self.mode!r}.")
+            raise ConfigError(f"context must be one of {known}, got {self.mode!r}.")
         if self.window < 0:
             raise ConfigError(f"window must be at least 0, got {self.window}.")
         if self.max_tokens is not None and self.max_tokens < 8:
@@ -64,10 +67,10 @@ class Context:
     """Builds the prompts of one model.
 
     Args:
-        settings: how much of an episode is read.
-        tokenizer: a tokenizer of `transformers`.
-        end_token: the token that ends an action.
-        model_max_tokens: the model's own limit of tokens; None: there is none.
+        settings: settings of the prompt context.
+        tokenizer: a `transformers` tokenizer.
+        end_token: id of the token that ends an action.
+        model_max_tokens: the model's maximum sequence length in tokens, or None if unlimited.
     """
 
     def __init__(
@@ -89,23 +92,23 @@ class Context:
 
     @property
     def repeats(self) -> bool:
-        """Whether prompts begin alike, so that a `PrefixCache` saves work."""
+        """Whether prompts share prefixes, so that a `PrefixCache` saves computation."""
         return self.settings.mode == "full" or self.settings.instructions
 
     @property
     def window(self) -> int | None:
-        """How many earlier turns are read at most; None: all, or the episode ends."""
+        """Maximum number of earlier turns in the prompt. None: all, or the episode is truncated."""
         windows = {"full": None, "window": self.settings.window, "actions": 10**9, "current": 0}
         return windows[self.settings.mode]
 
     def begin(self, instructions: str) -> Conversation:
-        """Returns the conversation of a new episode."""
+        """Returns the empty conversation of a new episode."""
         return Conversation(
             self, *self._opening(instructions if self.settings.instructions else "")
         )
 
     def _make_opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
-        """Tokens before the first observation, after any, and between an action and the next."""
+        """Returns tokens before the first observation, after each, and between action and next."""
         if getattr(self._tokenizer, "chat_template", None):
             with _time_limit(TEMPLATE_SECONDS):
                 opening, after, between = _template_pieces(self._tokenizer, instructions)
@@ -125,7 +128,7 @@ class Context:
         return np.array(self._tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
 
     def _encode_text(self, text: str) -> Tokens:
-        # What an environment says must not be able to forge the end of a turn.
+        # Special tokens in an observation must not be able to end a turn.
         ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         tokens = np.array(ids["input_ids"], np.int32)
         tokens.setflags(write=False)
@@ -133,11 +136,11 @@ class Context:
 
 
 class Conversation:
-    """One episode as the model reads it.
+    """The prompt context of one episode.
 
     Attributes:
         left_out: whether earlier turns were left out because of the length limit.
-        cut: whether an observation had to be cut because of the length limit.
+        cut: whether an observation was cut because of the length limit.
     """
 
     def __init__(self, context: Context, opening: Tokens, after: Tokens, between: Tokens):
@@ -162,14 +165,14 @@ class Conversation:
         """Returns the prompt for the current observation.
 
         Args:
-            room: tokens to keep free for the action; 0: no action follows, and the prompt is made
-                to fit in any case.
+            room: number of tokens to keep free for the action. 0 means that no action follows, and
+                the prompt is shortened to fit in any mode.
 
         Returns:
-            [P] token ids; None if the whole history is to be read and does not fit.
+            [P] token ids, or None if the mode is "full" and the history does not fit.
 
         Raises:
-            ConfigError: if not even the instructions fit.
+            ConfigError: if the instructions alone do not fit.
         """
         limit = None if self._context.limit is None else self._context.limit - room
         window = self._context.window
@@ -187,13 +190,13 @@ class Conversation:
         return self._cut(prompt, limit, first)
 
     def _cut(self, prompt: Tokens, limit: int, first: int) -> Tokens:
-        """Shortens the current observation so that the prompt fits; it stays short for good."""
+        """Cuts the current observation permanently, so that the prompt fits."""
         self.cut = True
         room = len(self._observations[-1]) - (len(prompt) - limit)
         if room < 0 and first == len(self._observations) - 1:
             raise ConfigError(
-                f"The context leaves {limit} tokens for a prompt, and the instructions alone take "
-                f"more. Raise max_tokens, lower max_new_tokens, or leave the instructions out "
+                f"The context leaves {limit} tokens for the prompt, but the instructions alone are "
+                f"longer. Raise max_tokens, lower max_new_tokens, or leave the instructions out "
                 f"(instructions=False)."
             )
         self._observations[-1] = self._observations[-1][: max(0, room)]
@@ -211,7 +214,7 @@ class Conversation:
         return np.concatenate(pieces)
 
     def _link(self, action: Tokens) -> Tokens:
-        """What stands between an action and the next observation."""
+        """Returns the tokens between an action and the next observation."""
         ended = len(action) > 0 and action[-1] == self._context.end_token
         return self._between[1:] if ended else self._between
 
@@ -257,11 +260,11 @@ def _adds_bos(tokenizer: Any) -> bool:
 
 
 def _template_pieces(tokenizer: Any, instructions: str) -> tuple[str, str, str]:
-    """Cuts the texts around observations and actions out of a chat template."""
+    """Extracts the texts around observations and actions from a chat template."""
     try:
         system = [{"role": "system", "content": instructions}] if instructions else []
         return _cut_template(tokenizer, system, "")
-    except Exception:  # templates raise what they like where they know no system role
+    except Exception:  # templates without a system role may raise any exception
         return _cut_template(tokenizer, [], f"{instructions}\n\n" if instructions else "")
 
 
@@ -277,5 +280,5 @@ def _cut_template(tokenizer: Any, system: list[dict[str, str]], lead: str) -> tu
     rest = render([*system, user, assistant, again]).partition(_ACTION)[2]
     between, found, _ = rest.partition(_OBSERVATION)
     if not found:
-        raise ConfigError("The tokenizer's chat template does not show user and assistant turns.")
+        raise ConfigError("The tokenizer's chat template does not render user and assistant turns.")
     return opening, after, between

@@ -1,11 +1,11 @@
-"""Which tasks a round is played in, and how long its episodes may be; works with every recipe.
+"""Curricula over tasks and episode lengths. They can be combined with every recipe.
 
-- "window": tasks that are neither hopeless nor solved: their success rate lies in a window.
-- "failures": half of the tasks are ones that failed last time, as WebRL seeds its tasks by what it
-  could not do (arXiv 2411.02337).
-- "progress": tasks on which competence is changing fastest, predicted from their text, so that what
-  was learnt about one task says something about others: the idea of MAGELLAN (arXiv 2502.07709).
-- `horizons`: episodes get longer in stages, ScalingInter-RL (arXiv 2509.08755).
+- "window": tasks of intermediate difficulty, with a success rate inside a window.
+- "failures": half of the tasks are sampled from those that mostly failed, as WebRL generates new
+  tasks from failed ones (arXiv 2411.02337).
+- "progress": tasks with the largest change of predicted competence. The prediction uses the task's
+  text and so generalises between tasks, as in MAGELLAN (arXiv 2502.07709).
+- `horizons`: the maximum episode length grows in stages, as in ScalingInter-RL (arXiv 2509.08755).
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from agentgym.trainers.trajectory import Trajectory
 
 FEATURES = 512
 OVERSAMPLE = 4
-"""Tasks looked at for each one that is chosen."""
+"""Number of candidate tasks per sampled task."""
 
 
 class Curriculum:
-    """Draws tasks uniformly; subclasses prefer some.
+    """Samples tasks uniformly. Subclasses sample with other preferences.
 
     Args:
         tasks: the training tasks.
-        first: draw among the first so many only; None: among all.
+        first: samples from the first `first` tasks only. None samples from all tasks.
     """
 
     def __init__(self, tasks: Sequence[str], first: int | None = None):
         self.tasks, self.first = tasks, first
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns so many tasks, each with a seed."""
+        """Returns `count` sampled tasks, each with a seed."""
         return draw_tasks(self.tasks, count, rng, self.first)
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
-        """Takes in how a round went."""
+        """Updates the curriculum with the trajectories of an iteration."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns plain Python values."""
+        """Returns the state as plain Python values."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores the state of a checkpoint."""
 
 
 def draw_preferred(
@@ -57,13 +57,18 @@ def draw_preferred(
     count: int,
     rng: np.random.Generator,
 ) -> list[tuple[str, int]]:
-    """Looks at more tasks than are needed and draws by weight; a weight of 0 comes last.
+    """Samples candidate tasks uniformly, and from these the result in proportion to weights.
+
+    Tasks of weight 0 are used only if there are too few others.
 
     Args:
-        curriculum: whose tasks.
-        weights: how much each of some tasks is wanted.
-        count: how many.
-        rng: draws.
+        curriculum: curriculum that holds the tasks.
+        weights: function from task names to non-negative weights.
+        count: number of tasks to sample.
+        rng: random generator.
+
+    Returns:
+        `count` tasks, each with a seed.
     """
     looked_at = Curriculum.draw(curriculum, OVERSAMPLE * count, rng)
     names = list(dict.fromkeys(task for task, _ in looked_at))
@@ -77,7 +82,7 @@ def draw_preferred(
 
 
 class SuccessRates(Curriculum):
-    """Keeps a moving success rate of every task it has seen."""
+    """Tracks an exponential moving average of the success rate of every task played."""
 
     memory = 0.5
 
@@ -86,7 +91,7 @@ class SuccessRates(Curriculum):
         self.rates: dict[str, float] = {}
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
-        """Moves the rates of the tasks that were played."""
+        """Updates the success rates of the tasks played."""
         outcomes: dict[str, list[float]] = {}
         for trajectory in trajectories:
             outcomes.setdefault(trajectory.task, []).append(float(trajectory.success))
@@ -96,22 +101,22 @@ class SuccessRates(Curriculum):
             self.rates[task] = now if old is None else self.memory * old + (1 - self.memory) * now
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the rates."""
+        """Returns the success rates."""
         return {"rates": dict(self.rates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores the state of a checkpoint."""
         self.rates = dict(state["rates"])
 
 
 class SuccessWindow(SuccessRates):
-    """Leaves out tasks that always or never succeed; tasks not seen yet are welcome.
+    """Prefers tasks with a success rate inside a window, and tasks not played yet.
 
     Args:
         tasks: the training tasks.
-        first: draw among the first so many only.
-        low: lowest success rate.
-        high: highest.
+        first: samples from the first `first` tasks only. None samples from all tasks.
+        low: lowest success rate of the window.
+        high: highest success rate of the window.
     """
 
     def __init__(
@@ -121,21 +126,21 @@ class SuccessWindow(SuccessRates):
         self.low, self.high = low, high
 
     def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """1 inside the window and for new tasks, else 0."""
+        """Returns 1 for tasks inside the window and for new tasks, else 0."""
         middle = (self.low + self.high) / 2
         rates = np.array([self.rates.get(name, middle) for name in names])
         return ((rates >= self.low) & (rates <= self.high)).astype(np.float64)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns so many tasks, each with a seed."""
+        """Returns `count` sampled tasks, each with a seed."""
         return draw_preferred(self, self.weights, count, rng)
 
 
 class Failures(SuccessRates):
-    """Draws half of the tasks among those that mostly failed."""
+    """Samples half of the tasks from those with a success rate below 0.5."""
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns so many tasks, each with a seed."""
+        """Returns `count` sampled tasks, each with a seed."""
         failed = [task for task, rate in self.rates.items() if rate < 0.5]
         again = min(count // 2, len(failed))
         chosen = rng.choice(len(failed), again, replace=False) if again else ()
@@ -144,10 +149,10 @@ class Failures(SuccessRates):
 
 
 class LearningProgress(Curriculum):
-    """Prefers tasks whose predicted competence has changed most since some rounds ago.
+    """Prefers tasks whose predicted competence has changed most over recent iterations.
 
-    Competence is a logistic regression on hashed words of a task's first observation, fitted as
-    episodes come in; a slow copy of it remembers how things were.
+    Competence is predicted by logistic regression on hashed words of a task's first observation,
+    fitted in every iteration. The change is measured against a slowly moving copy of its weights.
     """
 
     rate, slow, explore = 0.5, 0.1, 0.2
@@ -165,11 +170,11 @@ class LearningProgress(Curriculum):
         return found
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns so many tasks, each with a seed."""
+        """Returns `count` sampled tasks, each with a seed."""
         return draw_preferred(self, self.weights, count, rng)
 
     def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """The change of competence, and a share of chance."""
+        """Returns weights in proportion to the change of competence, mixed with uniform ones."""
         x = np.stack([self._features(name) for name in names])
         change = np.abs(_sigmoid(x @ self.now) - _sigmoid(x @ self.then))
         total = change.sum()
@@ -177,7 +182,7 @@ class LearningProgress(Curriculum):
         return chance if total <= 0 else (1 - self.explore) * change / total + self.explore * chance
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
-        """Fits the competence to the round, then lets the memory follow."""
+        """Fits the competence to the iteration's episodes, then updates the slow copy."""
         for trajectory in trajectories:
             words = trajectory.turns[0].observation.lower().split()
             numbers = {zlib.crc32(word.encode("utf-8", "replace")) % FEATURES for word in words}
@@ -189,11 +194,11 @@ class LearningProgress(Curriculum):
         self.then += self.slow * (self.now - self.then)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns words and both regressions."""
+        """Returns the words of the tasks and the weights of both regressions."""
         return {"words": dict(self.words), "now": self.now.tolist(), "then": self.then.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores the state of a checkpoint."""
         self.words = dict(state["words"])
         self.now, self.then = np.array(state["now"]), np.array(state["then"])
 
@@ -207,7 +212,13 @@ KINDS: dict[str, type[Curriculum]] = {
 
 
 def horizon(horizons: Sequence[int], every: int, iteration: int) -> int | None:
-    """Returns the longest episode of a round; None: the environment's own limit."""
+    """Returns the maximum episode length of an iteration, or None for the environment's own.
+
+    Args:
+        horizons: maximum lengths in turns, one per stage. The last one stays in effect.
+        every: iterations per stage.
+        iteration: the current iteration, from 0.
+    """
     return horizons[min(iteration // every, len(horizons) - 1)] if horizons else None
 
 

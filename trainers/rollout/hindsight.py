@@ -1,8 +1,8 @@
-"""Hindsight: an episode again, as if what it reached had been asked for.
+"""Hindsight relabelling: an episode is repeated with the goal that it achieved.
 
-"Hindsight RecipeHooks Replay" (Andrychowicz et al., arXiv 1707.01495), for environments whose goal
-can be set. The episode is *played* again with its own actions, so texts, rewards and endings are
-the environment's own.
+"Hindsight Experience Replay" (Andrychowicz et al., arXiv 1707.01495), for environments whose goal
+can be set. The episode is *played* again with the same actions, so that texts, rewards and episode
+ends come from the environment itself.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from agentgym.trainers.trajectory import Trajectory
 
 @runtime_checkable
 class GoalConditioned(Protocol):
-    """What an environment offers if its goal can be set.
+    """Protocol of an environment whose goal can be set.
 
-    The goal must stand in what is read, and the rules must not depend on it but for observation,
-    reward and end: with a goal set, an episode is the one that a task with this goal, the same
-    start and the same seed would be. Where chance decides what is reached, offer nothing: an
-    outcome asked for after the fact makes luck look like skill.
+    The goal must be part of the observations. It may affect only observations, rewards and episode
+    ends: with a goal set, an episode must equal that of a task with this goal, the same initial
+    state and the same seed. Environments in which chance decides which goal is achieved should not
+    implement it, because relabelling then rewards luck as if it were skill.
     """
 
     def achieved(self) -> Any:
-        """Returns the goal that the present state would fulfil, one that a task could have.
+        """Returns the goal that the current state fulfils, in the form of a task's goal.
 
-        None: nothing worth asking for, such as what was so at the start.
+        Returns None if there is no useful goal, for example if it was fulfilled from the start.
         """
         ...
 
     def pursue(self, goal: Any) -> tuple[str, dict[str, Any]]:
-        """Makes this the goal of the episode that has just begun; returns observation and info."""
+        """Sets the goal of the episode that was just reset, and returns observation and info."""
         ...
 
 
 class _Again(Play):
-    """An episode with its actions given."""
+    """An episode with given actions."""
 
     def __init__(self, episode: EpisodeSpec, env: gymnasium.Env[Any, Any]):
         super().__init__(0, episode, 0, env)
 
     def replay(self, context: Context, room: Room) -> _Again:
-        """Plays the given actions, or as many as the episode takes."""
+        """Plays the given actions until they are used up or the episode ends."""
         self.start()
         self.read(context, room)
         while not self.over and (sample := self.settled) is not None:
@@ -60,7 +60,7 @@ class _Again(Play):
 
 @contextmanager
 def _towards(goal: Any, env: Any) -> Iterator[None]:
-    """Sets the goal of every episode that begins meanwhile, so that wrappers see it too."""
+    """Sets the goal in every reset inside the context, so that wrappers see it too."""
     reset = env.reset
 
     def reset_and_pursue(**kwargs: Any) -> tuple[str, dict[str, Any]]:
@@ -77,17 +77,17 @@ def _towards(goal: Any, env: Any) -> Iterator[None]:
 def in_hindsight(
     trajectory: Trajectory, env: gymnasium.Env[Any, Any], context: Context, room: Room
 ) -> Trajectory | None:
-    """Returns a trajectory as it would have been had its end been the goal.
+    """Returns a trajectory relabelled with the goal that its final state achieves.
 
     Args:
         trajectory: an episode that did not succeed.
-        env: where it was played.
-        context: what the policy reads.
-        room: tokens that it keeps free for an action, by what is admissible.
+        env: its environment.
+        context: prompt builder.
+        room: maps admissible actions to the number of tokens kept free for an action.
 
     Returns:
-        The new trajectory, which ends where the goal is first reached; None if the environment has
-        no goals to set or nothing worth asking for was reached.
+        The relabelled trajectory, which ends when the goal is first achieved. None if the goal of
+        the environment cannot be set or no useful goal was achieved.
     """
     goal_env = env.unwrapped
     if not isinstance(goal_env, GoalConditioned):

@@ -1,14 +1,14 @@
-"""A run's folder: its lock, its checkpoints, and what must agree when it is continued.
+"""A run's folder: its lock, its checkpoints, and the check of settings on resume.
 
     run_dir/
       lock                  held while a process trains here
       config.json           settings, recipe and versions
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
       checkpoints/000012/   policy/ critic.pt optimizer.pt state.json checksums.json
-      policy/  best/        the last and the best policy, ready to act (`--agent policy:FOLDER`)
+      policy/  best/        the last and the best policy, as agents (`--agent policy:FOLDER`)
 
-A checkpoint is written to a temporary folder and renamed, so it is complete or absent. It holds the
-SHA-256 of each of its files, which are checked when a run is continued.
+A checkpoint is written to a temporary folder and renamed, so it is complete or absent. It contains
+the SHA-256 of each of its files, which is checked on resume.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "peft", "numpy
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions that a run's numbers depend on."""
+    """Returns the versions of Python, AgentGym and the packages that results depend on."""
     import agentgym
 
     found = {"python": platform.python_version(), "agentgym": agentgym.__version__}
@@ -55,13 +55,13 @@ class RunFolder:
     stale lock to clear.
 
     Args:
-        path: the folder; made if it does not exist.
-        resume: whether a run that is there is to be continued.
-        lock: False: only read (another process of the same run holds the lock).
+        path: the folder, created if it does not exist.
+        resume: continue the run in the folder, if there is one.
+        lock: whether to lock the folder. False: only read, as another process holds the lock.
 
     Raises:
         CheckpointError: if the folder cannot be written, another process trains in it, or it holds
-            a run that is not to be continued.
+            a run and `resume` is False.
     """
 
     def __init__(self, path: str | Path, *, resume: bool = False, lock: bool = True):
@@ -104,7 +104,7 @@ class RunFolder:
         self._lock.flush()
 
     def _tidy(self) -> None:
-        """Undoes what a killed process left half done."""
+        """Completes or removes the unfinished changes of a killed process."""
         for folder in (self.path, self.checkpoints):
             for leftover in folder.glob(".partial-old-*"):
                 target = leftover.with_name(leftover.name.removeprefix(".partial-old-"))
@@ -132,8 +132,8 @@ class RunFolder:
     def set_damaged_aside(self) -> None:
         """Renames damaged checkpoints so that the newest intact one is the latest.
 
-        A run that is continued from an older checkpoint gives the same results: it computes the
-        iterations since then again. A warning names the damaged file.
+        A run that is resumed from an older checkpoint repeats the iterations since then, with the
+        same results. A warning names the damaged file.
 
         Raises:
             CheckpointError: if no checkpoint is intact.
@@ -168,7 +168,7 @@ class RunFolder:
     def record_config(
         self, recipe: str, config: Mapping[str, Any], free: Collection[str] = ()
     ) -> None:
-        """Writes the settings; where there is a run to continue, checks them against its own.
+        """Writes the settings. If there is a run to resume, checks them against its settings.
 
         Args:
             recipe: name of the recipe.
@@ -176,7 +176,7 @@ class RunFolder:
             free: settings that may differ.
 
         Raises:
-            CheckpointError: if others differ - the message lists them - or cannot be read.
+            CheckpointError: if other settings differ, with a list of them, or cannot be read.
         """
         file = self.path / "config.json"
         new = {"recipe": recipe, **json.loads(json.dumps(config))}
@@ -194,7 +194,7 @@ class RunFolder:
             ]
             if different:
                 raise CheckpointError(
-                    f"The run in {self.path} was started with other settings; it can only be "
+                    f"The run in {self.path} was started with other settings and can only be "
                     "continued with the same ones:\n" + "\n".join(different)
                 )
         text = json.dumps({"config": new, "versions": versions()}, indent=1)
@@ -204,23 +204,23 @@ class RunFolder:
         """Writes a checkpoint and removes those no longer needed.
 
         Args:
-            iteration: number of finished rounds.
-            write: writes it into the folder it is given.
-            keep: how many of the newest to keep.
-            best: iteration of the best one, which is kept as well.
+            iteration: number of finished iterations.
+            write: writes the checkpoint into a given folder.
+            keep: number of newest checkpoints to keep.
+            best: iteration of the best checkpoint, which is also kept.
         """
         target = self.checkpoints / f"{iteration:06d}"
         replace_folder(target, write, checksums=True)
         for path in self.found()[:-keep]:
             if _iteration(path) != best:
-                # Renamed first: a checkpoint half deleted must not look like one.
+                # Renamed first, so that no partly deleted checkpoint looks complete.
                 doomed = path.with_name(f".partial-{path.name}")
                 path.rename(doomed)
                 shutil.rmtree(doomed)
         return target
 
     def publish(self, name: str, policy: Path) -> None:
-        """Puts a policy's folder at `run_dir/name`; large files are shared, not copied."""
+        """Copies a policy's folder to `run_dir/name`, with hard links if possible."""
 
         def write(folder: Path) -> None:
             shutil.copytree(policy, folder, copy_function=_link, dirs_exist_ok=True)
@@ -238,9 +238,9 @@ def _digest(path: Path) -> str:
 
 
 def damage(folder: Path) -> str | None:
-    """Returns the difference between the files of a folder and its checksums; None: it is intact.
+    """Returns the first difference between the files of a folder and its checksums, or None.
 
-    A checkpoint without checksums, of an older version, counts as intact if it has a state.
+    A checkpoint of an older version, without checksums, counts as intact if it has a state.
     """
     if not (folder / CHECKSUMS).exists():
         return None if (folder / "state.json").exists() else "state.json is missing"
@@ -250,7 +250,7 @@ def damage(folder: Path) -> str | None:
             if not (folder / name).is_file():
                 return f"{name} is missing"
             if _digest(folder / name) != expected:
-                return f"the SHA-256 of {name} is another one"
+                return f"the SHA-256 of {name} differs"
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         return f"{CHECKSUMS} cannot be read: {error}"
     return None if checksums else f"{CHECKSUMS} is empty"
@@ -258,11 +258,11 @@ def damage(folder: Path) -> str | None:
 
 @contextlib.contextmanager
 def loading(path: Path) -> Iterator[None]:
-    """Turns errors while a part of a checkpoint is loaded into CheckpointErrors with its name.
+    """Context manager that converts errors of loading into CheckpointErrors with the path.
 
     Args:
-        path: a file or folder; for one in `checkpoints/NUMBER`, the message names the newest older
-            checkpoint.
+        path: the file or folder. If it is in `checkpoints/NUMBER`, the message names the newest
+            intact older checkpoint.
     """
     try:
         yield
@@ -290,11 +290,11 @@ def loading(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(target: Path, *more: type[Exception]) -> Iterator[None]:
-    """Turns errors while a file or folder of a run is written into CheckpointErrors.
+    """Context manager that converts errors of writing into CheckpointErrors.
 
     Args:
         target: the file or folder.
-        more: further types of errors; PyTorch reports a full disk as a RuntimeError.
+        more: further types of errors. PyTorch reports a full disk as a RuntimeError.
     """
     try:
         yield
@@ -303,16 +303,16 @@ def writing(target: Path, *more: type[Exception]) -> Iterator[None]:
     except (OSError, SafetensorError, *more) as error:
         raise CheckpointError(
             f"{target} could not be written ({getattr(error, 'strerror', None) or error}). "
-            "Checkpoints are untouched; make room and continue with --resume."
+            "Checkpoints are untouched. Free some space and continue with --resume."
         ) from error
 
 
 def replace_folder(target: Path, write: Callable[[Path], None], *, checksums: bool = False) -> None:
-    """Writes a folder beside its place, then moves it there: it is always complete.
+    """Writes a folder under a temporary name and renames it, so it is always complete.
 
     Args:
-        target: its place.
-        write: writes it into the folder it is given.
+        target: the folder.
+        write: writes its contents into a given folder.
         checksums: whether to add the SHA-256 of its files, for `damage`.
     """
     partial = target.with_name(f".partial-{target.name}")
@@ -344,7 +344,7 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, checksums: bo
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file so that it holds either the old text or the new one."""
+    """Writes a file atomically: it holds either the old text or the new one."""
     partial = path.with_name(f".{path.name}.partial")
     with writing(path):
         partial.write_text(text, encoding="utf-8")
@@ -352,9 +352,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yields the lines of a log with their objects; None: the line is damaged.
+    """Yields the lines of a log with their objects, or with None if the line is damaged.
 
-    A last line that was cut off is left out.
+    An incomplete last line is skipped.
     """
     if not path.exists():
         return

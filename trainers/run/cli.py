@@ -13,16 +13,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from agentgym.cli.errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
-from agentgym.trainers.config import TrainConfig
 
-# Names of settings in other libraries.
+if TYPE_CHECKING:  # the list of recipes needs no torch
+    from agentgym.trainers.config import TrainConfig
+
+# Names of settings in other libraries, for suggestions.
 _ALIASES = {
     "learning_rate": "lr",
     "n_epochs": "epochs",
@@ -69,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
         print(*getattr(interrupted, "__notes__", ()), file=sys.stderr)
         return 128 + int(interrupted.args[0])
     except KeyboardInterrupt:
-        print("Stopped at once; --resume continues from the last checkpoint.", file=sys.stderr)
+        print("Stopped immediately. --resume continues from the last checkpoint.", file=sys.stderr)
         return 128 + signal.SIGINT
     except Diverged as error:
         print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
@@ -81,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def overview() -> str:
-    """Returns the list of recipes, shown when none is named."""
+    """Returns the list of recipes, shown if no recipe is given."""
     width = max(map(len, recipes.names())) + 2
     lines = [f"  {name:{width}}{recipes.summary(name)}" for name in recipes.names()]
     usage = "usage: agentgym train RECIPE [OPTIONS]"
@@ -89,7 +91,7 @@ def overview() -> str:
 
 
 def read_config(recipe: str, argv: Sequence[str]) -> Any:
-    """Returns the settings of a file (`--config FILE`) and flags; flags win.
+    """Returns the settings of a file (`--config FILE`) and of flags, which take precedence.
 
     Raises:
         ConfigError: if the recipe, the file or a value is wrong.
@@ -105,7 +107,7 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
         return tyro.cli(
             kind,
             prog=f"agentgym train {recipe}",
-            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML first.",
+            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML.",
             args=flags,
             config=(tyro.conf.OmitArgPrefixes,),
         )

@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.evaluation.runner import make_env
 from agentgym.integrations.text_actions import TextActionEnv, as_text_env
+from agentgym.making import make_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.wrappers import RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
@@ -54,15 +54,15 @@ def _factory(config: TrainConfig, env: Any) -> MakeEnv:
     if env is None:
         return lambda: make_env(chosen.env_id, **chosen.env_kwargs)
     if isinstance(env, str):
-        raise ConfigError(f"env is an environment or a function; env_id takes the id {env!r}.")
+        raise ConfigError(f"env must be an environment or a function: use env_id={env!r}.")
     if chosen.env_kwargs:
-        raise ConfigError("env_kwargs belong to env_id: give them to the environment itself.")
+        raise ConfigError("env_kwargs need env_id: pass them to the constructor of env instead.")
     if isinstance(env, gymnasium.Env):
         return lambda: as_text_env(copy.deepcopy(env))
     if callable(env):
         return _checked(env)
     raise ConfigError(
-        f"env is an environment or a function that makes one, got {env!r:.80} "
+        f"env must be an environment or a function that makes one, got {env!r:.80} "
         f"({type(env).__name__})."
     )
 

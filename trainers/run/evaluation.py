@@ -44,7 +44,7 @@ def evaluate_agent(
         config: the number of tasks.
         make_env: makes one environment.
         agent: an agent or its name.
-        check: called after each episode; an exception from it ends the evaluation.
+        check: called after each episode. An exception from it ends the evaluation.
     """
     report = evaluate(
         make_env,

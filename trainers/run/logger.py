@@ -43,10 +43,10 @@ class RunLog:
 
     Args:
         folder: the run's folder.
-        start: finished iterations; log lines of later ones are dropped.
-        evaluated: the iteration of the last evaluation; log lines of later ones are dropped.
+        start: finished iterations. Log lines of later iterations are dropped.
+        evaluated: the iteration of the last evaluation. Log lines of later ones are dropped.
         total: planned iterations.
-        accelerator: its main process writes; its trackers receive the scalars.
+        accelerator: the accelerator. Its main process writes, its trackers receive the scalars.
         tensorboard: whether to write TensorBoard files.
         settings: the settings of the run, for trackers.
         quiet: print nothing while training.
@@ -100,7 +100,7 @@ class RunLog:
             self._progress.start()
 
     def say(self, text: str) -> None:
-        """Shows a line."""
+        """Prints a line."""
         self.console.print(text, markup=False, soft_wrap=True)
 
     def row(self, progress: RunState, metrics: Mapping[str, float]) -> None:

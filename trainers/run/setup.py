@@ -36,9 +36,9 @@ class RunState:
         env_steps: turns played.
         episodes: episodes played.
         tokens: action tokens generated.
-        evaluated: the iteration after which the policy was last evaluated; -1: never.
-        best_iteration: the iteration of the best evaluation; -1: none.
-        best_reward: its mean reward; None: none.
+        evaluated: the iteration after which the policy was last evaluated (-1: never).
+        best_iteration: the iteration of the best evaluation (-1: none).
+        best_reward: the mean reward of the best evaluation (None: none).
         first: the evaluation before the first iteration, as JSON.
         last: the latest evaluation.
     """
@@ -75,14 +75,14 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
     )
     if config.model.device == "cuda" and accelerator.device.type != "cuda":
         raise ConfigError(
-            f"device is 'cuda', but PyTorch {torch.__version__} sees no such GPU here: use 'auto' "
+            f"device is 'cuda', but PyTorch {torch.__version__} finds no such GPU: use 'auto' "
             "or 'cpu', or install a build of PyTorch for your GPU."
         )
     return accelerator
 
 
 def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> checkpoint.RunFolder:
-    """Opens the run's folder: the main process locks and checks it, others only read.
+    """Opens the run's folder. The main process locks and checks it, the others only read.
 
     Raises:
         CheckpointError: in every process, if the main one could not.
@@ -181,7 +181,7 @@ def build_updater(
     critic: nn.Module | None,
     start: Path | None,
 ) -> Updater:
-    """Makes learner and optimiser; restores critic and optimiser from a checkpoint."""
+    """Makes learner and optimiser, and restores critic and optimiser from a checkpoint."""
     groups = [parameter_group(policy, config.optimisation.lr)]
     if critic is not None:
         critic.to(accelerator.device)

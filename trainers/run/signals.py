@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: a run stops at the next point where nothing is half done."""
+"""SIGINT and SIGTERM: a run stops at the next safe point, where its state is consistent."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from accelerate import Accelerator
 
 
 class Interrupted(Exception):
-    """A signal asked the run to stop; its number is the argument."""
+    """The run was stopped by a signal, whose number is the argument."""
 
 
 class StopSignal:
-    """Remembers, as a context manager, the first signal to stop; the second stops at once.
+    """Context manager that records the first signal to stop. A second signal stops immediately.
 
-    Outside the main thread, where signals cannot be caught, it hears nothing.
+    Outside the main thread, where Python cannot handle signals, it does nothing.
 
     Args:
-        accelerator: of accelerate; its processes stop together.
+        accelerator: the accelerator. Its processes stop together.
     """
 
     def __init__(self, accelerator: Accelerator):
@@ -44,15 +44,16 @@ class StopSignal:
         if self._heard is not None:
             raise KeyboardInterrupt
         self._heard = number
-        os.write(2, b"Stopping at the next safe point; again stops at once.\n")  # safe in a handler
+        # Unlike print, os.write is safe in a signal handler.
+        os.write(2, b"Stopping at the next safe point. Repeat to stop immediately.\n")
 
     def check(self, _: Any = None) -> None:
-        """Raises Interrupted if the run was asked to stop; of several processes none does here."""
+        """Raises Interrupted after a signal. With several processes, only `agree` does."""
         if self._heard is not None and self._accelerator.num_processes == 1:
             raise Interrupted(self._heard)
 
     def agree(self) -> None:
-        """Raises Interrupted in all processes if any of them was asked to stop."""
+        """Raises Interrupted in all processes if any of them received a signal."""
         if self._accelerator.num_processes > 1:
             heard: Any = torch.tensor(float(self._heard or 0), device=self._accelerator.device)
             if self._accelerator.reduce(heard, "sum").sum() > 0:  # type: ignore[union-attr]

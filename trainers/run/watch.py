@@ -20,7 +20,7 @@ class Watch:
         self._warned: set[str] = set()
 
     def warnings(self, metrics: Mapping[str, float]) -> list[str]:
-        """Returns the warnings after an iteration; [] for the scalars of an evaluation."""
+        """Returns the warnings after an iteration, none for the scalars of an evaluation."""
         if "rollout/return" not in metrics:
             return []
         found = {
@@ -53,7 +53,7 @@ class Watch:
         start = f"The return has not changed for {PATIENCE} iterations and no episode succeeds."
         if valid < 0.5:
             return (
-                f"{start} {valid:.0%} of the actions are valid: sample among the admissible ones "
+                f"{start} {valid:.0%} of the actions are valid: sample from the admissible ones "
                 "(--constrain), clone the expert first (--bc-demonstrations 300), or use a "
                 "pretrained --model."
             )

@@ -1,10 +1,10 @@
-"""Behaviour cloning: imitate the scripted expert before learning from reward.
+"""Behaviour cloning of the scripted expert before RL.
 
-Demonstrations are played in training tasks and tokenised by the very context builder of the
-rollouts, so the model reads in imitation what it will read in play. The loss is the plain
-language-model loss of the expert's action tokens over the whole vocabulary, also where rollouts are
-constrained: what it learns then holds with and without the constraint. `bc_lm_coef` adds the loss
-of the other tokens: a fresh model learns to read (and to copy) from them.
+Demonstrations are played on training tasks and tokenised by the context builder of the rollouts, so
+the prompts are the same in both. The loss is the cross-entropy of the expert's action tokens over
+the full vocabulary, even if rollouts are constrained: the cloned policy then works with and without
+the constraint. `bc_lm_coef` adds the loss of the other tokens, from which a new model learns to
+read and to copy.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def demonstrate(
     room: Room,
     constrain: bool = False,
 ) -> list[Trajectory]:
-    """Lets the scripted expert play and returns its trajectories as the policy would read them.
+    """Plays episodes with the scripted expert and returns them tokenised as rollouts of the policy.
 
     Args:
-        policy: whose tokens are used.
-        pool: where.
-        episodes: what.
-        context: what the policy would read.
-        room: tokens that it would keep free for an action, by what is admissible.
-        constrain: record what else the policy could have said among the admissible actions, so
-            that it can be asked for the probability of the expert's action under its constraint.
+        policy: the policy whose tokenizer is used.
+        pool: the environment pool.
+        episodes: the episodes to play.
+        context: builds the prompts.
+        room: number of tokens reserved for an action, given the admissible actions.
+        constrain: record the legal tokens at every position under the admissible actions, so that
+            the policy can compute the probability of the expert's action under its constraint.
 
     Raises:
         ConfigError: if the environment has no expert.
@@ -72,7 +72,7 @@ def demonstrate(
             text = env.get_wrapper_attr("expert")()
             if text is None:
                 raise ConfigError(
-                    f"{env} has no scripted expert to imitate: set bc_demonstrations = 0."
+                    f"{env} has no scripted expert to clone: set bc_demonstrations = 0."
                 )
             tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
             own = len(tokens)
@@ -89,10 +89,10 @@ def demonstrate(
 
 @dataclass(frozen=True)
 class _Material:
-    """Demonstrations with every token but the first of a segment as a target."""
+    """Demonstrations in which every token of a segment except the first is a target."""
 
     batch: Batch
-    action: torch.Tensor  # [K] whether the token is the expert's
+    action: torch.Tensor  # [K] True for the expert's action tokens
 
     @classmethod
     def of(cls, trajectories: Sequence[Trajectory], observations: bool) -> _Material:
@@ -111,7 +111,7 @@ class _Material:
                     mask[turn.start : turn.stop] = True
                 stop = max(turn.stop for turn in spans)
                 masks.append(mask[1:stop])
-                turns.append(_everything(number, stop))
+                turns.append(_whole_segment(number, stop))
             whole.append(
                 Trajectory(
                     trajectory.env_id, trajectory.task, trajectory.seed, trajectory.segments,
@@ -121,8 +121,8 @@ class _Material:
         return cls(Batch.of(whole), torch.from_numpy(np.concatenate(masks)))
 
 
-def _everything(segment: int, stop: int) -> Turn:
-    """A turn that covers a whole segment."""
+def _whole_segment(segment: int, stop: int) -> Turn:
+    """Returns a turn that spans a whole segment."""
     return Turn(
         segment=segment, start=1, stop=stop, logprobs=np.zeros(stop - 1, np.float32), support=None,
         observation="", action="", reward=0.0, reward_terms={}, valid=True, progress=0.0,
@@ -141,12 +141,27 @@ def clone_expert(
     say: Callable[[str], None],
     check: Callable[[], None],
 ) -> int:
-    """Plays demonstrations as the settings say and imitates them; returns their turns."""
+    """Plays demonstrations and fits the policy to them and returns the number of turns played.
+
+    Args:
+        updater: the learner and its accelerator.
+        pool: the environment pool.
+        context: builds the prompts.
+        tasks: the training tasks.
+        config: the settings of a run.
+        rng: maps a key to a random generator.
+        say: prints a line.
+        check: called before each step. An exception from it ends behaviour cloning.
+
+    Raises:
+        ConfigError: if the environment has no expert.
+    """
     trajectories = _demonstrations(updater.policy, pool, context, tasks, config, rng(0))
     turns = sum(len(trajectory.turns) for trajectory in trajectories)
     shown = rollout_metrics(trajectories)
     say(
-        f"Imitating {len(trajectories)} demonstrations: return {shown['return']:.3f}, "
+        f"Behaviour cloning on {len(trajectories)} demonstrations: "
+        f"return {shown['return']:.3f}, "
         f"success {shown['success']:.3f}, {shown['turns']:.1f} turns."
     )
     optimizer: Any = torch.optim.AdamW(
@@ -155,14 +170,14 @@ def clone_expert(
         weight_decay=config.optimisation.weight_decay,
     )
 
-    def on_pass(number: int, losses: dict[str, float]) -> None:
+    def on_epoch(number: int, losses: dict[str, float]) -> None:
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in losses.items())
-        say(f"imitation, pass {number:3d}  {numbers}")
+        say(f"behaviour cloning, epoch {number:3d}  {numbers}")
 
-    imitate(
+    fit_demonstrations(
         updater.accelerator,
         updater.learner,
-        # Not prepared: accelerate would keep it, and its state, as long as the run lasts.
+        # Not prepared: accelerate would keep it and its state for the rest of the run.
         AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
         trajectories,
         epochs=config.imitation.bc_epochs,
@@ -170,7 +185,7 @@ def clone_expert(
         lm_coef=config.imitation.bc_lm_coef,
         max_grad_norm=config.optimisation.max_grad_norm,
         rngs=lambda number: rng(1, number),
-        on_pass=on_pass,
+        on_epoch=on_epoch,
         check=check,
     )
     return turns
@@ -184,7 +199,7 @@ def _demonstrations(
     config: TrainConfig,
     rng: np.random.Generator,
 ) -> list[Trajectory]:
-    """Plays as many demonstrations as the settings say, or as their share of the steps allows."""
+    """Plays `bc_demonstrations` demonstrations, or as many as `bc_share` of the steps allows."""
     budget = config.imitation.bc_share * (config.run.env_steps or 0)
     most = config.imitation.bc_demonstrations or max(1, int(budget))
     starts = draw_tasks(tasks, most, rng, config.environment.train_tasks)
@@ -200,7 +215,7 @@ def _demonstrations(
     return shown
 
 
-def imitate(
+def fit_demonstrations(
     accelerator: Accelerator,
     learner: torch.nn.Module,
     optimizer: Any,
@@ -211,23 +226,24 @@ def imitate(
     lm_coef: float,
     max_grad_norm: float,
     rngs: Callable[[int], np.random.Generator],
-    on_pass: Callable[[int, dict[str, float]], None],
+    on_epoch: Callable[[int, dict[str, float]], None],
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fits the policy to demonstrations; the learning rate falls to 0 on a cosine.
+    """Fits the policy to demonstrations. The learning rate decays to 0 on a cosine.
 
     Args:
-        accelerator: of accelerate.
+        accelerator: the accelerator.
         learner: a `Learner`, as prepared by accelerate.
-        optimizer: of the policy's parameters, an `AcceleratedOptimizer`.
+        optimizer: an `AcceleratedOptimizer` of the policy's parameters.
         trajectories: the demonstrations.
-        epochs: passes over them.
-        batch_tokens: tokens, padding included, in a step.
-        lm_coef: weight of the tokens that are not the expert's.
-        max_grad_norm: the gradient is clipped to this norm.
-        rngs: shuffles, by number of the epoch.
-        on_pass: is told the losses after each pass.
-        check: called before each step; what it raises ends the imitation.
+        epochs: number of epochs.
+        batch_tokens: tokens per step, padding included.
+        lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
+            token of a segment except the first is a target.
+        max_grad_norm: bound of the gradient norm.
+        rngs: maps the number of an epoch to the generator that shuffles it.
+        on_epoch: called after each epoch with its number and its losses.
+        check: called before each step. An exception from it ends behaviour cloning.
     """
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
@@ -235,7 +251,7 @@ def imitate(
     begun = time.perf_counter()
     for epoch in range(epochs):
         rng = rngs(epoch)
-        # Rows of similar length share a step, but not the same ones in every pass.
+        # Rows of similar length share a step, in another combination every epoch.
         quarters = np.array_split(rng.permutation(len(rows.rows)), 4)
         steps = [step for part in quarters for step in rows.microbatches(part, batch_tokens)]
         sums = np.zeros(4)
@@ -250,7 +266,7 @@ def imitate(
         losses = {"action_loss": sums[0] / sums[1], "seconds": time.perf_counter() - begun}
         if sums[3]:
             losses["observation_loss"] = sums[2] / sums[3]
-        on_pass(epoch + 1, losses)
+        on_epoch(epoch + 1, losses)
 
 
 def _step(
@@ -261,9 +277,9 @@ def _step(
     step: NDArray[np.int64],
     lm_coef: float,
 ) -> NDArray[np.float64]:
-    """Computes the gradient of a step; returns [4] the losses' sums and counts.
+    """Computes the gradient of a step and returns the sums and counts of its losses, [4].
 
-    The processes share the rows and divide by the counts of all of them, as in `update`.
+    The processes share the rows and divide by the counts of all processes, as `Updater` does.
     """
     rank, world = accelerator.process_index, accelerator.num_processes
     share = step[rank::world]
@@ -280,7 +296,7 @@ def _step(
     acted, read = losses[mine].sum(), losses[~mine].sum()
     loss = acted / max(actions, 1.0) + lm_coef * read / max(others, 1.0)
     for values in (output.values, output.bootstrap):
-        if values is not None:  # the critic takes no part, but DDP wants every parameter
+        if values is not None:  # DDP needs every parameter in the graph
             loss = loss + 0.0 * values.sum()
     accelerator.backward(loss * (0.0 if idle else float(world)))
     sums: Any = torch.stack([acted, read]).detach().double() * (0.0 if idle else 1.0)

@@ -1,8 +1,9 @@
-"""`Learner`: policy and critic in one module; `Rows` and `ForwardPass`, what it reads and says.
+"""`Learner`: policy and critic in one module. `Rows` are its inputs, `ForwardPass` its outputs.
 
-One module, so that one wrapper (DDP, FSDP, DeepSpeed, by accelerate) holds all that is trained.
+A single module holds all trained parameters, so a single wrapper of accelerate suffices.
 
-Shapes: N trajectories, M turns, K action tokens of the batch; k, b those of a microbatch.
+Shapes: N trajectories, M turns and K action tokens per batch. A microbatch has b trajectories and k
+action tokens.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ Row = tuple[int, int]
 
 
 class Output(NamedTuple):
-    """What the learner says about a microbatch.
+    """The outputs of a forward pass over a microbatch.
 
     Attributes:
-        logprobs: [k] of the action tokens.
-        entropy: [k] of the distributions they were drawn from.
-        values: [k] (token critic), or one a turn (turn critic); None without a critic.
-        value_index: the place of each value among the batch's K tokens or M turns.
-        bootstrap: [b] values of the last observations.
+        logprobs: [k] log-probabilities of the action tokens.
+        entropy: [k] entropies of the distributions they were sampled from.
+        values: [k] values of a token critic, or one value per turn of a turn critic. None without a
+            critic.
+        value_index: index of each value among the K tokens or M turns of the batch.
+        bootstrap: [b] values of the last observations. None without a critic.
     """
 
     logprobs: Tensor
@@ -41,11 +43,11 @@ class Output(NamedTuple):
 
 
 class Learner(nn.Module):
-    """A policy and a critic that reads its hidden states.
+    """A policy and a critic on its hidden states.
 
     Args:
         policy: the policy.
-        critic: a value head with `reads` = "tokens" or "turns"; None: no critic.
+        critic: a value head with `reads` = "tokens" or "turns". None: no critic.
     """
 
     def __init__(self, policy: Policy, critic: nn.Module | None):
@@ -54,11 +56,11 @@ class Learner(nn.Module):
         self.critic = critic
 
     def forward(self, collated: Collated, turn: Tensor) -> Output:
-        """Scores the action tokens of a microbatch.
+        """Returns log-probabilities, entropies and values of the action tokens of a microbatch.
 
         Args:
-            collated: the rows.
-            turn: [k] number of each token's turn in the batch.
+            collated: the padded rows.
+            turn: [k] index in the batch of each token's turn.
         """
         scores = self.policy(collated)
         if self.critic is None:
@@ -78,12 +80,12 @@ class Learner(nn.Module):
 
 @dataclass(frozen=True)
 class Rows:
-    """The segments of a batch, and which action tokens lie in them.
+    """The segments of a batch and their action tokens.
 
     Attributes:
-        rows: (trajectory, segment) of each.
-        lengths: number of tokens of each.
-        tokens: numbers of its action tokens, of each.
+        rows: the trajectory and the segment of each row.
+        lengths: the number of tokens of each row.
+        tokens: the indices of the action tokens of each row.
     """
 
     rows: list[Row]
@@ -92,7 +94,7 @@ class Rows:
 
     @classmethod
     def of(cls, batch: Batch) -> Rows:
-        """Lists the segments that carry action tokens or a bootstrap."""
+        """Returns the segments with action tokens or a bootstrap value."""
         rows = segment_rows(batch)
         spans: dict[Row, list[NDArray[np.int64]]] = {row: [] for row in rows}
         owners = batch.turn_trajectory
@@ -107,12 +109,15 @@ class Rows:
     def parts(
         self, count: int, rng: np.random.Generator, together: bool
     ) -> list[NDArray[np.int64]]:
-        """Shuffles the rows and deals them out into minibatches.
+        """Shuffles the rows and splits them into minibatches.
 
         Args:
             count: number of minibatches.
-            rng: shuffles.
+            rng: generator of the shuffle.
             together: keep the rows of a trajectory in one minibatch.
+
+        Returns:
+            The row indices of each minibatch. Minibatches without action tokens are dropped.
         """
         units = np.array([n for n, _ in self.rows]) if together else np.arange(len(self.rows))
         names = rng.permutation(np.unique(units))
@@ -122,7 +127,13 @@ class Rows:
     def microbatches(
         self, part: NDArray[np.int64], limit: int, together: bool = False
     ) -> list[NDArray[np.int64]]:
-        """Cuts rows into microbatches of at most `limit` tokens with padding (or a single unit)."""
+        """Splits rows into microbatches of at most `limit` tokens, padding included.
+
+        Args:
+            part: row indices.
+            limit: tokens per microbatch. A longer row is a microbatch of its own.
+            together: keep the rows of a trajectory in one microbatch.
+        """
         if together:
             owner = np.array([self.rows[i][0] for i in part])
             units = [part[owner == n] for n in np.unique(owner)]
@@ -143,13 +154,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """What policy, critic and reference say about a batch before the update.
+    """Log-probabilities and values of a batch before the update, without gradients.
 
     Attributes:
-        logprobs: [K] of the action tokens under the policy, computed as in the update.
-        values: the critic's; None without one.
-        reference: [K] under the reference policy; None if there is none.
-        entropy: [K] of the distributions that the tokens were drawn from.
+        logprobs: [K] log-probabilities of the action tokens under the policy, computed as in the
+            update.
+        values: the critic's values. None without a critic.
+        reference: [K] log-probabilities under the reference policy. None without a reference.
+        entropy: [K] entropies of the distributions that the tokens were sampled from.
     """
 
     logprobs: FloatArray
@@ -159,7 +171,13 @@ class ForwardPass:
 
     @classmethod
     def of(cls, batch: Batch, found: Sequence[Any], critic: nn.Module | None) -> ForwardPass:
-        """Puts the parts together."""
+        """Returns the forward pass of a batch from the outputs of its microbatches.
+
+        Args:
+            batch: the trajectories.
+            found: (name, indices, numbers) of each output, from all processes.
+            critic: the critic, or None.
+        """
         reads = None if critic is None else critic.reads
         sizes = {
             "logprobs": batch.num_tokens,

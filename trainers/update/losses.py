@@ -1,14 +1,14 @@
 """Losses: pure functions of flat tensors.
 
-Shapes: k action tokens, b transitions or pairs. Nothing here normalises. A loss comes as a `Sum`, a
-total and what it is to be divided by, so that gradient accumulation and data parallelism can
-divide by the count of the whole batch instead of averaging the averages of uneven parts:
+Shapes: k action tokens. No function normalises its inputs. A loss is returned as a `Sum`: a total
+and its denominator. Gradient accumulation and data parallelism can then divide by the count of the
+whole batch instead of averaging the means of uneven parts:
 
     (surrogate.loss.total / global_count).backward()
 
-`aggregation_weights` says what a token weighs; computed once over the whole batch and indexed by
-minibatch, the weights do not depend on how the batch was cut. Losses of data that another policy
-collected are in `offline_losses`.
+`aggregation_weights` returns the weight of each token. The weights are computed once over the whole
+batch and indexed by minibatch, so they do not depend on the split into minibatches. Losses for
+off-policy data are in `offline_losses`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Aggregation = Literal["token", "turn", "trajectory", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A sum and the count it is to be divided by; sums of parts add up.
+    """A sum and its denominator. The sums of parts add up to the sum of the whole.
 
     Attributes:
         total: scalar.
@@ -41,17 +41,17 @@ class Sum:
         return Sum(self.total + other.total, self.count + other.count)
 
     def mean(self) -> Tensor:
-        """The total over the count; 0 where nothing was counted."""
+        """Returns the total divided by the count, or 0 if the count is 0."""
         return self.total / torch.where(self.count > 0, self.count, torch.ones_like(self.count))
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each token contributes; index it like a tensor.
+    """The weights of tokens in a loss. They are indexed like a tensor.
 
     Attributes:
-        weight: [k] factor of the token in the total.
-        share: [k] what the token adds to the count.
+        weight: [k] factor of each token in the total.
+        share: [k] contribution of each token to the count.
     """
 
     weight: Tensor
@@ -61,7 +61,7 @@ class Weights:
         return Weights(self.weight[index], self.share[index])
 
     def to(self, device: torch.device | str) -> Weights:
-        """The weights on a device."""
+        """Returns the weights on a device."""
         return Weights(self.weight.to(device), self.share.to(device))
 
 
@@ -72,17 +72,25 @@ def aggregation_weights(
     length: float | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Weights:
-    """How a loss per token becomes one number.
+    """Returns the weights that aggregate a loss per token into a scalar.
 
     Args:
-        how: "token": the mean over tokens (DAPO, arXiv 2503.14476); "turn": the mean over turns of
-            the means over their tokens; "trajectory": the mean over trajectories of the means over
-            their tokens (GRPO, arXiv 2402.03300); "constant": the mean over trajectories of the
-            sums over their tokens / `length`, which favours no length (Dr. GRPO, arXiv 2503.20783).
-        turn: [k] number of each token's turn.
-        trajectory: [k] number of each token's trajectory.
-        length: the constant of "constant", say the largest number of tokens of a trajectory.
-        dtype: of the weights.
+        how: the aggregation.
+
+            - "token": mean over tokens (DAPO, arXiv 2503.14476).
+            - "turn": mean over turns of the mean over their tokens.
+            - "trajectory": mean over trajectories of the mean over their tokens (GRPO, arXiv
+              2402.03300).
+            - "constant": mean over trajectories of the sum over their tokens / `length`, which is
+              free of length bias (Dr. GRPO, arXiv 2503.20783).
+
+        turn: [k] index of each token's turn.
+        trajectory: [k] index of each token's trajectory.
+        length: the constant of "constant", such as the maximum number of tokens per trajectory.
+        dtype: data type of the weights.
+
+    Raises:
+        ValueError: for an unknown aggregation, or "constant" without a positive length.
     """
     if how == "token":
         ones = torch.ones(turn.shape, dtype=dtype, device=turn.device)
@@ -95,14 +103,16 @@ def aggregation_weights(
         return Weights(weight, weight)
     if how == "constant":
         if length is None or length <= 0:
-            raise ValueError(f"Aggregation 'constant' needs a positive length; got {length}.")
+            raise ValueError(f"Aggregation 'constant' needs a positive length, got {length}.")
         share = _reciprocal_size(trajectory, dtype)
         return Weights(torch.full_like(share, 1.0 / length), share)
-    raise ValueError(f"Aggregation is 'token', 'turn', 'trajectory' or 'constant', not {how!r}.")
+    raise ValueError(
+        f"aggregation must be 'token', 'turn', 'trajectory' or 'constant', got {how!r}."
+    )
 
 
 def aggregate(losses: Tensor, weights: Weights | None = None) -> Sum:
-    """Sums losses [k]; without weights, every token counts once."""
+    """Returns the weighted sum of losses [k]. Without weights, every token has the weight 1."""
     losses = wide(losses)
     if weights is None:
         return Sum(losses.sum(), losses.new_tensor(float(losses.numel())))
@@ -110,18 +120,18 @@ def aggregate(losses: Tensor, weights: Weights | None = None) -> Sum:
 
 
 def wide(x: Tensor) -> Tensor:
-    """At least float32: half precision is too coarse for sums and ratios."""
+    """Returns a tensor in float32 or wider. Sums and ratios need more than half precision."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
-    """The policy loss and what to watch beside it.
+    """The policy loss and its diagnostics.
 
     Attributes:
-        loss: to be minimised.
-        clipped: how many tokens' gradients the clip removed (of all tokens).
-        kl: estimate of KL(behaviour || policy), E[rho - 1 - log rho] over tokens, no gradient.
+        loss: the loss to minimise.
+        clipped: number of tokens whose gradient the clip removed, out of all tokens.
+        kl: estimate of KL(behaviour || policy), E[rho - 1 - log rho] over tokens, without gradient.
     """
 
     loss: Sum
@@ -135,38 +145,40 @@ def clipped_surrogate(
     advantages: Tensor,
     *,
     span: Tensor | None = None,
-    span_ratio: Literal["mean", "sum"] = "mean",
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     dual_clip: float | None = None,
     detached: Tensor | None = None,
     weights: Weights | None = None,
 ) -> Surrogate:
-    """The clipped surrogate of PPO with a ratio for each token, turn or trajectory.
+    """Returns the clipped surrogate loss of PPO with a ratio per token, turn or trajectory.
 
-    loss_k = max(-rho_k A_k, -clip(rho_k, 1 - clip_low, 1 + clip_high) A_k), with
-    log rho_k = log pi(w_k) - log mu(w_k), or its mean or sum over the span that token k belongs to.
+        loss_k = max(-rho_k A_k, -clip(rho_k, 1 - clip_low, 1 + clip_high) A_k)
 
-    Sources: token: "Proximal Policy Optimization Algorithms", arXiv 1707.06347, eq. 7; turn, mean:
-    ReMA, arXiv 2503.09501; turn, sum: the action's own probability ratio (TWOSOME, arXiv
-    2401.14151); trajectory, mean: GSPO, arXiv 2507.18071; clip_high > clip_low: DAPO, arXiv
-    2503.14476; dual clip: arXiv 1912.09729, eq. 5.
+    where log rho_k = log pi(w_k) - log mu(w_k), or its mean over the span of token k.
+
+    Sources: "Proximal Policy Optimization Algorithms", arXiv 1707.06347, eq. 7 (token). ReMA, arXiv
+    2503.09501 (turn). GSPO, arXiv 2507.18071 (trajectory). DAPO, arXiv 2503.14476 (clip_high >
+    clip_low). arXiv 1912.09729, eq. 5 (dual clip).
 
     Args:
-        logprobs: [k] under the policy being optimised, with gradient.
-        old_logprobs: [k] under the policy that acted.
-        advantages: [k].
-        span: [k] number of the turn or trajectory of each token, any integers; None: a ratio for
-            each token. A span is computed from the tokens given, so keep its tokens together.
-        span_ratio: how log-ratios join over a span.
-        clip_low: the ratio is clipped below at 1 - clip_low.
-        clip_high: and above at 1 + clip_high.
-        dual_clip: for negative advantages the loss is at most -dual_clip * A; above 1.
-        detached: [k] True where the token gives no gradient (`covariance_clip`).
-        weights: aggregation; None: every token counts once.
+        logprobs: [k] log-probabilities under the current policy, with gradient.
+        old_logprobs: [k] log-probabilities under the behaviour policy.
+        advantages: [k] advantages.
+        span: [k] index of the turn or trajectory of each token, any integers. None: one ratio per
+            token. The mean is over the tokens given, so all tokens of a span must be passed
+            together.
+        clip_low: lower clip. The ratio is at least 1 - clip_low.
+        clip_high: upper clip. The ratio is at most 1 + clip_high.
+        dual_clip: bound of the loss for negative advantages, -dual_clip * A. It must be above 1.
+        detached: [k] True for tokens without gradient (`covariance_clip`).
+        weights: aggregation weights. None: every token has the weight 1.
+
+    Raises:
+        ValueError: if dual_clip is not above 1.
     """
     if dual_clip is not None and dual_clip <= 1:
-        raise ValueError(f"dual_clip bounds a ratio from above and is > 1; got {dual_clip}.")
+        raise ValueError(f"dual_clip must be above 1, got {dual_clip}.")
     logprobs = wide(logprobs)
     advantages = advantages.to(logprobs.dtype).detach()
     if detached is not None:
@@ -174,7 +186,7 @@ def clipped_surrogate(
     token_log_ratio = logprobs - old_logprobs.to(logprobs.dtype).detach()
     log_ratio = token_log_ratio
     if span is not None:
-        log_ratio = _over_span(log_ratio, span, span_ratio)
+        log_ratio = _span_means(log_ratio, span)
     ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
     plain = -ratio * advantages
     bounded = -ratio.clamp(1 - clip_low, 1 + clip_high) * advantages
@@ -193,12 +205,12 @@ def clipped_surrogate(
 
 
 def approximate_kl(log_ratio: Tensor) -> Sum:
-    """E[rho - 1 - log rho] over tokens drawn by the behaviour policy: KL(behaviour || policy).
+    """Estimates KL(behaviour || policy) as E[rho - 1 - log rho] over sampled tokens.
 
-    Unbiased and never negative ("k3"); what early stopping looks at.
+    The estimate is unbiased and never negative ("k3"). `target_kl` and `max_kl` bound its mean.
 
     Args:
-        log_ratio: [k] log policy - log behaviour.
+        log_ratio: [k] log policy - log behaviour of tokens sampled from the behaviour policy.
     """
     log_ratio = wide(log_ratio.detach()).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     return aggregate(torch.expm1(log_ratio) - log_ratio)
@@ -213,21 +225,24 @@ def covariance_clip(
     high: float = 5.0,
     generator: torch.Generator,
 ) -> Tensor:
-    """[k] which tokens give no gradient, so that entropy does not collapse ("Clip-Cov").
+    """Selects tokens to detach from the gradient against entropy collapse ("Clip-Cov").
 
-    The tokens that drive entropy down are those where (log pi - mean)(A - mean) is large. Of the
-    tokens where it lies in (low, high), some are drawn, at most `fraction` of all tokens.
+    Tokens with a large covariance (log pi - mean)(A - mean) lower the entropy most. The selected
+    tokens are sampled uniformly from those with a covariance in (low, high).
 
     Source: "The Entropy Mechanism of Reinforcement Learning for Reasoning Language Models", arXiv
-    2505.22617 (fraction 2e-4); SPEAR, arXiv 2509.22601, uses 0.02.
+    2505.22617 (fraction 2e-4). SPEAR, arXiv 2509.22601, uses 0.02.
 
     Args:
-        logprobs: [k] under the policy being optimised.
-        advantages: [k].
-        fraction: largest share of tokens.
+        logprobs: [k] log-probabilities under the policy.
+        advantages: [k] advantages.
+        fraction: upper bound of the share of detached tokens.
         low: lower bound of the covariance.
         high: upper bound of the covariance.
-        generator: draws the tokens; on the CPU.
+        generator: generator of the sample, on the CPU.
+
+    Returns:
+        [k] True for detached tokens.
     """
     x, y = wide(logprobs.detach()), wide(advantages.detach())
     detached = torch.zeros_like(x, dtype=torch.bool)
@@ -241,29 +256,29 @@ def covariance_clip(
     return detached
 
 
-def entropy_bonus(entropy: Tensor, weights: Weights | None = None) -> Sum:
-    """Negative entropy: what is added, times a coefficient, to the loss.
-
-    Args:
-        entropy: [k] of the distribution that each token was drawn from, with gradient.
-        weights: aggregation.
-    """
-    return aggregate(-entropy, weights)
-
-
 def kl_penalty(
     logprobs: Tensor, reference: Tensor, kind: Literal["k1", "k2", "k3"] = "k3"
 ) -> Tensor:
-    """[k] estimates of KL(policy || reference) from tokens that the policy drew.
+    """Estimates KL(policy || reference) at every token that the policy sampled.
 
-    With x = log reference - log policy: k1 = -x (unbiased, may be negative), k2 = x^2 / 2 (its
-    gradient is the unbiased one), k3 = exp(x) - 1 - x (unbiased, never negative). See John
-    Schulman, "Approximating KL Divergence", 2020.
+    With x = log reference - log policy:
+
+    - k1 = -x: unbiased, may be negative.
+    - k2 = x^2 / 2: its gradient is an unbiased estimate of the gradient of the KL.
+    - k3 = exp(x) - 1 - x: unbiased, never negative.
+
+    Source: John Schulman, "Approximating KL Divergence", 2020.
 
     Args:
-        logprobs: [k] under the policy, with gradient.
-        reference: [k] under the reference.
-        kind: which estimate.
+        logprobs: [k] log-probabilities under the policy, with gradient.
+        reference: [k] log-probabilities under the reference policy.
+        kind: the estimator.
+
+    Returns:
+        [k] estimates.
+
+    Raises:
+        ValueError: for an unknown estimator.
     """
     x = (wide(reference).detach() - wide(logprobs)).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     if kind == "k1":
@@ -272,7 +287,7 @@ def kl_penalty(
         return 0.5 * x.square()
     if kind == "k3":
         return torch.expm1(x) - x
-    raise ValueError(f"kind is 'k1', 'k2' or 'k3', not {kind!r}.")
+    raise ValueError(f"kind must be 'k1', 'k2' or 'k3', got {kind!r}.")
 
 
 def value_loss(
@@ -281,87 +296,62 @@ def value_loss(
     old_values: Tensor | None = None,
     *,
     clip: float | None = None,
-    huber: float | None = None,
     weights: Weights | None = None,
 ) -> Sum:
-    """Half the squared error, or Huber's, of values; pessimistic within a clip range.
+    """Returns half the squared error of values, with the clip of PPO if `clip` is set.
 
-    max(l(V - R), l(V_old + clip(V - V_old, -clip, clip) - R)), l(e) = e^2 / 2, or beyond |e| >
-    huber: huber (|e| - huber / 2).
+        loss = max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2) / 2
 
     Args:
-        values: [k] of tokens or turns, with gradient.
-        targets: [k].
-        old_values: [k] before the update; needed with `clip`.
-        clip: how far a value may move in one update; None: no clip.
-        huber: where the error becomes linear; None: never.
-        weights: aggregation.
+        values: [k] values of tokens or turns, with gradient.
+        targets: [k] value targets.
+        old_values: [k] values before the update, required with `clip`.
+        clip: bound of the change of a value per iteration. None: no clip.
+        weights: aggregation weights.
+
+    Raises:
+        ValueError: if `clip` is set without old values.
     """
     values, targets = wide(values), wide(targets).detach()
-    losses = _error(values - targets, huber)
+    losses = 0.5 * (values - targets).square()
     if clip is not None:
         if old_values is None:
-            raise ValueError("A clipped value loss needs the old values; got None.")
+            raise ValueError("A clipped value loss needs the old values, got None.")
         old = wide(old_values).detach()
         moved = old + (values - old).clamp(-clip, clip)
-        losses = torch.maximum(losses, _error(moved - targets, huber))
+        losses = torch.maximum(losses, 0.5 * (moved - targets).square())
     return aggregate(losses, weights)
 
 
-def explained_variance(values: Tensor, targets: Tensor) -> Tensor:
-    """1 - Var[R - V] / Var[R]: 1 is perfect, 0 no better than a constant.
-
-    0 where the targets do not vary or there are none.
-    """
-    values, targets = values.detach().double(), targets.detach().double()
-    if targets.numel() == 0:
-        return targets.new_zeros(())
-    variance = targets.var(correction=0)
-    residual = (targets - values).var(correction=0)
-    return torch.where(variance > 0, 1 - residual / variance.clamp_min(1e-30), 0.0)
-
-
 def overlong_penalty(lengths: Tensor, limit: int, margin: int) -> Tensor:
-    """Soft punishment of long actions or trajectories, to be added to the reward.
+    """Returns the soft overlong penalty of lengths in tokens, a term of the reward in [-1, 0].
 
-    0 up to limit - margin tokens, then linear down to -1 at `limit` and beyond.
+    The penalty is 0 up to limit - margin tokens and decreases linearly to -1 at `limit`.
 
     Source: "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", arXiv 2503.14476,
     eq. 13.
+
+    Args:
+        lengths: lengths of actions or trajectories in tokens, any shape.
+        limit: the length at which the penalty reaches -1.
+        margin: number of tokens before `limit` over which the penalty grows.
+
+    Raises:
+        ValueError: unless 0 < margin <= limit.
     """
     if not 0 < margin <= limit:
-        raise ValueError(f"Expected 0 < margin <= limit; got margin {margin}, limit {limit}.")
+        raise ValueError(f"margin must be in (0, limit], got margin {margin} and limit {limit}.")
     return ((limit - margin - lengths) / margin).clamp(-1.0, 0.0)
 
 
-def policy_gradient(logprobs: Tensor, advantages: Tensor, weights: Weights | None = None) -> Sum:
-    """REINFORCE: -A log pi, no ratio; the actor's loss of ArCHer (arXiv 2402.19446)."""
-    return aggregate(-wide(advantages).detach() * wide(logprobs), weights)
-
-
-def behaviour_cloning(logprobs: Tensor, weights: Weights | None = None) -> Sum:
-    """Cross-entropy of demonstrated tokens: -log pi."""
-    return aggregate(-logprobs, weights)
-
-
-def _error(e: Tensor, huber: float | None) -> Tensor:
-    if huber is None:
-        return 0.5 * e.square()
-    return torch.nn.functional.huber_loss(e, torch.zeros_like(e), reduction="none", delta=huber)
-
-
 def _reciprocal_size(span: Tensor, dtype: torch.dtype) -> Tensor:
-    """[k] 1 / number of tokens of each token's span."""
+    """Returns 1 / the number of tokens in the span of each token, [k]."""
     _, inverse, counts = torch.unique(span, return_inverse=True, return_counts=True)
     return counts.to(dtype).reciprocal()[inverse]
 
 
-def _over_span(x: Tensor, span: Tensor, how: Literal["mean", "sum"]) -> Tensor:
-    """[k] the mean or sum of x over each token's span."""
+def _span_means(x: Tensor, span: Tensor) -> Tensor:
+    """Returns the mean of x over the span of each token, [k]."""
     _, inverse, counts = torch.unique(span, return_inverse=True, return_counts=True)
-    joined = x.new_zeros(len(counts)).index_add(0, inverse, x)
-    if how == "mean":
-        joined = joined / counts
-    elif how != "sum":
-        raise ValueError(f"span_ratio is 'mean' or 'sum', not {how!r}.")
-    return joined[inverse]
+    means = x.new_zeros(len(counts)).index_add(0, inverse, x) / counts
+    return means[inverse]

@@ -1,38 +1,26 @@
-"""Losses for data another policy collected: preferences, weighted imitation, utterance critics.
+"""Losses and targets for off-policy data: expectiles and utterance-level critics.
 
-Pure functions of flat tensors, like `losses`. Shapes: k action tokens, b transitions or pairs.
+Pure functions of flat tensors, like `losses`. Shapes: k action tokens, b transitions.
 """
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from agentgym.trainers.update.losses import Sum, Weights, aggregate, wide
-
-
-def advantage_weighted(
-    logprobs: Tensor,
-    advantages: Tensor,
-    *,
-    beta: float = 1.0,
-    max_weight: float = 20.0,
-    weights: Weights | None = None,
-) -> Sum:
-    """Advantage-weighted regression: -min(exp(beta A), max_weight) log pi.
-
-    Source: "Advantage-Weighted Regression", arXiv 1910.00177 (beta there is 1 / beta here).
-    """
-    bounded = (beta * wide(advantages).detach()).clamp(max=math.log(max_weight))
-    return aggregate(-bounded.exp() * wide(logprobs), weights)
+from agentgym.trainers.update.losses import Sum, aggregate, wide
 
 
 def expectile_loss(difference: Tensor, expectile: float = 0.9) -> Sum:
-    """|expectile - 1[u < 0]| u^2 of u = target - value; at 0.5 half the squared error.
+    """Returns the expectile loss |expectile - 1[u < 0]| u^2 of u = target - value.
+
+    At expectile 0.5 it is half the squared error.
 
     Source: "Offline Reinforcement Learning with Implicit Q-Learning", arXiv 2110.06169, eq. 5.
+
+    Args:
+        difference: [b] target - value, with gradient.
+        expectile: the expectile in (0, 1).
     """
     u = wide(difference)
     weight = torch.where(u < 0, 1 - expectile, expectile)
@@ -40,62 +28,48 @@ def expectile_loss(difference: Tensor, expectile: float = 0.9) -> Sum:
 
 
 def span_sums(x: Tensor, span: Tensor, spans: int) -> Tensor:
-    """[spans] sums of x [k] over turns or trajectories numbered 0.. spans - 1."""
-    return wide(x).new_zeros(spans).index_add(0, span, wide(x))
-
-
-def preference_loss(
-    chosen: Tensor,
-    rejected: Tensor,
-    reference_chosen: Tensor,
-    reference_rejected: Tensor,
-    *,
-    beta: float = 0.1,
-    label_smoothing: float = 0.0,
-) -> Sum:
-    """DPO: -log sigmoid(beta [(log pi / ref of the chosen) - (log pi / ref of the rejected)]).
-
-    Log-probabilities are sums over the tokens of a turn (pairs of actions in one state) or of a
-    trajectory (pairs from one group): `span_sums`.
-
-    Source: "Direct Preference Optimization", arXiv 2305.18290, eq. 7; label smoothing: cDPO.
+    """Returns the sums of x over turns or trajectories.
 
     Args:
-        chosen: [b] under the policy, with gradient.
-        rejected: [b] under the policy, with gradient.
-        reference_chosen: [b] under the reference.
-        reference_rejected: [b] under the reference.
-        beta: temperature.
-        label_smoothing: probability that a pair is the wrong way round.
+        x: [k] a number per token.
+        span: [k] index of the turn or trajectory of each token, in 0..spans - 1.
+        spans: number of turns or trajectories.
+
+    Returns:
+        [spans] sums.
     """
-    margin = wide(chosen) - wide(rejected)
-    margin = beta * (margin - (wide(reference_chosen) - wide(reference_rejected)).detach())
-    right = torch.nn.functional.logsigmoid(margin)
-    wrong = torch.nn.functional.logsigmoid(-margin)
-    return aggregate(-(1 - label_smoothing) * right - label_smoothing * wrong)
+    return wide(x).new_zeros(spans).index_add(0, span, wide(x))
 
 
 def utterance_targets(
     rewards: Tensor, terminated: Tensor, next_values: Tensor, gamma: float
 ) -> Tensor:
-    """Targets of the two utterance-level Q functions, r + gamma (1 - d) V_k(o').
+    """Returns the targets of the twin utterance-level Q functions, r + gamma (1 - d) V_k(o').
 
-    Each Q learns from its own target V, no minimum across the two: ArCHer, arXiv 2402.19446.
-    A transition that was cut off is not terminated: it keeps its future.
+    Each Q has its own target V, without a minimum over the two (ArCHer, arXiv 2402.19446). A
+    truncated transition is not terminated, so its target bootstraps.
 
     Args:
-        rewards: [b].
-        terminated: [b].
-        next_values: [2, b] of the target network.
-        gamma: discount of a turn.
+        rewards: [b] rewards.
+        terminated: [b] whether the episode terminated.
+        next_values: [2, b] values of the next observations by the target networks.
+        gamma: discount per turn.
 
     Returns:
-        [2, b], without gradient.
+        [2, b] targets, without gradient.
     """
     future = torch.where(terminated, torch.zeros_like(next_values), wide(next_values))
     return (rewards + gamma * future).detach()
 
 
 def utterance_advantages(q: Tensor, v: Tensor) -> Tensor:
-    """[b] min_k Q_k(o, a) - min_k V_k(o) of q [2, b] and v [2, b] (ArCHer), without gradient."""
+    """Returns the advantages min_k Q_k(o, a) - min_k V_k(o) of ArCHer (arXiv 2402.19446).
+
+    Args:
+        q: [2, b] twin Q.
+        v: [2, b] twin V.
+
+    Returns:
+        [b] advantages, without gradient.
+    """
     return (q.min(0).values - v.min(0).values).detach()

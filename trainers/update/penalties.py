@@ -1,4 +1,4 @@
-"""What a round's trajectories go through before credit is assigned; the same for every recipe."""
+"""Filters and reward penalties applied to a rollout before credit assignment, in every recipe."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agentgym.trainers.update.losses import overlong_penalty
 
 
 def without_equal_groups(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-    """Leaves out groups whose episodes all had the same return: group-relative credit is 0 there.
+    """Drops groups whose episodes all have the same return, where group-relative credit is 0.
 
-    The filter of DAPO (arXiv 2503.14476, "dynamic sampling") without its resampling. Where nothing
-    would be left, everything stays.
+    This is the filter of DAPO (arXiv 2503.14476, "dynamic sampling") without its resampling. If no
+    group would remain, all trajectories are returned.
     """
     returns: dict[tuple[str, str, int, str], set[float]] = {}
     for trajectory in trajectories:
@@ -27,11 +27,16 @@ def without_equal_groups(trajectories: Sequence[Trajectory]) -> list[Trajectory]
 
 
 def with_penalties(batch: Batch, forward: ForwardPass | None, config: TrainConfig) -> Batch:
-    """Adds to the rewards what the settings charge for: length, and divergence.
+    """Returns the batch with the overlong penalty and the KL penalty added to its rewards.
 
-    The divergence of a turn is the sum over its tokens of log pi - log reference, the estimate that
-    makes the penalised return that of KL-regularised learning ("Fine-Tuning Language Models from
-    Human Preferences", arXiv 1909.08593, eq. 2).
+    The KL of a turn is estimated as the sum over its tokens of log pi - log reference, so the
+    penalised return is the KL-regularised objective ("Fine-Tuning Language Models from Human
+    Preferences", arXiv 1909.08593, eq. 2).
+
+    Args:
+        batch: the trajectories.
+        forward: log-probabilities of policy and reference. Only the KL penalty needs it.
+        config: `overlong_margin`, and `kl_coef` if `kl_in` is "reward".
     """
     rewards = batch.rewards
     if config.loss.overlong_margin:

@@ -4,10 +4,10 @@ Every process holds all trajectories and takes its share of the rows of each min
 divided by the counts of the *whole* minibatch, so the gradient does not depend on the number of
 processes or on the size of microbatches.
 
-A forced token, one with a single legal continuation, has nothing to learn: it counts neither in the
-policy loss nor in entropy or KL. Critics learn its value.
+A forced token is a token with a single legal continuation. It is excluded from the policy loss, the
+entropy and the KL, and included in the value loss.
 
-Shapes: N trajectories, M turns, K action tokens of the batch; k those of a microbatch.
+Shapes: N trajectories, M turns and K action tokens per batch, k action tokens per microbatch.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _KL, _FREE = _SUMS.index("kl"), _SUMS.index("free")
 
 
 class Diverged(AgentGymError, RuntimeError):
-    """The loss is not a number, or the policy has moved much too far."""
+    """Training diverged: a loss or gradient is not finite, or the KL exceeds `max_kl`."""
 
 
 class Updater:
-    """Evaluates actions with a learner, and updates it.
+    """Evaluates actions with a learner and updates it.
 
     Args:
         accelerator: the accelerator.
@@ -132,17 +132,19 @@ class Updater:
         iteration: int,
         rngs: Iterator[np.random.Generator],
     ) -> dict[str, float]:
-        """Optimises policy and critic on a batch; returns scalars to log.
+        """Optimises policy and critic on a batch and returns scalars to log.
 
         Args:
             batch: the trajectories.
-            credit: advantages as they enter the loss, and value targets.
-            forward: the result of `evaluate_actions`; None if neither critic nor reference is used.
-            iteration: the number of finished iterations.
-            rngs: shuffles each epoch's rows.
+            credit: normalised advantages and value targets.
+            forward: the result of `evaluate_actions`. None if it is not needed: no critic, no
+                reference, and no recomputed log-probabilities.
+            iteration: number of finished iterations.
+            rngs: the generators that shuffle the rows, one per epoch.
 
         Raises:
-            Diverged: if the loss is not finite or the policy moved further than `max_kl`.
+            Diverged: if the loss or the gradient is not finite, or the KL to the behaviour policy
+                exceeds `max_kl`.
         """
         loss, optimisation = self.loss, self.optimisation
         rows = Rows.of(batch)
@@ -185,8 +187,8 @@ class Updater:
                 length=self.sampling.max_new_tokens,
             )
             weights.weight[free], weights.share[free] = some.weight, some.share
-        # Arithmetic of lower precision differs between generation and training: there, the ratio
-        # starts at 1 only if both of its sides come from training's forward pass.
+        # In low precision, generation and training round differently. The first ratio is 1 only if
+        # both of its log-probs come from the forward pass of training.
         recompute = self.recompute_logprobs
         old = forward.logprobs if recompute and forward else batch.logprobs
         values = None if forward is None else forward.values
@@ -201,8 +203,8 @@ class Updater:
         assert old_logprobs is not None and advantages is not None
         detached = None
         if self.loss.covariance_clip:
-            # Over the whole round, with the log-probs of the policy that acted: so it does not
-            # depend on how the round is cut into minibatches.
+            # Over the whole batch, with the log-probs of the behaviour policy, so the selection
+            # does not depend on the split into minibatches.
             detached = torch.zeros_like(free)
             detached[free] = losses.covariance_clip(
                 torch.as_tensor(np.asarray(old))[free],
@@ -233,15 +235,15 @@ class Updater:
         counts: _Counts,
         together: bool,
     ) -> NDArray[np.float64]:
-        """Adds up the gradient of a minibatch; returns its sums over all processes."""
+        """Accumulates the gradient of a minibatch and returns its sums over all processes."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         if together:
             owner = np.array([rows.rows[i][0] for i in part])
             share = part[np.isin(owner, np.unique(owner)[rank::world])]
         else:
             share = part[rank::world]
-        # DDP synchronises once a minibatch, so every process needs a backward pass: one without
-        # work of its own does some that counts nothing.
+        # DDP synchronises once per minibatch, so every process needs a backward pass. A process
+        # without rows of its own computes one with the weight 0.
         idle = len(share) == 0
         micro = rows.microbatches(
             part[:1] if idle else share,
@@ -256,7 +258,7 @@ class Updater:
                 with self.accelerator.autocast():
                     output = self.learner(collated, turn)
                     loss, terms = data.loss(collated.index, output, counts, self.loss, self.critic)
-                # DDP averages over processes, the counts are of all of them.
+                # DDP averages over processes, and the counts are sums over processes.
                 self.accelerator.backward(loss * (0.0 if idle else float(world)))
             if not idle:
                 sums += terms
@@ -266,17 +268,15 @@ class Updater:
 
     def _check(self, sums: NDArray[np.float64], kl: float) -> None:
         if not np.isfinite(sums).all():
-            raise Diverged(
-                "The loss is not a finite number. Lower the learning rate, or use float32."
-            )
+            raise Diverged("The loss is not finite. Lower the learning rate, or use float32.")
         if kl > self.loss.max_kl:
             raise Diverged(
-                f"The policy moved {kl:.3g} nats per token away from the one that acted (limit "
-                f"max_kl = {self.loss.max_kl}). Lower lr or epochs, or set target_kl."
+                f"The KL to the behaviour policy is {kl:.3g} nats per token (limit max_kl = "
+                f"{self.loss.max_kl}). Lower lr or epochs, or set target_kl."
             )
 
     def _step(self, critic_only: bool) -> NDArray[np.float64]:
-        """Clips and applies the gradient; returns the norms of policy and critic."""
+        """Clips and applies the gradient and returns the gradient norms of policy and critic."""
         norms = np.zeros(2)
         if critic_only:
             for parameter in self.optimizer.param_groups[0]["params"]:
@@ -291,10 +291,15 @@ class Updater:
 
 
 def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
-    """Clips the gradient of each group of an optimiser by itself; returns the norms.
+    """Clips the gradient norm of each parameter group separately and returns the norms before.
 
-    Under fp16 gradients come scaled up, and `accelerator.clip_grad_norm_` would scale those of all
-    its optimisers down again at every call, which torch allows once a step.
+    Under fp16 the gradients are scaled. `accelerator.clip_grad_norm_` would unscale those of all
+    its optimisers at every call, which torch allows only once per step.
+
+    Args:
+        accelerator: the accelerator.
+        optimizer: the optimiser.
+        limit: bound of the norm of each group.
     """
     clip: Any = accelerator.clip_grad_norm_
     if accelerator.scaler is not None:
@@ -306,7 +311,7 @@ def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> li
 
 @dataclass(frozen=True)
 class _Counts:
-    """What a minibatch's sums are divided by."""
+    """The denominators of a minibatch's sums."""
 
     policy: float
     free: float
@@ -315,7 +320,7 @@ class _Counts:
 
 @dataclass(frozen=True)
 class _Data:
-    """A batch and its credit as tensors on the device; all [K] unless said otherwise."""
+    """A batch and its credit as tensors on the device, of shape [K] unless noted."""
 
     advantages: Tensor
     old_logprobs: Tensor
@@ -329,7 +334,7 @@ class _Data:
     detached: Tensor | None
 
     def counts(self, tokens: NDArray[np.int64]) -> _Counts:
-        """Returns what the sums over these action tokens are divided by."""
+        """Returns the denominators of sums over these action tokens."""
         index = torch.from_numpy(tokens).to(self.turn.device)
         values = len(index)
         if self.targets is not None and len(self.targets) != len(self.turn):
@@ -345,7 +350,7 @@ class _Data:
         settings: LossConfig,
         critic: CriticConfig,
     ) -> tuple[Tensor, Tensor]:
-        """Returns a microbatch's part of the loss, and its part of the sums [len(_SUMS)]."""
+        """Returns a microbatch's terms of the loss and of the sums, the latter [len(_SUMS)]."""
         free = self.free[index]
         chosen = index[free]
         weights = self.weights[chosen]
@@ -384,7 +389,7 @@ class _Data:
                 None if self.old_values is None else self.old_values[at],
                 clip=critic.value_clip,
             ).total
-            # The critic of the last observations enters with weight 0: DDP wants every parameter.
+            # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
             value = value + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
             loss = loss + critic.value_coef * value / counts.values
         parts = [surrogate.loss.total, entropy, kl, surrogate.kl.total, surrogate.clipped.total]
@@ -394,7 +399,15 @@ class _Data:
 
 
 def explained_variance(values: FloatArray, targets: FloatArray) -> float:
-    """Returns 1 - Var[target - value] / Var[target]; 0 where the targets do not vary."""
+    """Returns the explained variance 1 - Var[target - value] / Var[target].
+
+    It is 1 for perfect values, at most 0 for values that are no better than a constant, and 0 if
+    the targets are constant.
+
+    Args:
+        values: values of tokens or turns.
+        targets: their targets.
+    """
     variance = float(np.var(targets))
     return 0.0 if variance < 1e-12 else 1.0 - float(np.var(targets - values)) / variance
 

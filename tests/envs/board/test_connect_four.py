@@ -69,6 +69,7 @@ def minimax(grid: Grid, mine: int, theirs: int) -> int:
     return value(mine, theirs)
 
 
+@pytest.mark.slow
 def test_search_to_the_end_is_minimax():
     grid, rng, values = Grid(4, 5), np.random.default_rng(1), set()
     for _ in range(60):
@@ -98,6 +99,7 @@ def test_search_to_the_end_is_minimax():
     assert values == {-1, 0, 1}
 
 
+@pytest.mark.slow
 def test_small_board_is_a_draw():
     # Known value of the game on 4 x 4.
     assert minimax(Grid(4, 4), 0, 0) == 0

@@ -134,6 +134,7 @@ def test_random_play_in_a_duel_has_the_value_found_by_recursion():
     assert value == pytest.approx(first_wins(-1, 0).mean())
 
 
+@pytest.mark.slow
 def test_the_duel_is_solved():
     found = duel.equilibrium()
     _, value, _ = duel.worth(found)
@@ -148,6 +149,7 @@ def test_the_duel_is_solved():
         assert duel.worth(table, 1)[1] <= value + 1e-3
 
 
+@pytest.mark.slow
 def test_a_best_response_gets_what_it_is_said_to_get():
     for level in (*dice.SIMPLE, "shrewd"):
         theirs = duel.equilibrium() if level == "shrewd" else dice.duel_table(level)

@@ -244,6 +244,7 @@ def test_every_level_is_undone_and_every_thing_can_be_where_it_is(split: str):
     assert families == set(FAMILIES)
 
 
+@pytest.mark.slow
 def test_unseen_homes_share_neither_rooms_nor_placements_nor_chores_with_training():
     def facts(split: str) -> tuple[set, set, set]:
         found = list(levels(split, 1500))

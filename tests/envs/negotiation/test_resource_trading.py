@@ -178,6 +178,7 @@ def test_no_offer_without_goods():
         assert "[Offer" not in game.script(level, "player_0", game.np_random)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["naive", "wary"])
 def test_the_expert_beats_the_simple_traders(level):
     env: Any = gymnasium.make(f"AgentGym/{ID}", opponents=level, disable_env_checker=True).unwrapped

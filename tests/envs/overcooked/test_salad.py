@@ -51,6 +51,7 @@ def test_steps_match_the_reference(recipe: str):
     for record in golden(RECIPES[recipe]):
         _, info = env.reset(seed=0, options={"task": "start/1,4"})
         assert list(info["admissible"]) == record["actions0"]
+        terminated = False
         for step in record["steps"]:
             text, reward, terminated, _, info = env.step(step["action_text"])
             assert reward == pytest.approx(step["reward"], abs=1e-9)

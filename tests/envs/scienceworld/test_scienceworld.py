@@ -63,6 +63,7 @@ def test_lists_are_in_order():
     assert in_order("") == ""
 
 
+@pytest.mark.slow
 @installed
 def test_the_solution_earns_all_points_twice_in_a_row():
     env = ScienceWorld(kinds=["find-living-thing", "chemistry-mix"])
@@ -88,6 +89,7 @@ def test_a_wrong_focus_loses():
     assert env.expert() is None
 
 
+@pytest.mark.slow
 @installed
 def test_two_environments_do_not_disturb_each_other():
     one, other = ScienceWorld(kinds="boil"), ScienceWorld(kinds="melt")

@@ -181,6 +181,7 @@ def test_the_decoy_loses():
     raise AssertionError("no decoy found")
 
 
+@pytest.mark.slow
 @installed
 def test_games_of_files(tmp_path: Path):
     from agentgym.envs.textworld.games import generate
@@ -214,6 +215,7 @@ for i in range(2):
 """
 
 
+@pytest.mark.slow
 @installed
 def test_games_do_not_depend_on_the_process(tmp_path: Path):
     outputs = set()

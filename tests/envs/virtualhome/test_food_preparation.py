@@ -65,7 +65,7 @@ def test_texts_are_equal_exactly_where_the_reference_s_prompts_are():
 
 def test_a_thing_in_the_open_appliance_is_not_offered_to_be_grabbed():
     env = FoodPreparation(max_turns=None)
-    env.reset(seed=0, options={"task": "start/kitchen"})
+    _, info = env.reset(seed=0, options={"task": "start/kitchen"})
     way = ("walk to the pancake", "grab the pancake", "walk to the microwave")
     for action in (*way, "open the microwave", "put the pancake in the microwave"):
         *_, info = env.step(action)

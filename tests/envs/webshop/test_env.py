@@ -106,6 +106,7 @@ def test_invalid_actions_can_be_explained_and_cost(env: WebShop):
     assert "nothing to click named 'buy now'" in told.step("click[Buy Now]")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "action", ["[" * 10_000_000, "search[" + "a b" * 3_000_000 + "]", "click[" + "x" * 10_000_000]
 )

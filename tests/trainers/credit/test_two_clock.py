@@ -201,7 +201,7 @@ def test_mistakes_are_named():
     batch, critic = golden(True)
     with pytest.raises(ValueError, match="got None"):
         poad()(batch, None)
-    with pytest.raises(ValueError, match=r"values\.tokens should have shape \(5,\); got None"):
+    with pytest.raises(ValueError, match=r"values\.tokens should have shape \(5,\), got None"):
         poad()(batch, replace(critic, tokens=None))
     with pytest.raises(ValueError, match=r"values\.turns"):
         turn()(batch, replace(critic, turns=critic.turns[:1]))

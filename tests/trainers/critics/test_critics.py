@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from agentgym.trainers.critics.backbone import BackboneCritic
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
 from agentgym.trainers.critics.utterance import UtteranceCritic
 
@@ -59,77 +58,6 @@ def test_shape_of_poads_head():
 def test_a_turn_head_reads_first_tokens():
     assert TurnValueHead.positions(torch.tensor([3, 3, 4, 7, 7, 7])).tolist() == [0, 2, 3]
     assert TurnValueHead.positions(torch.tensor([], dtype=torch.long)).tolist() == []
-
-
-def small(seed: int = 0) -> BackboneCritic:
-    return BackboneCritic.small(
-        50, hidden_size=32, layers=2, heads=2, generator=torch.Generator().manual_seed(seed)
-    )
-
-
-def padded(segments: list[list[int]], side: str, width: int):
-    """Tokens, mask, and where each segment begins."""
-    tokens = torch.full((len(segments), width), 49)
-    mask = torch.zeros_like(tokens)
-    starts = []
-    for row, segment in enumerate(segments):
-        start = width - len(segment) if side == "left" else 0
-        tokens[row, start : start + len(segment)] = torch.tensor(segment)
-        mask[row, start : start + len(segment)] = 1
-        starts.append(start)
-    return tokens, mask, torch.tensor(starts)
-
-
-SEGMENTS = [[1, 2, 3, 4, 5], [6, 7], [8, 9, 10, 11]]
-ROW, PLACE = torch.tensor([0, 0, 1, 2, 2]), torch.tensor([2, 4, 1, 0, 3])
-
-
-@pytest.mark.parametrize(("side", "width"), [("left", 5), ("left", 12), ("right", 9)])
-def test_backbone_values_do_not_depend_on_padding_or_batch(side, width):
-    critic = small().eval()
-    tokens, mask, starts = padded(SEGMENTS, side, width)
-    together = critic(tokens, mask, ROW, PLACE + starts[ROW])
-    for i in range(len(ROW)):
-        alone = torch.tensor([SEGMENTS[ROW[i]]])
-        value = critic(alone, torch.ones_like(alone), torch.tensor([0]), PLACE[i : i + 1])
-        assert torch.allclose(value, together[i : i + 1], atol=1e-5)
-
-
-def test_a_backbone_critic_reads_only_what_came_before():
-    critic = small().eval()
-    tokens = torch.tensor([[1, 2, 3, 4]])
-    other = torch.tensor([[1, 2, 9, 9]])
-    ones, row = torch.ones_like(tokens), torch.tensor([0, 0])
-    column = torch.tensor([1, 3])
-    one, two = critic(tokens, ones, row, column), critic(other, ones, row, column)
-    assert torch.allclose(one[0], two[0], atol=1e-6)
-    assert not torch.allclose(one[1], two[1])
-
-
-def test_a_backbone_critic_trains_everywhere_and_draws_from_its_generator():
-    before = torch.get_rng_state()
-    one, two, other = small(1), small(1), small(2)
-    assert torch.equal(torch.get_rng_state(), before)
-    tokens = torch.arange(1, 50).repeat(2, 1)
-    at = torch.tensor([0, 1]), torch.tensor([48, 30])
-    values = one(tokens, torch.ones_like(tokens), *at)
-    assert torch.equal(values, two(tokens, torch.ones_like(tokens), *at))
-    assert not torch.equal(values, other(tokens, torch.ones_like(tokens), *at))
-    values.sum().backward()
-    assert all(p.grad is not None and p.grad.any() for p in one.parameters())
-    with pytest.raises(ValueError, match="untrained"):
-        BackboneCritic(one.backbone, TokenValueHead(32))
-
-
-def test_bfloat16_backbone_agrees_with_float32():
-    critic = small().eval()
-    tokens, mask, starts = padded(SEGMENTS, "right", 6)
-    exact = critic(tokens, mask, ROW, PLACE + starts[ROW])
-    with torch.autocast("cpu", torch.bfloat16):
-        half = critic(tokens, mask, ROW, PLACE + starts[ROW])
-    # Two layers round each state to 8 bits a few times; 5 % of the values' spread covers it.
-    assert half.dtype == torch.float32
-    assert 0 < (half - exact).abs().max() < 0.05 * exact.abs().max() + 0.02
 
 
 def test_twin_critics_differ_and_the_target_follows():

@@ -49,4 +49,6 @@ def test_the_smallest_recipe_solves_the_smallest_environment(recipe: str, tmp_pa
 
 def test_its_credit_is_found_like_that_of_others(recipe: str):
     batch = Batch.of([trajectory([2, 1], [1.0, 2.0])])
-    assert np.allclose(of_recipe(recipe)(batch, None).advantages, [2.98, 2.98, 2.0])
+    estimator = of_recipe(recipe)
+    assert estimator is not None
+    assert np.allclose(estimator(batch, None).advantages, [2.98, 2.98, 2.0])

@@ -11,7 +11,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from agentgym.errors import ConfigError
-from agentgym.trainers import context as context_module
+from agentgym.trainers.rollout import context as context_module
 from agentgym.trainers.rollout.context import Context, ContextSettings
 
 TEMPLATE = (

@@ -13,7 +13,7 @@ import pytest
 from agentgym.envs.grid import frozen_lake
 from agentgym.envs.lmrl import maze
 from agentgym.envs.planning.env import PlanningEnv
-from agentgym.evaluation.runner import make_env
+from agentgym.making import make_env
 from agentgym.registration import TABLE
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accelerate import Accelerator
 from safetensors import SafetensorError
 
 from agentgym.agents import make_agent
 from agentgym.errors import CheckpointError
-from agentgym.trainers import assembly, poad
+from agentgym.trainers import train
+from agentgym.trainers.run import setup
 from agentgym.trainers.run.checkpoint import (
     CHECKSUMS,
     RunFolder,
@@ -246,9 +248,10 @@ def test_without_an_intact_checkpoint_nothing_is_changed(finished: Path):
 
 
 def test_a_damaged_reference_is_named(finished: Path):
-    replace_folder(
-        finished / "reference", lambda path: (path / "x").write_text("1") and None, checksums=True
-    )
+    def write(path: Path) -> None:
+        (path / "x").write_text("1")
+
+    replace_folder(finished / "reference", write, checksums=True)
     (finished / "reference" / "x").write_text("2")
     folder = RunFolder(finished, resume=True)
     with pytest.raises(CheckpointError, match=r"reference is damaged.*SHA-256 of x"):
@@ -274,7 +277,7 @@ def test_a_part_that_cannot_be_loaded_is_named(file: str, finished: Path):
     spoil(newest / file, "garbage")
     flags = [*FLAGS, "--run-dir", str(finished), "--resume"]
     with pytest.raises(CheckpointError) as caught:
-        poad.main(read_config(poad.Config, "poad", flags))
+        train("poad", read_config("poad", flags))
     assert str(newest / Path(file).parts[0]) in str(caught.value)
     assert f"To continue from 000005, delete {newest}" in str(caught.value)
 
@@ -350,16 +353,20 @@ def test_damaged_lines_of_a_log_are_dropped(name: str, damaged: bytes, tmp_path:
     (tmp_path / name).write_bytes(b"".join([lines[0], damaged, *lines[1:]]))
     assert len(read_metrics(tmp_path)) == (4 if name == METRICS else 0)
     with pytest.warns(RuntimeWarning, match=f"{name} is damaged: 1 of"):
-        RunLog(tmp_path, start=2, evaluated=-1, total=5, quiet=True).close()
+        RunLog(
+            tmp_path, start=2, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
+        ).close()
     assert (tmp_path / name).read_bytes() == b"".join(lines[:3])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_while_a_log_is_written(tmp_path: Path):
-    log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
+    log = RunLog(
+        tmp_path, start=0, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
+    )
     (tmp_path / METRICS).symlink_to("/dev/full")
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl could not be written.*No space"):
-        log.row(assembly.Progress(), {"x": 1.0})
+        log.row(setup.RunState(), {"x": 1.0})
     log.close()
 
 
@@ -370,10 +377,10 @@ def test_a_full_disk_while_the_fresh_model_is_written(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise error
 
-    monkeypatch.setattr(assembly, "tiny_policy", fail)
+    monkeypatch.setattr(setup, "tiny_policy", fail)
     flags = [*FLAGS, "--run-dir", str(tmp_path / "run")]
     with pytest.raises(CheckpointError, match=r"model could not be written.*No space left"):
-        poad.main(read_config(poad.Config, "poad", flags))
+        train("poad", read_config("poad", flags))
 
 
 def test_a_full_disk_while_a_text_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -399,7 +406,9 @@ def test_a_checkpoint_knows_the_checksums_of_all_its_files(uninterrupted: Path):
     "values", [[], [float("nan")], [float("inf"), 1.0], [1e30, -1e30], [1e308, 0.0], [0.0]]
 )
 def test_histograms_of_any_numbers(values: list[float], tmp_path: Path):
-    log = RunLog(tmp_path, start=0, evaluated=-1, total=5, quiet=True)
+    log = RunLog(
+        tmp_path, start=0, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
+    )
     log.histogram("x", values, 1)
     log.close()
 

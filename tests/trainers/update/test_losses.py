@@ -3,6 +3,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,24 +12,19 @@ from agentgym.trainers.update.losses import (
     aggregate,
     aggregation_weights,
     approximate_kl,
-    behaviour_cloning,
     clipped_surrogate,
     covariance_clip,
-    entropy_bonus,
-    explained_variance,
     kl_penalty,
     overlong_penalty,
-    policy_gradient,
     value_loss,
 )
 from agentgym.trainers.update.offline_losses import (
-    advantage_weighted,
     expectile_loss,
-    preference_loss,
     span_sums,
     utterance_advantages,
     utterance_targets,
 )
+from agentgym.trainers.update.updater import explained_variance
 
 D = torch.float64
 
@@ -77,9 +73,8 @@ def test_ratio_of_a_span():
     old = torch.zeros(3)
     mean = clipped_surrogate(log_ratio, old, advantages, span=span, clip_high=9)
     assert torch.isclose(mean.loss.total, -(2 * tensor(0.2).exp() + tensor(-0.1).exp()).sum())
-    joint = clipped_surrogate(log_ratio, old, advantages, span=span, span_ratio="sum", clip_high=9)
-    assert torch.isclose(joint.loss.total, -(2 * tensor(0.4).exp() + tensor(-0.1).exp()).sum())
-    assert torch.allclose(mean.kl.total, joint.kl.total)  # of tokens, whatever the ratio
+    token = clipped_surrogate(log_ratio, old, advantages, clip_high=9)
+    assert torch.allclose(mean.kl.total, token.kl.total)  # the KL is over tokens for every ratio
 
 
 @pytest.mark.parametrize("span", [None, torch.tensor([0, 0, 1, 1, 1])])
@@ -141,7 +136,7 @@ def test_aggregation_and_parts_that_add_up(how, expected):
 
 
 def test_unknown_aggregation_is_named():
-    with pytest.raises(ValueError, match="not 'sentence'"):
+    with pytest.raises(ValueError, match="got 'sentence'"):
         aggregation_weights("sentence", TURN, TRAJECTORY)
     with pytest.raises(ValueError, match="positive length"):
         aggregation_weights("constant", TURN, TRAJECTORY)
@@ -241,18 +236,16 @@ def test_value_loss_golden():
     # moved: 2 - 0.2 = 1.8 (worse than 1), 3.0 (within the range)
     clipped = value_loss(values, targets, old, clip=0.2)
     assert torch.isclose(clipped.total, tensor(1.8**2 / 2 + 4.5).sum())
-    assert value_loss(values, targets, huber=1.0).total == 0.5 + 2.5
     with pytest.raises(ValueError, match="old values"):
         value_loss(values, targets, clip=0.2)
 
 
 def test_explained_variance():
-    targets = tensor(1, 2, 3)
+    targets = np.array([1.0, 2.0, 3.0], np.float32)
     assert explained_variance(targets, targets) == 1
-    assert explained_variance(torch.zeros(3), targets) == 0
-    assert explained_variance(-targets, targets) == -3
-    assert explained_variance(targets, torch.ones(3)) == 0
-    assert explained_variance(torch.zeros(0), torch.zeros(0)) == 0
+    assert explained_variance(np.zeros(3, np.float32), targets) == pytest.approx(0)
+    assert explained_variance(-targets, targets) == pytest.approx(-3)
+    assert explained_variance(targets, np.ones(3, np.float32)) == 0
 
 
 def test_overlong_penalty_golden():
@@ -262,28 +255,10 @@ def test_overlong_penalty_golden():
         overlong_penalty(lengths, 10, 20)
 
 
-def test_small_losses_golden():
-    logprobs = tensor(-1.0, -2.0)
-    assert behaviour_cloning(logprobs).mean() == 1.5
-    assert policy_gradient(logprobs, tensor(2, -1)).total == 2 - 2
-    assert entropy_bonus(tensor(0.5, 1.0)).mean() == -0.75
-    awr = advantage_weighted(logprobs, tensor(0.0, 100.0), max_weight=20)
-    assert torch.isclose(awr.total, tensor(1 + 40).sum())
+def test_expectile_loss_golden():
     assert torch.isclose(expectile_loss(tensor(1, -2), 0.9).total, tensor(0.9 + 0.4).sum())
     half = expectile_loss(tensor(1, -2), 0.5)
     assert half.total == 2.5
-
-
-def test_preference_loss_golden():
-    pair = tensor(-1.0), tensor(-3.0)
-    reference = tensor(-2.0), tensor(-2.0)
-    loss = preference_loss(*pair, *reference, beta=0.5)
-    assert torch.isclose(loss.mean(), torch.log1p(tensor(-1.0).exp()).sum())
-    at_start = preference_loss(*reference, *reference)
-    assert torch.isclose(at_start.mean(), tensor(2.0).log().sum())
-    smooth = preference_loss(*pair, *reference, beta=0.5, label_smoothing=0.5)
-    other = preference_loss(*pair[::-1], *reference, beta=0.5, label_smoothing=0.5)
-    assert torch.isclose(smooth.total, other.total)
 
 
 def test_span_sums():
@@ -307,13 +282,8 @@ def test_utterance_targets_and_advantages_golden():
         lambda x, y: kl_penalty(x, y, "k2").sum(),
         lambda x, y: kl_penalty(x, y, "k3").sum(),
         lambda x, y: value_loss(x, y).total,
-        lambda x, y: value_loss(x, y, x.detach() + 0.05, clip=0.2, huber=0.7).total,
-        lambda x, y: policy_gradient(x, y).mean(),
-        lambda x, y: advantage_weighted(x, y).mean(),
-        lambda x, y: behaviour_cloning(x).mean(),
-        lambda x, y: entropy_bonus(x).mean(),
+        lambda x, y: value_loss(x, y, x.detach() + 0.05, clip=0.2).total,
         lambda x, y: expectile_loss(y - x).total,
-        lambda x, y: preference_loss(x, x.flip(0), y, y.flip(0)).mean(),
         lambda x, y: span_sums(x, torch.tensor([0, 0, 1, 1, 3]), 4).square().sum(),
     ],
 )
@@ -328,12 +298,7 @@ def test_no_tokens_give_zero():
     empty = torch.zeros(0, requires_grad=True)
     for loss in (
         value_loss(empty, empty, empty, clip=0.2),
-        policy_gradient(empty, empty),
-        advantage_weighted(empty, empty),
-        behaviour_cloning(empty),
-        entropy_bonus(empty),
         expectile_loss(empty),
-        preference_loss(empty, empty, empty, empty),
         aggregate(kl_penalty(empty, empty)),
     ):
         assert loss.mean() == 0

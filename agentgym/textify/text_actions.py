@@ -11,7 +11,7 @@ from gymnasium.spaces.text import alphanumeric
 
 from agentgym.core import TimeStep
 from agentgym.spaces import UnicodeText
-from agentgym.textify import Describe, Look, Textified
+from agentgym.textify.base import Describe, Look, Textified
 
 
 def as_text_env(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

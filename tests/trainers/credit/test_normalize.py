@@ -7,12 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from agentgym.trainers.credit.normalize import normalize_advantages, normalize_per_agent
-from agentgym.trainers.credit.soft import soft_q_targets, soft_values
+from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.two_clock import poad, turn
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.trajectory import Batch, Credit
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 
@@ -73,9 +71,10 @@ def test_agents_with_different_scales_are_each_normalised():
     batch = Batch.of(
         [trajectory([1], [0], agent=agent) for agent in ("small", "small", "large", "large")]
     )
-    result = normalize_per_agent(credit_of(0.01, 0.03, 100, 300), batch).advantages
+    credit = credit_of(0.01, 0.03, 100, 300)
+    result = normalize_advantages(credit, batch, per="group", over="turns").advantages
     assert np.allclose(result, [-1, 1, -1, 1], atol=1e-4)
-    mixed = normalize_advantages(credit_of(0.01, 0.03, 100, 300), batch).advantages
+    mixed = normalize_advantages(credit, batch).advantages
     assert abs(mixed[0] - mixed[1]) < 1e-3
 
 
@@ -85,38 +84,6 @@ def test_unknown_options_are_named():
         normalize_advantages(credit_of(1), batch, over="word")
     with pytest.raises(ValueError, match="'word'"):
         normalize_advantages(credit_of(1), batch, per="word")
-
-
-def test_golden_soft_backup():
-    batch = Batch.of([trajectory([2, 1], [1.0, 2.0]), trajectory([1], [3.0], terminated=False)])
-    v = soft_values([1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 3.0], beta=0.5)
-    assert v.tolist() == [1.0, 1.5, 2.0, 2.5]
-    critic = Values(v, v[[0, 2, 3]], np.array([9.0, 5.0], np.float32))
-    one_step = soft_q_targets(batch, critic, gamma=0.9)
-    assert np.allclose(one_step, [1.5, 1.0 + 0.9 * 2.0, 2.0, 3.0 + 0.9 * 5.0])
-    # the sampled soft return: rewards less beta KL of the tokens still to come
-    sampled = soft_q_targets(batch, critic, gamma=0.9, lambda_=1.0, kl=[0, 1, 2, 3], beta=0.5)
-    last = 2.0
-    middle = 1.0 + 0.9 * (last - 0.5 * 2)
-    assert np.allclose(sampled, [middle - 0.5 * 1, middle, last, 7.5])
-
-
-@given(generators, st.floats(0, 1), st.floats(0, 1))
-def test_without_entropy_the_soft_target_follows_the_two_clock_targets(rng, gamma, lambda_):
-    # y_k = r + d [(1 - lambda) V' + lambda y'] is the lambda-return: A + V of the same scan.
-    batch = random_batch(rng)
-    critic = values(batch, rng)
-    soft = soft_q_targets(
-        batch, critic, gamma=gamma, lambda_=lambda_, kl=np.zeros(batch.num_tokens)
-    )
-    hard = poad(gamma, lambda_, lambda_)(batch, critic)
-    assert np.allclose(soft, hard.targets, atol=1e-4)
-
-
-def test_a_trace_needs_kl():
-    batch = Batch.of([trajectory([1], [0])])
-    with pytest.raises(ValueError, match="kl"):
-        soft_q_targets(batch, values(batch, np.random.default_rng(0)), gamma=1.0, lambda_=0.5)
 
 
 @given(generators)

@@ -1,0 +1,147 @@
+"""Making an environment from an id: `make_env`, with checked arguments and wrappers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import load_env_creator, parse_env_id
+
+from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
+from agentgym.multiagent.game import TextGame
+from agentgym.registration import NAMESPACE, REGISTRY, Entry, find
+from agentgym.tasks import Tasks
+from agentgym.textify.text_actions import as_text_env
+from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional
+from agentgym.wrappers.wrapping import wrap_env
+
+TextGym = gymnasium.Env[Any, Any]
+
+
+def full_id(id: str) -> str:
+    """Returns the registered id: AgentGym's ids may be given without their namespace.
+
+    Raises:
+        ConfigError: if there is no such id. The message names the closest ones.
+    """
+    id = id.removeprefix("agentgym:")
+    if f"{NAMESPACE}/{id}" in REGISTRY:
+        return f"{NAMESPACE}/{id}"
+    if id in gymnasium.registry or ":" in id:
+        return id
+    return find(id).id
+
+
+def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
+    """Makes an environment as `gymnasium.make` does, with the arguments checked first.
+
+    A plain Gymnasium environment with `Text` spaces is adapted (`textify.text_actions`).
+
+    Args:
+        id: an id of AgentGym, with or without its namespace, or any other registered id.
+            "module:id" imports the module first.
+        wrap: wrappers in words, the first one innermost: see `agentgym.wrappers.wrapping.wrap_env`.
+        kwargs: arguments of the environment.
+
+    Raises:
+        ConfigError: for an unknown id, argument or wrapper, or a value that the environment or
+            wrapper refuses.
+        MissingExtraError: if the environment needs an optional dependency that is not installed.
+    """
+    id = full_id(id)
+    if ":" in id:
+        _check_module(id)
+    check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
+    if id in REGISTRY:
+        # Parameters without a default, such as `game`, are fixed by the id.
+        known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))
+        check_arguments(id, known, kwargs)
+    try:
+        env = as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
+    except AgentGymError:
+        raise
+    except ValueError as error:  # how a constructor refuses an argument
+        raise ConfigError(f"{id}: {error}") from error
+    return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
+
+
+def render_modes(id: str) -> Sequence[str]:
+    """Returns the render modes that `make_env` accepts for an id, none if it takes no argument."""
+    id = full_id(id)
+    if ":" in id:
+        _check_module(id)
+        module, _, id = id.partition(":")
+        importlib.import_module(module)
+    maker = _entry_point(id)
+    takes = id in REGISTRY or "render_mode" in keyword_parameters(maker)
+    return getattr(maker, "metadata", {}).get("render_modes", ()) if takes else ()
+
+
+def _check_module(id: str) -> None:
+    """Checks an id of the form "module:id".
+
+    Raises:
+        ConfigError: if there is no such module or the id is malformed.
+    """
+    module, _, name = id.partition(":")
+    try:
+        found = bool(module) and importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
+            raise
+        found = False
+    if not found:
+        raise ConfigError(f"There is no module {module!r} that could register {id!r}.")
+    try:
+        parse_env_id(name)
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from error
+
+
+def _entry_point(id: str) -> Callable[..., Any]:
+    point = gymnasium.spec(id).entry_point
+    return load_env_creator(point) if isinstance(point, str) else point  # type: ignore[return-value]
+
+
+def author_class(entry: Entry) -> type:
+    """Returns the class an author wrote for an id: a `TextEnv`, or the `TextGame` of a module.
+
+    Raises:
+        MissingExtraError: if its module needs an optional dependency that is not installed.
+    """
+    module, _, name = entry.entry_point.partition(":")
+    try:
+        home = importlib.import_module(module)
+    except ImportError as error:
+        if entry.extra is None:
+            raise
+        raise MissingExtraError(entry.id, entry.extra, entry.package) from error
+    if name:
+        return getattr(home, name)
+    games = [
+        value
+        for value in vars(home).values()
+        if isinstance(value, type) and issubclass(value, TextGame) and value.__module__ == module
+    ]
+    assert len(games) == 1, f"{module} must define exactly one TextGame, has {games}"
+    return games[0]
+
+
+def tasks_of(env: TextGym) -> Tasks:
+    """Returns the tasks of a text environment. Raises ConfigError for any other."""
+    try:
+        return env.get_wrapper_attr("tasks")
+    except AttributeError as error:
+        raise ConfigError(
+            f"{env_name(env)} is not a text environment: its observations are "
+            f"{env.observation_space} and its actions {env.action_space}. agentgym.textify makes "
+            "text of numbered actions."
+        ) from error
+
+
+def env_name(env: TextGym) -> str:
+    """Returns the id of an environment, or the name of its class."""
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
