@@ -24,8 +24,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agentgym.agents import make_agent
 from agentgym.cli import main as cli
-from agentgym.cli.main import full_id
 from agentgym.errors import CheckpointError
+from agentgym.making import full_id
 from agentgym.trainers import recipes, train
 from agentgym.trainers.run.cli import read_config
 

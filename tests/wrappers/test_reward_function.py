@@ -69,7 +69,7 @@ def test_numbers_and_terms(result: Any, reward: float, terms: dict[str, float]):
 def test_anything_but_finite_numbers_is_refused(result: Any):
     env = wrapped(lambda transition: result)
     env.reset(seed=0)
-    with pytest.raises(ConfigError, match=r"The reward function returned .*not finite"):
+    with pytest.raises(ConfigError, match="The reward function must return finite numbers"):
         env.step("+")
 
 

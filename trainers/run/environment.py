@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.integrations.text_actions import TextActionEnv, as_text_env
 from agentgym.making import make_env
+from agentgym.textify.text_actions import TextActionEnv, as_text_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.wrappers import RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
@@ -26,7 +26,7 @@ def environment_factory(
 ) -> tuple[MakeEnv, TrainConfig]:
     """Returns a function that makes one environment, and the settings with its name.
 
-    A plain Gymnasium environment with `Text` spaces is adapted (`integrations.text_actions`).
+    A plain Gymnasium environment with `Text` spaces is adapted (`agentgym.textify`).
 
     Args:
         config: the settings. `env_id` and `env_kwargs` are used if `env` is None.
