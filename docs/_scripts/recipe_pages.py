@@ -14,7 +14,7 @@ from writing import ARXIV, code_block, details, link_papers, table
 
 CHANGES = re.compile(r"(?:^|(?<=[.;)])\s+)((?:Kept|Changed|Added|Left out)\b[^:]{0,60}):\s+")
 GRID = "grid"
-EXAMPLE = "WebShop-v0"
+EXAMPLE = "NumberLine-v0"
 
 
 def pages() -> dict[str, str]:
@@ -65,9 +65,9 @@ def _description(body: str) -> list[str]:
 def _usage(name: str) -> str:
     return "\n".join(
         [
-            "pip install 'agentgym-suite[train]'",
-            f"agentgym train {name} --env-id {EXAMPLE} --constrain --bc-demonstrations 200",
-            f"agentgym eval {EXAMPLE} --agent policy:runs/{name}-{EXAMPLE}-0 random expert",
+            "pip install -e '.[train]'    # in a clone",
+            f"agentgym train {name} --config benchmarks/numberline.yaml --run-dir runs/{name}",
+            f"agentgym eval {EXAMPLE} --agent policy:runs/{name} random expert",
         ]
     )
 
