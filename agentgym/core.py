@@ -90,8 +90,7 @@ class UnreadableAction(str):
     Wrappers that parse or translate actions return it. It is a `str`, so that it can pass through
     other wrappers and processes.
 
-    Args:
-        text: the output of the agent.
+    Attributes:
         feedback: description of the problem and of the expected format, shown to the agent.
     """
 
