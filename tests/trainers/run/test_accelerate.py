@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def run(folder: Path, recipe: str, launcher: list[str], *flags: str) -> dict[str, torch.Tensor]:
-    command = [sys.executable, "-m", *launcher, f"agentgym.trainers.{recipe}", *FLAGS, *flags]
+    command = [sys.executable, "-m", *launcher, "agentgym.trainers", recipe, *FLAGS, *flags]
     done = subprocess.run(
         [*command, "--run-dir", str(folder)], capture_output=True, text=True, timeout=400
     )
