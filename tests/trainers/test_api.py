@@ -269,7 +269,11 @@ def test_an_object_and_an_id_train_alike(tmp_path: Path):
     assert runs[0] == runs[1] == runs[2]
 
 
-@pytest.mark.parametrize("env", [Copycat, Copycat(), Echo, Echo()], ids=repr)
+@pytest.mark.parametrize(
+    "env",
+    [Copycat, Copycat(), Echo, Echo()],
+    ids=["class", "object", "plain class", "plain object"],
+)
 def test_an_environment_without_an_id_trains(env: Any, tmp_path: Path):
     constrain = {} if isinstance(env, Copycat) or env is Copycat else {"constrain": False}
     few: dict[str, Any] = SMALL | {"max_new_tokens": 2} | constrain

@@ -17,12 +17,17 @@ from agentgym.trainers.run.logger import read_metrics
 
 # Settings with which a recipe solves NumberLine in seconds, beyond the common ones below.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "nlpo": {"top_p": 0.95},
+    "nlpo": {"top_p": 0.95, "episodes_per_iteration": 64},
+    "poad": {"episodes_per_iteration": 64},
+    "ntpo": {"episodes_per_iteration": 64},
+    "etpo": {"episodes_per_iteration": 64},
+    "bilevel": {"episodes_per_iteration": 64},
+    "vl_dac": {"episodes_per_iteration": 64},
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
     "twosome": {"iterations": 14},
-    "glam": {"iterations": 10},
-    "chunk": {"chunk_size": 2},
+    "glam": {"iterations": 10, "episodes_per_iteration": 64},
+    "chunk": {"chunk_size": 2, "episodes_per_iteration": 64},
     "loop": {"group_size": 8, "iterations": 20},
     "flow_grpo": {"group_size": 8, "iterations": 20},
     "gigpo": {"group_size": 8},
@@ -32,7 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
     "dpo": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
     "eto": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
-    "archer": {"iterations": 20},
+    "archer": {"iterations": 20, "episodes_per_iteration": 64},
     "archer_iql": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
     "sac_glam": {"iterations": 18, "gamma": 0.9, "replayed": 384, "critic_steps": 200},
     "digi_q": {"iterations": 20},
@@ -42,8 +47,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "filtered_bc": {"iterations": 30, "top_fraction": 0.5, "entropy_coef": 0.1},
     "spear": {"group_size": 8, "iterations": 20, "ramp": 10},
     "arpo_replay": {"group_size": 8, "iterations": 20},
-    "arpo_entropy": {"group_size": 4, "iterations": 20},
-    "aepo": {"group_size": 4, "iterations": 20},
+    "arpo_entropy": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
+    "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
 }
 
