@@ -25,8 +25,9 @@ def names() -> tuple[str, ...]:
 
 def summary(name: str) -> str:
     """Returns the first line of a recipe's docstring, without importing it."""
-    source = Path(__path__[0], f"{name}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+    file = next(path for folder in __path__ if (path := Path(folder, f"{name}.py")).is_file())
+    source = ast.parse(file.read_text(encoding="utf-8"))
+    return (ast.get_docstring(source) or "").partition("\n")[0]
 
 
 def load(name: str) -> Any:

@@ -124,8 +124,9 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
 
 def test_branches_keep_what_they_took_over(tmp_path: Path):
     rows = train(
-        "arpo_entropy", tmp_path / "run", iterations=2, group_size=4, eval_episodes=0, kl_coef=0.01
-    )
+        "arpo_entropy", tmp_path / "run", iterations=2, group_size=4, eval_episodes=0,
+        kl_coef=0.01, episodes_per_iteration=128,
+    )  # fmt: skip
     row = rows[-1]
     assert row["credit/branches"] == 128
     assert row["rollout/logprob_gap"] < 1e-4  # taken-over tokens have the probability they had
