@@ -52,7 +52,7 @@ def textify(
     others are played as well.
 
     A Gymnasium environment whose actions are texts (a `Text` action space) needs no `actions`, and
-    no `describe` if its observations are texts too: see `integrations.text_actions.TextActionEnv`.
+    no `describe` if its observations are texts too: see `TextActionEnv`.
 
     Snapshots hold the actions of the episode, and `restore` replays them. This works in any process
     for environments that are deterministic given their seed, and takes as long as the episode did.
