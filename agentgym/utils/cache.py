@@ -24,8 +24,6 @@ WHOLE = 64 << 20
 BLOCKS, BLOCK = 256, 1 << 16
 PREFIX = "agentgym-"
 _fallbacks: dict[Path, Path] = {}
-_locks: list[IO[str]] = []
-"""Locks of this process's temporary folders. They are released when it and its children end."""
 
 
 def cache_root() -> Path:
@@ -51,14 +49,15 @@ def temporary_folder() -> Path:
     file = (folder / "unlocked").open("a")
     if _lock(file, wait=False):
         (folder / "unlocked").rename(folder / "lock")
-    _locks.append(file)
-    atexit.register(_remove, folder, os.getpid())
+    atexit.register(_remove, folder, file, os.getpid())
     return folder
 
 
-def _remove(folder: Path, owner: int) -> None:
+def _remove(folder: Path, lock: IO[str], owner: int) -> None:
+    """Deletes a temporary folder. Its lock is held until this process and its children end."""
     if os.getpid() == owner:  # a forked process must not delete the folder of its parent
         shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
 
 
 def built(target: Path, build: Callable[[Path], None]) -> Path:
