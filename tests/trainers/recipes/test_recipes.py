@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import torch
 
 import agentgym.trainers
 from agentgym.errors import ConfigError
+from agentgym.evaluation.report import Report
 from agentgym.trainers import recipes
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trainer import Trainer
 
 # Settings with which a recipe solves NumberLine in seconds, beyond the common ones below.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -53,7 +57,35 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
+class UntilSolved(Callback):
+    """Stops training when the mean return of five iterations exceeds 0.8."""
+
+    def __init__(self) -> None:
+        self.returns: list[float] = []
+
+    def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+        self.returns.append(metrics["rollout/return"])
+        return len(self.returns) < 5 or bool(np.mean(self.returns[-5:]) <= 0.8)
+
+
+class UntilImproved(Callback):
+    """Stops training when the reward of an evaluation exceeds the first one's by 0.12."""
+
+    def __init__(self) -> None:
+        self.rewards: list[float] = []
+
+    @property
+    def gain(self) -> float:
+        return self.rewards[-1] - self.rewards[0]
+
+    def on_evaluation_end(self, trainer: Trainer, report: Report) -> bool:
+        self.rewards.append(report.aggregate()["reward"].mean)
+        return self.gain <= 0.12
+
+
+def train(
+    recipe: str, folder: Path, seed: int = 0, callbacks: Iterable[Callback] = (), **changes: Any
+) -> list[dict[str, Any]]:
     """Trains on NumberLine and returns the rows of metrics.jsonl."""
     settings = {
         "env_id": "NumberLine-v0",
@@ -77,9 +109,11 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
         "threads": 1,
         "quiet": True,
         "save_every": 100,
+        "seed": seed,
         "run_dir": str(folder),
     }
-    agentgym.trainers.train(recipe, **settings | SETTINGS.get(recipe, {}) | changes)
+    settings |= SETTINGS.get(recipe, {}) | changes
+    agentgym.trainers.train(recipe, callbacks=callbacks, **settings)
     return read_metrics(folder)
 
 
@@ -97,19 +131,19 @@ OFFLINE = ("archer_iql", "bc", "ilql", "mc")
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", OFFLINE)
 def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path):
-    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=128)
-    rewards = [row["eval/reward"] for row in rows if "eval/reward" in row]
-    assert rewards[-1] > rewards[0] + 0.12
+    until = UntilImproved()
+    rows = train(recipe, tmp_path / "run", 1, [until], eval_episodes=128, eval_every=5)
+    assert until.gain > 0.12
     assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0  # nothing is played after the first
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [name for name in recipes.names() if name not in OFFLINE])
 def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
-    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=0)
-    returns = [row["rollout/return"] for row in rows if "rollout/return" in row]
-    assert returns[0] < 0.75, "the little imitation must not have solved it"
-    assert np.mean(returns[-5:]) > 0.8
+    until = UntilSolved()
+    train(recipe, tmp_path / "run", 1, [until], eval_episodes=0)
+    assert until.returns[0] < 0.75, "the little imitation must not have solved it"
+    assert np.mean(until.returns[-5:]) > 0.8
 
 
 @pytest.mark.parametrize("recipe", recipes.names())
@@ -127,8 +161,6 @@ def test_the_same_seed_gives_the_same_losses(recipe: str, tmp_path: Path):
 
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_trainable_parameter_changes(recipe: str, tmp_path: Path, monkeypatch):
-    from agentgym.trainers.trainer import Trainer
-
     before: dict[str, torch.Tensor] = {}
     after: dict[str, torch.Tensor] = {}
 
