@@ -28,6 +28,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.generate import generate
@@ -80,7 +81,7 @@ class Policy(nn.Module):
     Attributes:
         model: the model.
         tokenizer: the tokenizer.
-        end_token: id of the token that ends an action (the tokenizer's end of sequence).
+        format: the delimiters of actions.
         pad_token: id used for padding (always masked).
         hidden_size: hidden size H.
         max_length: maximum sequence length in tokens, or None if unlimited.
@@ -110,7 +111,8 @@ class Policy(nn.Module):
                 module.p = 0.0
         self.model: Any = model
         self.tokenizer = tokenizer
-        self.end_token: int = tokenizer.eos_token_id
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self.format = ActionFormat.of(plain, tokenizer)
         pad = tokenizer.pad_token_id
         self.pad_token: int = self.end_token if pad is None else pad
         self._batch_size = batch_size
@@ -124,7 +126,6 @@ class Policy(nn.Module):
         self._steering: list[Any] = []
         self._encoded: dict[str, tuple[int, ...]] = {}
         self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
-        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
         accepted = inspect.signature(plain.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
@@ -181,6 +182,11 @@ class Policy(nn.Module):
         self.tokenizer.save_pretrained(str(folder))
         for steering in self._steering:
             steering.save(Path(folder) / STEERING_FILE)
+
+    @property
+    def end_token(self) -> int:
+        """Id of the token that ends admissible actions and demonstrations."""
+        return self.format.end_token
 
     @property
     def device(self) -> torch.device:
@@ -247,6 +253,10 @@ class Policy(nn.Module):
             tokens = self._encoded[text] = tuple(ids["input_ids"])
         return list(tokens)
 
+    def encode_action(self, text: str) -> list[int]:
+        """Returns the token ids of an action, with the end token."""
+        return [*self.encode(self.format.prefix + text), self.end_token]
+
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
         """Returns the text of token ids, without special tokens."""
         return self.tokenizer.decode(
@@ -260,7 +270,7 @@ class Policy(nn.Module):
         if found is None:
             if len(self._tries) >= MEMO >> 4:
                 self._tries.clear()
-            sequences = [self.encode(text) for text in key]
+            sequences = [self.encode(self.format.prefix + text) for text in key]
             depth = 1 + max(map(len, sequences))
             found = self._tries[key] = TokenTrie(sequences, end=self.end_token), depth
         return found
