@@ -48,8 +48,8 @@ def template_pieces(
         kwargs: further arguments of the template, such as `enable_thinking`.
 
     Raises:
-        ConfigError: if the template takes too long, raises an exception, or does not render user and
-            assistant turns.
+        ConfigError: if the template takes too long, raises an exception, or does not render the
+            turns of user and assistant.
     """
     kwargs = kwargs or {}
     with _time_limit(TEMPLATE_SECONDS):

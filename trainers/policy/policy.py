@@ -33,7 +33,14 @@ from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candi
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.generate import generate
 from agentgym.trainers.policy.lm_head import check_head, head_reads
-from agentgym.trainers.policy.loading import LoraSettings, load_model
+from agentgym.trainers.policy.loading import (
+    REFERENCE,
+    LoraSettings,
+    copy_adapter,
+    load_model,
+    load_reference_adapter,
+    reference_adapter,
+)
 from agentgym.trainers.policy.sampling import (
     GenerationStats,
     Normalization,
@@ -178,7 +185,8 @@ class Policy(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Saves the weights (or the adapter) and the tokenizer as a Hugging Face folder."""
-        self.model.save_pretrained(str(folder))
+        selected = {"selected_adapters": [self.model.active_adapter]} if self.has_adapter else {}
+        self.model.save_pretrained(str(folder), **selected)
         self.tokenizer.save_pretrained(str(folder))
         for steering in self._steering:
             steering.save(Path(folder) / STEERING_FILE)
@@ -205,6 +213,10 @@ class Policy(nn.Module):
         return hasattr(self.model, "disable_adapter")
 
     @property
+    def _has_reference_adapter(self) -> bool:
+        return self.has_adapter and REFERENCE in self.model.peft_config
+
+    @property
     def guide(self) -> Policy | None:
         """Policy whose probabilities rank tokens for `top_k` and `top_p`, or None for its own."""
         return self._guide[0] if self._guide else None
@@ -227,10 +239,12 @@ class Policy(nn.Module):
         self._steering = [] if steering is None else [steering]
 
     def clone(self) -> Policy:
-        """Returns an independent copy of the policy. Only the tokenizer is shared."""
+        """Returns an independent copy without the reference. Only the tokenizer is shared."""
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
         copied.model = copy.deepcopy(self.model)
+        if self._has_reference_adapter:
+            copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()
         copied._reference, copied._guide, copied._steering = [], [], []
         return copied
@@ -369,28 +383,38 @@ class Policy(nn.Module):
         return collated.places(read_hidden(self.model, collated))
 
     def freeze_reference(self) -> None:
-        """Stores the current weights as the reference policy. A no-op for a policy with adapter."""
-        if not self.has_adapter:
+        """Stores the current weights, or those of the adapter, as the reference policy."""
+        if self.has_adapter:
+            copy_adapter(self.model)
+        else:
             self._reference = [self.frozen_copy()]
+
+    def load_reference(self, folder: str | Path, **options: Any) -> None:
+        """Loads the reference policy that `save` wrote when it was frozen.
+
+        Args:
+            folder: a model folder, or an adapter folder for a policy with adapter.
+            **options: options of `Policy.load`, which is not called for an adapter.
+        """
+        if self.has_adapter:
+            load_reference_adapter(self.model, folder)
+        else:
+            self._reference = [Policy.load(folder, **options).requires_grad_(False)]
 
     def reference_logprobs(self, collated: Collated) -> Tensor:
         """Returns the log-probs [k] of the action tokens under the reference policy.
 
-        The reference policy is the base model without its adapter if there is one, otherwise the
-        copy made by `freeze_reference`.
-
         Raises:
-            ConfigError: if there is neither an adapter nor a frozen reference.
+            ConfigError: if no reference was frozen or loaded.
         """
+        if self._has_reference_adapter:
+            with reference_adapter(self.model):
+                return score_actions(self, collated).logprobs
+        if not self._reference:
+            raise ConfigError(
+                "There is no reference policy: call freeze_reference() before training."
+            )
         with torch.no_grad():
-            if self.has_adapter:
-                with self.model.disable_adapter():
-                    return score_actions(self, collated).logprobs
-            if not self._reference:
-                raise ConfigError(
-                    "There is no reference policy: call freeze_reference() before training, or "
-                    "train an adapter (its base model is the reference)."
-                )
             return self._reference[0].to(self.device)(collated).logprobs
 
     # Admissible actions.
