@@ -90,6 +90,9 @@ def _cut(
     between, found, _ = rest.partition(_OBSERVATION)
     if not found:
         raise ValueError("it does not render user and assistant turns.")
+    # Llama 2 writes a space before the end of the turn, which the action need not end with.
+    if between.lstrip(" ").startswith(tokenizer.eos_token):
+        between = between.lstrip(" ")
     return Pieces(opening, after, between)
 
 

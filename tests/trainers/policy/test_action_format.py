@@ -214,6 +214,21 @@ def test_the_end_of_a_turn_is_never_written_twice(name):
         assert prompt[at : at + 2] == [end, policy.end_token]
 
 
+def test_a_space_before_the_end_of_the_turn_does_not_write_it_twice():
+    """The template of Llama 2."""
+    model, tokenizer = chat_model("llama3")
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST]' }}"
+        "{% elif m.role == 'assistant' %}{{ ' ' + m.content + ' ' + eos_token }}{% endif %}"
+        "{% endfor %}"
+    )
+    policy = Policy(model, tokenizer)
+    assert policy.end_token == tokenizer.eos_token_id
+    prompt = played(policy, [policy.encode_action("go north")] * 2)
+    assert prompt.count(policy.end_token) == 2
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_generated_tokens_are_the_continuation_of_the_prompt(name):
     """Each prompt begins with the last one and the action, so an episode is one segment."""
