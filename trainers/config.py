@@ -169,7 +169,11 @@ class TrainConfig:
         """Returns the settings of the prompt."""
         rollout = self.rollout
         return ContextSettings(
-            rollout.context, rollout.window, rollout.instructions, rollout.max_tokens
+            rollout.context,
+            rollout.window,
+            rollout.instructions,
+            rollout.max_tokens,
+            rollout.template_kwargs,
         )
 
     def sampling(self) -> Sampling:
@@ -181,6 +185,7 @@ class TrainConfig:
             rollout.top_p,
             rollout.max_new_tokens,
             rollout.normalization,
+            rollout.stop,
         )
 
     def evaluation_sampling(self) -> Sampling:

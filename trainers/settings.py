@@ -101,6 +101,9 @@ class RolloutConfig:
     """Sample from the admissible actions if the environment lists them."""
     max_new_tokens: Positive = 32
     """Maximum length of a free-form action in tokens."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a free-form action, such as "</action>", besides the end tokens of the
+    model. The action is the text before the string."""
     episodes_per_iteration: Positive = 64
     """Episodes per iteration."""
     group_size: Positive = 1
@@ -119,6 +122,8 @@ class RolloutConfig:
     tokens ("token") or words ("word")."""
     max_tokens: int | None = None
     """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
+    template_kwargs: KeyValues = field(default_factory=dict)
+    """Arguments of the model's chat template, such as enable_thinking=false."""
 
 
 @dataclass

@@ -272,7 +272,7 @@ class Trainer:
             )
             self.state.env_steps = turns if config.imitation.bc_share else 0
         self.hooks = self._make_hooks()
-        if self._wants_reference and not self.policy.has_adapter:
+        if self._wants_reference:
             self.policy.freeze_reference()
             if self.is_main:
                 replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)

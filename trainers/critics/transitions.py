@@ -182,7 +182,7 @@ def answer(
 
 def say(policy: Policy, prompt: Prompt, text: str) -> Trajectory:
     """Returns an episode of one turn with a given action and reward 0."""
-    tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
+    tokens = np.array(policy.encode_action(text), np.int32)
     sample = Sample(tokens, np.zeros(len(tokens), np.float32), None, text, True)
     return one_turn(0, *prompt, sample)
 

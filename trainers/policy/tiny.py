@@ -18,9 +18,9 @@ import torch
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.making import make_env
+from agentgym.trainers.policy.action_format import END, PAD
 from agentgym.trainers.policy.policy import Policy
 
-PAD, END = "<|pad|>", "<|end|>"
 # BPE merges within these pieces: a marker such as " [SEP]", a word, one digit, signs, white space.
 PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MOST_TURNS = 50

@@ -108,7 +108,7 @@ class PolicyAgent:
             seen = self._begin(view)
             for observation, action in view.history:
                 seen.conversation.observe(observation)
-                seen.conversation.act([*self.policy.encode(action), self.policy.end_token])
+                seen.conversation.act(self.policy.encode_action(action))
             seen.turns = turns
         seen.conversation.observe(view.observation)
         return seen
@@ -122,7 +122,7 @@ class PolicyAgent:
 
     def _request(self, view: View, seen: _Seen) -> Request:
         admissible = tuple(view.info.get("admissible", ())) if self.constrain else ()
-        lengths = [len(self.policy.encode(text)) + 1 for text in admissible]
+        lengths = [len(self.policy.encode_action(text)) for text in admissible]
         room = max(lengths, default=self.sampling.max_new_tokens)
         prompt = seen.conversation.prompt(room)
         if prompt is None:
@@ -138,6 +138,6 @@ def make_context(policy: Policy, settings: ContextSettings) -> Context:
     return Context(
         settings,
         policy.tokenizer,
-        end_token=policy.end_token,
+        policy.format,
         model_max_tokens=policy.max_length,
     )

@@ -302,7 +302,7 @@ def action_room(policy: Policy, sampling: Sampling, constrain: bool) -> Room:
     """Returns a function from admissible actions to the maximum length of an action in tokens."""
 
     def room(admissible: Sequence[str]) -> int:
-        lengths = [len(policy.encode(text)) + 1 for text in admissible] if constrain else []
+        lengths = [len(policy.encode_action(text)) for text in admissible] if constrain else []
         return max(lengths, default=sampling.max_new_tokens)
 
     return room

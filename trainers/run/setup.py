@@ -148,13 +148,10 @@ def load_policy(
     if start is not None:
         with checkpoint.loading(start / "policy"):
             policy = Policy.load(start / "policy", **options)
-        if not (folder.path / "reference").exists():
-            return policy
-        reference = Policy.load(folder.path / "reference", **options)
-        reference.freeze_reference()
-        with checkpoint.loading(start / "policy"):
-            reference.model.load_state_dict(policy.model.state_dict())
-        return reference
+        if (folder.path / "reference").exists():
+            with checkpoint.loading(folder.path / "reference"):
+                policy.load_reference(folder.path / "reference", **options)
+        return policy
     if config.model.model not in SIZES:
         return Policy.load(config.model.model, lora=config.lora(), **options)
     if accelerator.is_main_process:

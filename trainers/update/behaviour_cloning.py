@@ -74,7 +74,7 @@ def demonstrate(
                 raise ConfigError(
                     f"{env} has no scripted expert to clone: set bc_demonstrations = 0."
                 )
-            tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
+            tokens = np.array(policy.encode_action(text), np.int32)
             own = len(tokens)
             play.read(context, lambda texts, own=own: max(room(texts), own))
             if not play.over:

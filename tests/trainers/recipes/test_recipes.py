@@ -283,7 +283,7 @@ def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
     settings = {"model": str(tmp_path / "base"), "lora_rank": 4, "kl_coef": 0.01}
     few = {"iterations": 2, "episodes_per_iteration": 32, "eval_episodes": 8}
     rows = train("poad", tmp_path / "run", **settings, **few)
-    assert rows[-1]["losses/reference_kl"] > 0  # the reference is the base, adapter off
+    assert rows[-1]["losses/reference_kl"] > 0
     base = Policy.load(tmp_path / "base").model.state_dict()
     trained = Policy.load(tmp_path / "run" / "policy")
     assert trained.has_adapter
@@ -293,6 +293,30 @@ def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
         assert torch.equal(kept, weight), name
     resumed = train("poad", tmp_path / "run", **settings, **few | {"iterations": 3}, resume=True)
     assert resumed[-1]["iteration"] == 3
+
+
+def test_the_reference_of_an_adapter_is_the_imitated_policy(tmp_path: Path):
+    from agentgym.trainers.policy.tiny import tiny_policy
+
+    kwargs = {"size": 6, "max_turns": 8}
+    tiny_policy("NumberLine-v0", seed=0, size="nano", folder=tmp_path / "base", env_kwargs=kwargs)
+    # A single step per iteration: the loss of the first one is that of the reference itself.
+    few = {"episodes_per_iteration": 16, "eval_episodes": 0, "epochs": 1, "minibatches": 1}
+    few |= {"kl_coef": 0.01, "lr": 0.01}
+    start = {"model": str(tmp_path / "base"), "lora_rank": 8, "bc_demonstrations": 16}
+
+    def divergences(run: str, **settings: Any) -> list[float]:
+        rows = train("poad", tmp_path / run, **few | settings)
+        return [row["losses/reference_kl"] for row in rows if "losses/reference_kl" in row]
+
+    whole = divergences("whole", **start, iterations=3)
+    assert abs(whole[0]) < 1e-6
+    assert min(whole[1:]) > 1e-5
+    divergences("resumed", **start, iterations=1)
+    assert divergences("resumed", **start, iterations=3, resume=True) == whole
+    # The reference of a run that begins with an adapter is this adapter.
+    again = divergences("again", model=str(tmp_path / "whole" / "policy"), iterations=2)
+    assert abs(again[0]) < 1e-6 < again[1]
 
 
 def test_losses_stay_finite_without_any_reward(tmp_path: Path):

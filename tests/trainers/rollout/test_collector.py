@@ -11,6 +11,7 @@ import pytest
 from agentgym import TextEnv, TimeStep
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.tasks import Tasks
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
 from agentgym.trainers.rollout.context import Context, ContextSettings
@@ -43,18 +44,26 @@ class RandomWalk:
     def encode(self, text: str) -> list[int]:
         return [ord(c) + 1 for c in text]
 
+    def encode_action(self, text: str) -> list[int]:
+        return [*self.encode(text), END]
+
     def act(self, requests, sampling, cache=None) -> list[Sample]:
         self.calls.append(["".join(chr(t - 1) if t else "$" for t in r.prompt) for r in requests])
         self.candidates += [r.candidates for r in requests]
         return [self.say("+-"[int(r.rng.integers(2))]) for r in requests]
 
     def say(self, text: str) -> Sample:
-        tokens = np.array([*self.encode(text), END], np.int32)
+        tokens = np.array(self.encode_action(text), np.int32)
         return Sample(tokens, np.full(len(tokens), -0.5, np.float32), None, text, True)
 
 
 def context(limit: int | None = None, **settings: Any) -> Context:
-    return Context(ContextSettings(**settings), Letters(), end_token=END, model_max_tokens=limit)
+    return Context(
+        ContextSettings(**settings),
+        Letters(),
+        ActionFormat(END, frozenset([END])),
+        model_max_tokens=limit,
+    )
 
 
 def episodes(n: int) -> list[EpisodeSpec]:
