@@ -11,7 +11,17 @@ import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from inspect import Parameter
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Optional,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import tyro
 from annotated_types import Ge, Gt, Interval, Le, Lt
@@ -40,6 +50,15 @@ NonNegative = Annotated[float, Ge(0.0)]
 Fraction = Annotated[float, Interval(ge=0.0, le=1.0)]
 """A number in [0, 1]."""
 Normalize = Literal["batch", "task", "agent", "group", "none"]
+
+T = TypeVar("T")
+if TYPE_CHECKING:
+    ByModel = Annotated[T, None]
+else:
+    ByModel = Optional
+"""A setting whose default depends on the kind of model. None stands for that default until
+`TrainConfig` replaces it by the value in `model_defaults`."""
+BY_MODEL: Any = None
 
 
 @dataclass
@@ -78,8 +97,10 @@ class ModelConfig:
     """LoRA alpha. The adapter is scaled by alpha / rank."""
     lora_targets: tuple[str, ...] | None = None
     """Modules with an adapter (None: the default of the architecture)."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Data type of the weights."""
+    dtype: ByModel[Literal["float32", "bfloat16", "float16", "auto"]] = BY_MODEL
+    """Data type of the weights (None: bfloat16 for a loaded model on a GPU without
+    `mixed_precision`, otherwise float32). Adapters, and the weights that the optimiser of full
+    fine-tuning holds, are in float32."""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     """Autocast of accelerate."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -99,8 +120,8 @@ class RolloutConfig:
     """Start every prompt with the environment's instructions."""
     constrain: bool = False
     """Sample from the admissible actions if the environment lists them."""
-    max_new_tokens: Positive = 32
-    """Maximum length of a free-form action in tokens."""
+    max_new_tokens: ByModel[Positive] = BY_MODEL
+    """Maximum length of a free-form action in tokens (None: 32, for a loaded model 256)."""
     episodes_per_iteration: Positive = 64
     """Episodes per iteration."""
     group_size: Positive = 1
@@ -133,16 +154,22 @@ class GroupRolloutConfig(RolloutConfig):
 class OptimisationConfig:
     """The optimiser and its schedule."""
 
-    lr: NonNegative = 3e-4
-    """Learning rate of the policy."""
+    lr: ByModel[NonNegative] = BY_MODEL
+    """Learning rate of the policy (None: 3e-4, for a loaded model 1e-6, for an adapter 1e-5)."""
     epochs: Positive = 2
     """Epochs over each rollout."""
     minibatches: Positive = 4
     """Optimiser steps per epoch."""
     lr_schedule: Literal["constant", "linear"] = "constant"
     """Learning-rate schedule. "linear" decays to 0 at the last iteration."""
+    lr_warmup: Count = 0
+    """Iterations in which the learning rates increase linearly to their full values."""
     weight_decay: float = 0.0
     """Decoupled weight decay (AdamW)."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of AdamW's averages of the gradient and of its square."""
+    adam_eps: ByModel[NonNegative] = BY_MODEL
+    """Added to the denominator of AdamW's step (None: 1e-5, for a loaded model 1e-8)."""
     max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
     """Gradient norm clip, for policy and critic separately."""
     microbatch_tokens: Positive = 16384
@@ -193,8 +220,8 @@ class LossConfig:
 class CriticConfig:
     """The critic, for recipes that have one."""
 
-    critic_lr: NonNegative = 1e-3
-    """Learning rate of the critic."""
+    critic_lr: ByModel[NonNegative] = BY_MODEL
+    """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4)."""
     value_coef: NonNegative = 0.5
     """Value loss coefficient."""
     value_clip: NonNegative | None = None
@@ -215,8 +242,9 @@ class ImitationConfig:
     """Expert demonstrations on training tasks (0: no behaviour cloning)."""
     bc_epochs: Positive = 10
     """Epochs over the demonstrations."""
-    bc_lr: float = 1e-3
-    """Learning rate of behaviour cloning."""
+    bc_lr: ByModel[float] = BY_MODEL
+    """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
+    1e-4)."""
     bc_batch_tokens: Positive = 8192
     """Tokens per step of behaviour cloning, padding included."""
     bc_lm_coef: NonNegative = 0.0

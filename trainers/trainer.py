@@ -154,6 +154,7 @@ class Trainer:
             settings=config.to_json(),
             quiet=config.run.quiet,
         )
+        self.log.say(config.chosen_defaults())
         self.stop = StopSignal(self.accelerator)
         self._saved = (self.state.iteration, self.state.evaluated) if start else None
 
@@ -332,6 +333,8 @@ class Trainer:
         config, left = self.config, 1.0
         if config.optimisation.lr_schedule == "linear":
             left = 1.0 - self.state.iteration / config.run.iterations
+        if config.optimisation.lr_warmup:
+            left *= min(1.0, (self.state.iteration + 1) / config.optimisation.lr_warmup)
         rates = (config.optimisation.lr, config.critic.critic_lr)
         for group, rate in zip(self.updater.optimizer.param_groups, rates, strict=False):
             group["lr"] = rate * left

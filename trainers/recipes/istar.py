@@ -25,6 +25,7 @@ from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutC
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.learner import ForwardPass, Rows
+from agentgym.trainers.update.optimizer import AdamW
 
 
 @dataclass
@@ -53,7 +54,7 @@ class ImplicitReward(RecipeHooks):
         self.config = config
         self.model = trainer.policy.clone()
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=config.model_lr, weight_decay=0.0)
+        self.optimizer = AdamW(trained, lr=config.model_lr, weight_decay=0.0)
 
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
