@@ -198,9 +198,11 @@ class TrainConfig:
     def recompute_logprobs(self) -> bool:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 
-        In low precision, generation and training round differently.
+        In low precision, generation and training round differently. Truncated importance weights
+        compare the two.
         """
-        return self.model.dtype != "float32" or self.model.mixed_precision != "no"
+        low = self.model.dtype != "float32" or self.model.mixed_precision != "no"
+        return low or self.loss.importance_cap is not None
 
     def context_settings(self) -> ContextSettings:
         """Returns the settings of the prompt."""

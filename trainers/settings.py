@@ -187,8 +187,9 @@ class LossConfig:
     """Upper clip, as in clip-higher (None: the same as `clip`)."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
-    ratio: Literal["token", "turn", "trajectory"] = "token"
-    """Granularity of the importance-sampling ratio."""
+    ratio: Literal["token", "turn", "turn_product", "trajectory"] = "token"
+    """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
+    of a turn or trajectory, or the product over a turn, which is the ratio of the action."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""
@@ -207,6 +208,13 @@ class LossConfig:
     (nats/token, None: never)."""
     max_kl: NonNegative = 10.0
     """Abort the run when the approximate KL to the behaviour policy exceeds this (nats/token)."""
+    importance_cap: Annotated[float, Gt(0.0)] | None = None
+    """Truncated importance sampling: weight the policy loss of each token by
+    min(exp(log p_training - log p_generation), cap), for generation and training that compute
+    different log-probabilities (None: no weights)."""
+    check_logprobs: NonNegative | None = None
+    """Abort the run when log-probabilities of generation and of training differ by more than this
+    (nats, None: never). `rollout/logprob_gap` is the largest difference."""
     covariance_clip: Fraction = 0.0
     """Maximum share of tokens detached from the gradient because they lower the entropy most
     (Clip-Cov)."""

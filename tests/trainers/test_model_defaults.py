@@ -109,9 +109,10 @@ def test_a_run_prints_and_records_its_defaults_and_resumes(loaded: Path, tmp_pat
     assert "Defaults for a loaded model: dtype float32, max_new_tokens 256, adam_eps 1e-08" in shown
     saved = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
     assert (saved["lr"], saved["adam_eps"], saved["max_new_tokens"]) == (1e-5, 1e-8, 256)
-    train("poad", **few | {"iterations": 2}, lr=1e-5, adam_eps=1e-8, resume=True)
+    few["iterations"] = 2
+    train("poad", **few, lr=1e-5, adam_eps=1e-8, resume=True)
     with pytest.raises(CheckpointError, match="adam_eps: 1e-08 -> 1e-05"):
-        train("poad", **few | {"iterations": 3}, lr=1e-5, adam_eps=1e-5, resume=True)
+        train("poad", **few, lr=1e-5, adam_eps=1e-5, resume=True)
 
 
 def test_optimiser_settings_that_cannot_work_are_refused():

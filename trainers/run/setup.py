@@ -214,7 +214,6 @@ def build_updater(
         optimisation=config.optimisation,
         critic=config.critic,
         sampling=config.sampling(),
-        recompute_logprobs=config.recompute_logprobs,
         seed=config.run.seed,
     )
 
