@@ -208,7 +208,11 @@ class TrainConfig:
         """Returns the settings of the prompt."""
         rollout = self.rollout
         return ContextSettings(
-            rollout.context, rollout.window, rollout.instructions, rollout.max_tokens
+            rollout.context,
+            rollout.window,
+            rollout.instructions,
+            rollout.max_tokens,
+            rollout.overflow,
         )
 
     def sampling(self) -> Sampling:

@@ -28,7 +28,7 @@ from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.policy.sampling import Normalization
-from agentgym.trainers.rollout.context import Mode
+from agentgym.trainers.rollout.context import Mode, Overflow
 from agentgym.utils.arguments import check_types, parse_arguments
 
 KeyValues = Annotated[
@@ -140,6 +140,9 @@ class RolloutConfig:
     tokens ("token") or words ("word")."""
     max_tokens: int | None = None
     """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
+    overflow: Overflow = "truncate"
+    """End of an episode whose prompt exceeds the context: truncated, so that a critic bootstraps
+    its last value, or terminal ("terminate"), so that no reward is expected after it."""
 
 
 @dataclass

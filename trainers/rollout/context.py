@@ -25,6 +25,7 @@ from agentgym.errors import ConfigError
 
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
+Overflow = Literal["truncate", "terminate"]
 TEMPLATE_SECONDS = 10.0
 """Longest time that a chat template may take to render."""
 _OBSERVATION, _ACTION = "[[the observation]]", "[[the action]]"
@@ -41,8 +42,11 @@ class ContextSettings:
         window: number of earlier turns in mode "window".
         instructions: whether the prompt starts with the environment's instructions.
         max_tokens: maximum length of prompt plus action in tokens. If None, the model's maximum. In
-            mode "full", an episode that exceeds it is truncated. In the other modes, the oldest
-            turns are left out. A single observation that does not fit is cut at its end.
+            mode "full", an episode that exceeds it ends. In the other modes, the oldest turns are
+            left out. A single observation that does not fit is cut at its end.
+        overflow: the end of an episode that exceeds `max_tokens` in a rollout. "truncate": it is
+            truncated, and its last value is bootstrapped. "terminate": it is terminal, and the
+            value after it is 0.
 
     Raises:
         ConfigError: if the mode is unknown or a number is out of range.
@@ -52,6 +56,7 @@ class ContextSettings:
     window: int = 3
     instructions: bool = True
     max_tokens: int | None = None
+    overflow: Overflow = "truncate"
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):

@@ -70,8 +70,8 @@ def test_replayed_episodes_have_the_ratio_to_the_policy_that_played_them(
         return update(self, batch, credit, forward, *rest)
 
     monkeypatch.setattr(Updater, "update", watched)
-    hard = {"env_kwargs": {"size": 6, "max_turns": 2}, "group_size": 2, "train_tasks": 6}
-    train(recipe, **FEW | hard, iterations=3, dtype="bfloat16", run_dir=str(tmp_path))
+    hard = FEW | {"env_kwargs": {"size": 6, "max_turns": 2}, "group_size": 2, "train_tasks": 6}
+    train(recipe, **hard, iterations=3, dtype="bfloat16", run_dir=str(tmp_path))
 
     played: dict[int, np.ndarray] = {}  # by the identity of a turn, from its own iteration
     moved = 0.0
@@ -123,16 +123,16 @@ def test_a_gap_above_the_bound_stops_the_run(tmp_path: Path):
     with pytest.raises(Diverged, match=r"differ by up to 0\.5 nats.*check_logprobs = 0\.1"):
         train("grpo", **FEW, iterations=1, check_logprobs=0.1, run_dir=str(tmp_path / "low"))
     train("grpo", **FEW, iterations=1, check_logprobs=0.6, run_dir=str(tmp_path / "high"))
-    assert read_metrics(tmp_path / "high")[-1]["rollout/logprob_gap"] == pytest.approx(
-        0.5, abs=0.01
-    )
+    gap = read_metrics(tmp_path / "high")[-1]["rollout/logprob_gap"]
+    assert gap == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.usefixtures("another_engine")
 def test_the_share_of_truncated_weights_is_logged_and_ratios_start_at_one(tmp_path: Path):
-    one = {"iterations": 1, "minibatches": 1}
+    one: dict[str, Any] = {"iterations": 1, "minibatches": 1}
     for cap, weight, clipped in ((2.0, math.exp(0.5), 0.0), (1.25, 1.25, 1.0)):
-        train("grpo", **FEW | one, importance_cap=cap, run_dir=str(tmp_path / str(cap)))
+        folder = str(tmp_path / str(cap))
+        train("grpo", **{**FEW, **one}, importance_cap=cap, run_dir=folder)
         row = read_metrics(tmp_path / str(cap))[-1]
         assert row["losses/importance_weight"] == pytest.approx(weight, rel=1e-3)
         assert row["losses/importance_clipped"] == clipped
@@ -165,8 +165,8 @@ def test_rewards_of_istar_come_from_the_forward_pass_of_training(tmp_path: Path,
         return found[-1][1]
 
     monkeypatch.setattr(istar, "implicit_process_rewards", watched)
-    own = {"mixed_precision": "bf16", "constrain": False, "max_new_tokens": 4, "context": "full"}
-    train("istar", **FEW | own, model_lr=0.0, iterations=1, run_dir=str(tmp_path))
+    own = FEW | {"mixed_precision": "bf16", "constrain": False, "context": "full"}
+    train("istar", **own, max_new_tokens=4, model_lr=0.0, iterations=1, run_dir=str(tmp_path))
     [(batch, rewarded)] = found
     assert batch.sampler_logprobs is not None
     assert np.abs(batch.logprobs - batch.sampler_logprobs).max() > 1e-3
