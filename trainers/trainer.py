@@ -51,6 +51,7 @@ from agentgym.trainers.run.signals import Interrupted, StopSignal
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.mismatch import logprob_gap
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.update.updater import Diverged, explained_variance
 from agentgym.utils.serialization import from_json
@@ -154,6 +155,7 @@ class Trainer:
             settings=config.to_json(),
             quiet=config.run.quiet,
         )
+        self.log.say(config.chosen_defaults())
         self.stop = StopSignal(self.accelerator)
         self._saved = (self.state.iteration, self.state.evaluated) if start else None
 
@@ -172,8 +174,11 @@ class Trainer:
         at, rng = state.iteration, self.rng(HOOKS, state.iteration)
         batch = Batch.of(hooks.on_rollout_end(learning, at, rng))
         forward = None
-        if self.critic is not None or self._wants_reference or config.recompute_logprobs:
+        checked, recompute = config.loss.check_logprobs is not None, config.recompute_logprobs
+        if self.critic is not None or self._wants_reference or recompute or checked:
             forward = self.updater.evaluate_actions(batch, reference=self._wants_reference)
+            self._check_logprobs(batch, forward)
+            batch = batch.with_recomputed(forward.logprobs) if recompute else batch
         rewarded = hooks.on_rewards(batch, forward, at, rng)
         if self.algorithm.credit is None:
             credit = hooks.credit(rewarded, forward, at, rng)
@@ -321,6 +326,15 @@ class Trainer:
         found = gather_object(list(zip(numbers, mine, strict=True)))
         return [trajectory for _, trajectory in sorted(found, key=lambda pair: pair[0])]
 
+    def _check_logprobs(self, batch: Batch, forward: ForwardPass) -> None:
+        gap, bound = logprob_gap(batch, forward.logprobs), self.config.loss.check_logprobs
+        if bound is not None and not gap <= bound:
+            raise Diverged(
+                f"Log-probabilities of generation and of training differ by up to {gap:.3g} nats, "
+                f"more than check_logprobs = {bound:g}. Do both use the same weights, precision, "
+                "temperature, top_k and top_p? importance_cap corrects for small differences."
+            )
+
     def _alternatives(self, batch: Batch) -> Alternatives:
         """Returns log-probabilities of the admissible actions in the transcripts to be logged."""
         if not self.is_main:
@@ -332,6 +346,8 @@ class Trainer:
         config, left = self.config, 1.0
         if config.optimisation.lr_schedule == "linear":
             left = 1.0 - self.state.iteration / config.run.iterations
+        if config.optimisation.lr_warmup:
+            left *= min(1.0, (self.state.iteration + 1) / config.optimisation.lr_warmup)
         rates = (config.optimisation.lr, config.critic.critic_lr)
         for group, rate in zip(self.updater.optimizer.param_groups, rates, strict=False):
             group["lr"] = rate * left
@@ -358,8 +374,7 @@ class Trainer:
         numbers["charts/tokens"] = float(state.tokens)
         numbers["charts/lr"] = float(self.updater.optimizer.param_groups[0]["lr"])
         if forward is not None:
-            gap = np.abs(forward.logprobs - batch.logprobs)
-            numbers["rollout/logprob_gap"] = float(gap.max(initial=0.0))
+            numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs)
             if forward.values is not None and credit.targets is not None:
                 values = forward.values.tokens
                 values = forward.values.turns if values is None else values

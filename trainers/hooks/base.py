@@ -136,8 +136,10 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
         if support is not None:
             offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
             support = Support(offsets, ids)
-        logprobs = np.array(turn["logprobs"], np.float32)
-        rest = {"logprobs": logprobs, "support": support, "admissible": tuple(turn["admissible"])}
+        rest = {"support": support, "admissible": tuple(turn["admissible"])}
+        for name in ("logprobs", "recomputed"):
+            if turn.get(name) is not None:
+                rest[name] = np.array(turn[name], np.float32)
         turns.append(Turn(**turn | rest))
     segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
     return Trajectory(**packed | {"turns": turns, "segments": segments})

@@ -35,7 +35,9 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
         raise ConfigError("The data set is empty: set dataset_episodes above 0.")
     config.fixed("no episodes are played", filter_groups=False)
     config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
-    config.fixed("the data are not the policy's own", kl_in="loss")
+    config.fixed(
+        "the data are not the policy's own", kl_in="loss", importance_cap=None, check_logprobs=None
+    )
 
 
 class DataSet(RecipeHooks):

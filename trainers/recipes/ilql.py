@@ -45,6 +45,7 @@ from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import Row, Rows
 from agentgym.trainers.update.offline_losses import expectile_loss
+from agentgym.trainers.update.optimizer import AdamW
 
 Int64 = NDArray[np.int64]
 
@@ -103,7 +104,7 @@ class ImplicitQ(Demonstrations):
             generator=torch.Generator().manual_seed(config.run.seed),
         ).to(policy.device)
         modules = ((self.heads, config.critic.critic_lr), (policy, config.trunk_lr))
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = AdamW(
             [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
         )
 

@@ -129,7 +129,9 @@ class Play:
         self.conversation.observe(str(self.observation))
         self.prompt = None if self.over else self.conversation.prompt(room(self.admissible))
         if self.prompt is None and not self.over:
-            self.truncated = self.overflow = True
+            self.overflow = True
+            self.terminated = context.settings.overflow == "terminate"
+            self.truncated = not self.terminated
 
     @property
     def over(self) -> bool:

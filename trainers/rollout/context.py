@@ -24,6 +24,7 @@ from agentgym.trainers.policy.chat_template import RESERVED, template_pieces
 
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
+Overflow = Literal["truncate", "terminate"]
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,12 @@ class ContextSettings:
         window: number of earlier turns in mode "window".
         instructions: whether the prompt starts with the environment's instructions.
         max_tokens: maximum length of prompt plus action in tokens. If None, the model's maximum. In
-            mode "full", an episode that exceeds it is truncated. In the other modes, the oldest
-            turns are left out. A single observation that does not fit is cut at its end.
+            mode "full", an episode that exceeds it ends. In the other modes, the oldest turns are
+            left out. A single observation that does not fit is cut at its end.
         template_kwargs: arguments of the chat template, such as `enable_thinking`.
+        overflow: the end of an episode that exceeds `max_tokens` in a rollout. "truncate": it is
+            truncated, and its last value is bootstrapped. "terminate": it is terminal, and the
+            value after it is 0.
 
     Raises:
         ConfigError: if the mode is unknown, a number is out of range, or an argument of the chat
@@ -51,6 +55,7 @@ class ContextSettings:
     instructions: bool = True
     max_tokens: int | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    overflow: Overflow = "truncate"
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):

@@ -23,6 +23,7 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.update.learner import Learner
+from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.updater import Updater
 from agentgym.utils.serialization import from_json
 
@@ -183,8 +184,12 @@ def build_updater(
     if critic is not None:
         critic.to(accelerator.device)
         groups.append(parameter_group(critic, config.critic.critic_lr))
-    optimizer: Any = torch.optim.AdamW(
-        groups, eps=1e-5, weight_decay=config.optimisation.weight_decay
+    optimisation = config.optimisation
+    optimizer: Any = AdamW(
+        groups,
+        betas=optimisation.adam_betas,
+        eps=optimisation.adam_eps,
+        weight_decay=optimisation.weight_decay,
     )
     saved: dict[str, Any] = {}
     if start is not None:
@@ -206,7 +211,6 @@ def build_updater(
         optimisation=config.optimisation,
         critic=config.critic,
         sampling=config.sampling(),
-        recompute_logprobs=config.recompute_logprobs,
         seed=config.run.seed,
     )
 

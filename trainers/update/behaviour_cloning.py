@@ -38,6 +38,7 @@ from agentgym.trainers.rollout.collector import (
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.updater import Updater, clip_gradients
 
 
@@ -164,7 +165,7 @@ def clone_expert(
         f"return {shown['return']:.3f}, "
         f"success {shown['success']:.3f}, {shown['turns']:.1f} turns."
     )
-    optimizer: Any = torch.optim.AdamW(
+    optimizer: Any = AdamW(
         [parameter for parameter in updater.policy.parameters() if parameter.requires_grad],
         lr=config.imitation.bc_lr,
         weight_decay=config.optimisation.weight_decay,

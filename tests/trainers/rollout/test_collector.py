@@ -2,7 +2,7 @@
 
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium
 import numpy as np
@@ -12,10 +12,11 @@ from agentgym import TextEnv, TimeStep
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.tasks import Tasks
 from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.credit import two_clock
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
-from agentgym.trainers.rollout.context import Context, ContextSettings
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.rollout.context import Context, ContextSettings, Overflow
+from agentgym.trainers.trajectory import Batch, Values
 
 END = 0
 
@@ -177,6 +178,30 @@ def test_an_episode_that_outgrows_the_context_is_truncated_and_counted():
     windows = play(n=30, limit=200, mode="window", window=9)
     assert not any(t.extras["overflow"] for t in windows)
     assert rollout_metrics(windows)["turns_left_out"] > 0
+
+
+def test_an_episode_that_outgrows_the_context_may_count_as_terminal():
+    """Without a bootstrap its last value is its last reward, in every estimator."""
+    kinds = {kind: play(n=30, limit=200, mode="full", overflow=kind) for kind in get_args(Overflow)}
+    cut = [t.extras["overflow"] for t in kinds["terminate"]]
+    assert any(cut) and cut == [t.extras["overflow"] for t in kinds["truncate"]]
+    targets = {}
+    for kind, trajectories in kinds.items():
+        batch = Batch.of(trajectories)
+        high = np.full(len(trajectories), 100, np.float32)
+        zeros = np.zeros(batch.num_turns, np.float32)
+        credit = two_clock.turn(0.5, 1.0)(batch, Values(None, zeros, high))
+        assert credit.targets is not None
+        targets[kind] = credit.targets[batch.turn_offsets[1:] - 1]
+    for i, (t, old) in enumerate(zip(kinds["terminate"], kinds["truncate"], strict=True)):
+        assert [turn.action for turn in t.turns] == [turn.action for turn in old.turns]
+        if cut[i]:
+            assert t.terminated and not t.truncated and t.bootstrap is None
+            assert targets["terminate"][i] == t.turns[-1].reward
+            assert targets["truncate"][i] == t.turns[-1].reward + 50
+        else:
+            assert targets["terminate"][i] == targets["truncate"][i]
+    assert rollout_metrics(kinds["terminate"])["context_overflows"] == sum(cut)
 
 
 def test_constraint_hands_over_the_admissible_actions_where_there_are_any():

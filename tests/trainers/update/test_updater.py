@@ -24,6 +24,7 @@ RATIOS, ADVANTAGES = (1.5, 0.5, 1.5, 0.5), (1.0, 1.0, -1.0, -1.0)
 ENTROPY = (0.2, 0.4, 0.6, 0.8)
 # Clipped at 0.2, the tokens lose -1.2, -0.5, 1.5 and 0.8.
 PLAIN = 0.15
+PRODUCT = 1.5 * 0.5
 TURN, WHOLE = math.sqrt(1.5 * 0.5), (1.5 * 0.5 * 1.5) ** (1 / 3)
 
 
@@ -31,7 +32,9 @@ def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor
     """The loss, and the log-probs and entropies that it depends on."""
     batch = Batch.of([trajectory([2, 1], [0, 0]), trajectory([1], [0])])
     old = np.array(np.broadcast_to(logprobs, 4), np.float32)
-    batch = replace(batch, logprobs=old)
+    # Generation reported log-probs of which the first is too low, and the last too high, by log 2.
+    sampled = old + np.log([0.5, 1, 1, 2]).astype(np.float32)
+    batch = replace(batch, logprobs=old, sampler_logprobs=sampled)
     new = torch.from_numpy(old + np.log(RATIOS).astype(np.float32)).requires_grad_()
     entropy = torch.tensor(ENTROPY, requires_grad=True)
     reference = new.detach().numpy() - np.float32(math.log(2))
@@ -63,6 +66,9 @@ def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor
         ({"kl_coef": 0.3}, PLAIN + 0.3 * (0.5 - 1 + math.log(2))),
         ({"kl_coef": 0.3, "kl_in": "reward"}, PLAIN),
         ({"ratio": "turn"}, (-2 * TURN + 1.5 + 0.8) / 4),
+        ({"ratio": "turn_product"}, (-2 * PRODUCT + 1.5 + 0.8) / 4),
+        ({"importance_cap": 3.0}, (-1.2 * 2 - 0.5 + 1.5 + 0.8 / 2) / 4),
+        ({"importance_cap": 1.5}, (-1.2 * 1.5 - 0.5 + 1.5 + 0.8 / 2) / 4),
         ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
         ({"aggregation": "turn"}, ((-1.2 - 0.5) / 2 + 1.5 + 0.8) / 3),
         ({"aggregation": "trajectory"}, ((-1.2 - 0.5 + 1.5) / 3 + 0.8) / 2),
