@@ -84,6 +84,10 @@ class ModelConfig:
     """Autocast of accelerate."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device. "auto": a GPU if available."""
+    gradient_checkpointing: bool | None = None
+    """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
+    less memory, slower updates (None: for a Hugging Face id or a folder if the model supports it,
+    not for "tiny", "nano" and "small")."""
 
 
 @dataclass

@@ -138,7 +138,26 @@ def load_policy(
     folder: checkpoint.RunFolder,
     start: Path | None,
 ) -> Policy:
-    """Loads the policy of a checkpoint, or the one that the settings name."""
+    """Loads the policy of a checkpoint, or the one that the settings name.
+
+    Raises:
+        ConfigError: if the settings do not fit the model.
+    """
+    policy = _open_policy(accelerator, config, make_env, folder, start)
+    wanted = config.model.gradient_checkpointing
+    loaded = config.model.model not in SIZES and policy.supports_checkpointing
+    if loaded if wanted is None else wanted:
+        policy.checkpoint_layers()
+    return policy
+
+
+def _open_policy(
+    accelerator: Accelerator,
+    config: TrainConfig,
+    make_env: MakeEnv,
+    folder: checkpoint.RunFolder,
+    start: Path | None,
+) -> Policy:
     options: dict[str, Any] = {
         "dtype": config.model.dtype,
         "device": accelerator.device,
