@@ -81,7 +81,7 @@ class ModelConfig:
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Data type of the weights."""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
-    """Autocast of accelerate."""
+    """Autocast of accelerate. The frozen base of a LoRA adapter is then kept in this precision."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device. "auto": a GPU if available."""
     gradient_checkpointing: bool | None = None
@@ -149,9 +149,10 @@ class OptimisationConfig:
     """Decoupled weight decay (AdamW)."""
     max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
     """Gradient norm clip, for policy and critic separately."""
-    microbatch_tokens: Positive = 16384
-    """Tokens per forward and backward pass, padding included. Gradients are accumulated over a
-    minibatch, so a lower value saves memory and gives the same result."""
+    microbatch_tokens: Positive | None = None
+    """Tokens per forward and backward pass, padding included (None: as many as fit into the free
+    memory of a GPU, 16384 on a CPU). Gradients are accumulated over a minibatch, so a lower value
+    saves memory and gives the same result. It is halved if a GPU runs out of memory."""
 
 
 @dataclass

@@ -159,7 +159,7 @@ def _open_policy(
     start: Path | None,
 ) -> Policy:
     options: dict[str, Any] = {
-        "dtype": config.model.dtype,
+        "dtype": _dtype(config, start),
         "device": accelerator.device,
         "trust_remote_code": config.model.trust_remote_code,
     }
@@ -186,6 +186,21 @@ def _open_policy(
             )
     accelerator.wait_for_everyone()
     return Policy.load(folder.path / "model", **options)
+
+
+def _dtype(config: TrainConfig, start: Path | None) -> str:
+    """Returns the dtype to load weights in.
+
+    Under autocast, frozen float32 weights would be cast in every forward pass. The base of an
+    adapter is therefore loaded in half precision. The adapter itself stays in float32.
+    """
+    model = config.model
+    folder = Path(model.model) if start is None else start / "policy"
+    frozen = model.lora_rank or (folder / "adapter_config.json").is_file()
+    if model.dtype == "float32" and frozen:
+        half = {"no": "float32", "bf16": "bfloat16", "fp16": "float16"}
+        return half[model.mixed_precision]
+    return model.dtype
 
 
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:
