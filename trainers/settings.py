@@ -102,9 +102,13 @@ class ModelConfig:
     `mixed_precision`, otherwise float32). Adapters, and the weights that the optimiser of full
     fine-tuning holds, are in float32."""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
-    """Autocast of accelerate."""
+    """Autocast of accelerate. The frozen base of a LoRA adapter is then kept in this precision."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device. "auto": a GPU if available."""
+    gradient_checkpointing: bool | None = None
+    """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
+    less memory, slower updates (None: for a Hugging Face id or a folder if the model supports it,
+    not for "tiny", "nano" and "small")."""
 
 
 @dataclass
@@ -180,9 +184,10 @@ class OptimisationConfig:
     """Added to the denominator of AdamW's step (None: 1e-5, for a loaded model 1e-8)."""
     max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
     """Gradient norm clip, for policy and critic separately."""
-    microbatch_tokens: Positive = 16384
-    """Tokens per forward and backward pass, padding included. Gradients are accumulated over a
-    minibatch, so a lower value saves memory and gives the same result."""
+    microbatch_tokens: Positive | None = None
+    """Tokens per forward and backward pass, padding included (None: as many as fit into the free
+    memory of a GPU, 16384 on a CPU). Gradients are accumulated over a minibatch, so a lower value
+    saves memory and gives the same result. It is halved if a GPU runs out of memory."""
 
 
 @dataclass

@@ -81,7 +81,7 @@ class UtteranceHooks(RecipeHooks):
         self.optimizer = torch.optim.AdamW(
             self.critic.online.parameters(), lr=config.critic.critic_lr, weight_decay=0.0
         )
-        self.encoder = Encoder(trainer.policy, config.optimisation.microbatch_tokens)
+        self.encoder = Encoder(trainer.policy, trainer.updater.microbatch_tokens)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator

@@ -4,7 +4,7 @@ Each prompt is computed once. Its candidates follow as one tree of tokens (tree 
 every token attends to the prompt and to its own ancestors. Models that do not support such an
 attention mask compute the prompt again for each candidate.
 
-Shapes: B prompts, P prompt tokens, n tree nodes, C candidates, V vocabulary.
+Shapes: B prompts or rows, S positions, P prompt tokens, n tree nodes, C candidates, H hidden.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from agentgym.trainers.policy.collate import Choice
+from agentgym.trainers.policy.collate import Choice, Collated
 from agentgym.trainers.policy.distribution import draw
-from agentgym.trainers.policy.lm_head import head_reads
 from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.reading import read, score_places
 from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
 from agentgym.trainers.trajectory import Support
 
@@ -51,10 +52,17 @@ def candidate_logprobs(
         raise ValueError(f"Got {len(prompts)} prompts but {len(candidates)} lists of candidates.")
     for prompt, texts in zip(prompts, candidates, strict=True):
         _check(policy, prompt, texts)
-    # Gradient checkpointing disables the key-value cache, which the tree needs.
-    checkpointing = policy.model.training and getattr(policy.model, "is_gradient_checkpointing", 0)
-    one_tree = policy.blocks and not checkpointing
-    totals = (_tree_totals if one_tree else _row_totals)(policy, prompts, candidates)
+    totals = (_tree_totals if policy.blocks else _row_totals)(policy, prompts, candidates)
+    return _normalized(policy, totals, candidates, normalization)
+
+
+def _normalized(
+    policy: LanguageModel,
+    totals: Sequence[Tensor],
+    candidates: Sequence[Sequence[str]],
+    normalization: Normalization,
+) -> list[Tensor]:
+    """Returns the log-probabilities [C] of candidates, given the sums of their tokens'."""
     scores = []
     for total, texts in zip(totals, candidates, strict=True):
         lengths = _lengths(policy, texts, normalization)
@@ -83,24 +91,37 @@ def choose_candidates(
     return samples
 
 
+def choice_totals(
+    policy: LanguageModel, choices: Sequence[Choice], forest: Forest | None, outputs: Tensor
+) -> list[Tensor]:
+    """Returns the sums [C] of the log-probabilities of each candidate's tokens, for each choice.
+
+    Args:
+        policy: the model.
+        choices: the actions that were sampled as a whole.
+        forest: their trees in the forward pass. None if the model does not support trees.
+        outputs: the outputs of `read` at the places of the forest.
+    """
+    if forest is not None:
+        return forest.totals(score_places(policy, outputs, forest.target)[0])
+    prompts = [choice.prompt for choice in choices]
+    return _row_totals(policy, prompts, [choice.candidates for choice in choices])
+
+
 def choice_scores(
-    policy: LanguageModel,
-    choices: Sequence[Choice],
-    normalization: Normalization,
-    temperature: float,
+    policy: LanguageModel, collated: Collated, totals: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Returns log-probabilities and entropies [c] of sampled candidates, with gradients.
 
     Args:
         policy: the model.
-        choices: the c actions that were sampled as a whole.
-        normalization: length normalisation of the scores.
-        temperature: sampling temperature, which divides the scores.
+        collated: the segments, with c actions that were sampled as a whole.
+        totals: from `choice_totals`.
     """
-    scores = candidate_logprobs(
-        policy, [c.prompt for c in choices], [c.candidates for c in choices], normalization
-    )
-    logprobs = [(score / temperature).log_softmax(-1) for score in scores]
+    choices, normalization = collated.choices, collated.normalization
+    assert normalization is not None
+    scores = _normalized(policy, totals, [c.candidates for c in choices], normalization)
+    logprobs = [(score / collated.temperature).log_softmax(-1) for score in scores]
     chosen = torch.stack([x[c.choice] for x, c in zip(logprobs, choices, strict=True)])
     entropy = torch.stack([-(x.exp() * x).sum() for x in logprobs])
     return chosen, entropy
@@ -232,67 +253,114 @@ def _tree_totals(
     for start in range(0, len(order), policy.batch_size):
         some = order[start : start + policy.batch_size]
         trees = [_Tree.of(policy, candidates[i]) for i in some]
-        found = _forest(policy, [prompts[i] for i in some], trees, finish)
-        for i, total in zip(some, found, strict=True):
-            totals[i] = total
+        lengths = torch.tensor([len(prompts[i]) for i in some])
+        rows = [torch.from_numpy(np.asarray(prompts[i], np.int64)) for i in some]
+        tokens = pad_sequence(rows, batch_first=True, padding_value=policy.pad_token)
+        forest = Forest.of(policy, tokens, torch.arange(len(some)), lengths - 1, trees)
+        _, outputs = read(policy, forest.row, forest.column, **forest.inputs)
+        edges = score_places(policy, outputs, forest.target)[0]
+        totals |= zip(some, forest.totals(edges, finish), strict=True)
     return [totals[i] for i in range(len(prompts))]
 
 
-def _forest(
-    policy: LanguageModel,
-    prompts: Sequence[NDArray[np.int32]],
-    trees: Sequence[_Tree],
-    finish: Finish,
-) -> list[Tensor]:
-    """Returns the candidates' total log-probabilities [C] for each prompt's tree."""
-    device, model = policy.device, policy.model
-    lengths = np.array([len(prompt) for prompt in prompts])
-    width, nodes = int(lengths.max()), max(len(tree.token) for tree in trees) - 1
-    known = np.arange(width) >= width - lengths[:, None]
-    tokens = np.full(known.shape, policy.pad_token, np.int64)
-    tokens[known] = np.concatenate(prompts)
-    positions = np.maximum(np.arange(width) - (width - lengths[:, None]), 0)
-    cache = policy.new_cache()
-    first = policy.next_logits(tokens, known, positions, cache)
+@dataclass
+class Forest:
+    """Rows of tokens followed by trees of candidates, for one forward pass.
 
-    # Every node attends to the prompt, its ancestors and itself. Padding attends to the prompt.
-    fed = np.full((len(prompts), nodes), policy.pad_token, np.int64)
-    places = np.zeros((len(prompts), nodes), np.int64)
-    visible = np.zeros((len(prompts), 1, nodes, width + nodes), bool)
-    visible[..., :width] = known[:, None, None, :]
-    for row, tree in enumerate(trees):
-        n = len(tree.token) - 1
-        fed[row, :n] = tree.token[1:]
-        places[row, :n] = lengths[row] + tree.depth[1:] - 1
-        visible[row, 0, :n, width : width + n] = tree.sees[1:, 1:]
-    dtype = model.get_input_embeddings().weight.dtype
-    mask = torch.zeros(visible.shape, dtype=dtype).masked_fill(
-        ~torch.from_numpy(visible), torch.finfo(dtype).min
-    )
-    # The logits at a node give the log-probs of its children, so only parents need logits.
-    pairs = [(row, node) for row, tree in enumerate(trees) for node in _inner(tree)]
-    where = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).to(device)
-    with head_reads(model, lambda hidden: hidden[where[:, 0], where[:, 1] - 1][None]):
-        rest = model(
-            input_ids=torch.from_numpy(fed).to(device),
-            attention_mask=mask.to(device),
-            position_ids=torch.from_numpy(places).to(device),
-            past_key_values=cache,
-            use_cache=True,
-        ).logits[0]
-    logprobs = torch.cat([first, rest.float()]).log_softmax(-1)
-    number = {pair: len(prompts) + i for i, pair in enumerate(pairs)}
-    totals = []
-    for row, tree in enumerate(trees):
-        at = [number.get((row, int(p)), row) for p in tree.parent[1:]]
-        edges = logprobs[torch.tensor(at).to(device), torch.from_numpy(tree.token[1:]).to(device)]
-        totals.append(finish(tree, edges))
-    return totals
+    Attributes:
+        inputs: the inputs of the model: token ids and positions [B, S + n], attention mask.
+        row: int64 [e] row of each edge, an edge being a node other than a root.
+        column: int64 [e] position of its parent, whose hidden state predicts it.
+        target: int64 [e] its token.
+        trees: the trees.
+    """
+
+    inputs: dict[str, Tensor]
+    row: Tensor
+    column: Tensor
+    target: Tensor
+    trees: Sequence[_Tree]
+
+    @classmethod
+    def of_choices(cls, policy: LanguageModel, collated: Collated) -> Forest:
+        """Returns collated segments followed by the candidates of their choices."""
+        at = torch.tensor([choice.place for choice in collated.choices]).to(collated.row.device)
+        for choice in collated.choices:
+            _check(policy, choice.prompt, choice.candidates)
+        trees = [_Tree.of(policy, choice.candidates) for choice in collated.choices]
+        return cls.of(policy, collated.tokens, collated.row[at], collated.column[at], trees)
+
+    @classmethod
+    def of(
+        cls,
+        policy: LanguageModel,
+        tokens: Tensor,
+        rows: Tensor,
+        columns: Tensor,
+        trees: Sequence[_Tree],
+    ) -> Forest:
+        """Returns rows followed by trees.
+
+        Args:
+            policy: the model.
+            tokens: int64 [B, S] the rows, padded on the right.
+            rows: row of each tree.
+            columns: position of its root, the last token of the prompt.
+            trees: the trees.
+        """
+        roots = list(zip(rows.tolist(), columns.tolist(), trees, strict=True))
+        count, width = tokens.shape
+        ends = np.full(count, width)
+        for row, _, tree in roots:
+            ends[row] += len(tree.token) - 1
+        whole = int(ends.max())
+        fed = np.full((count, whole), policy.pad_token, np.int64)
+        fed[:, :width] = tokens.cpu().numpy()
+        positions = np.broadcast_to(np.minimum(np.arange(whole), width - 1), fed.shape).copy()
+        # Rows attend causally. Every node attends to its prompt, its ancestors and itself.
+        visible = np.broadcast_to(np.tri(whole, dtype=bool), (count, whole, whole)).copy()
+        visible[:, width:] = False
+        visible[:, range(width, whole), range(width, whole)] = True
+        next_free = np.full(count, width)
+        parents = []
+        for row, column, tree in roots:
+            first = int(next_free[row])
+            nodes = slice(first, first + len(tree.token) - 1)
+            next_free[row] = nodes.stop
+            fed[row, nodes] = tree.token[1:]
+            positions[row, nodes] = column + tree.depth[1:]
+            visible[row, nodes, : column + 1] = True
+            visible[row, nodes, nodes] = tree.sees[1:, 1:]
+            parents.append(np.where(tree.parent[1:] == 0, column, first + tree.parent[1:] - 1))
+        lengths = torch.tensor([len(tree.token) - 1 for tree in trees])
+        inputs = {
+            "input_ids": torch.from_numpy(fed),
+            "attention_mask": _attention_mask(policy, visible),
+            "position_ids": torch.from_numpy(positions),
+        }
+        device = policy.device
+        return cls(
+            {name: array.to(device) for name, array in inputs.items()},
+            row=torch.repeat_interleave(rows.cpu(), lengths).to(device),
+            column=torch.from_numpy(np.concatenate(parents)).to(device),
+            target=torch.from_numpy(np.concatenate([t.token[1:] for t in trees])).to(device),
+            trees=trees,
+        )
+
+    def totals(self, edges: Tensor, finish: Finish = _Tree.totals) -> list[Tensor]:
+        """Returns the scores [C] of each tree's candidates, given the log-probs [e] of edges."""
+        lengths = [len(tree.token) - 1 for tree in self.trees]
+        return [finish(t, some) for t, some in zip(self.trees, edges.split(lengths), strict=True)]
 
 
-def _inner(tree: _Tree) -> list[int]:
-    """Returns the nodes that have children, except node 0."""
-    return [int(node) for node in np.unique(tree.parent[1:]) if node]
+def _attention_mask(policy: LanguageModel, visible: NDArray[np.bool_]) -> Tensor:
+    """Returns a mask [B, 1, S, S] as the attention implementation expects it."""
+    mask = torch.from_numpy(visible)[:, None]
+    config = policy.model.config.get_text_config(decoder=True)
+    if getattr(config, "_attn_implementation", None) == "sdpa":
+        return mask
+    dtype = policy.model.get_input_embeddings().weight.dtype
+    return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def _row_totals(
@@ -319,8 +387,8 @@ def _rows(
     head = np.broadcast_to(np.asarray(prompt, np.int64), (len(endings), len(prompt)))
     tokens = torch.from_numpy(np.concatenate([head, tail], axis=1)).to(policy.device)
     mask = torch.from_numpy(np.concatenate([np.ones_like(head), inside], axis=1)).to(policy.device)
-    first = len(prompt) - 1
-    with head_reads(policy.model, lambda hidden: hidden[:, first:-1]):
-        logits = policy.model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
-    logprobs = logits.float().log_softmax(-1).gather(-1, tokens[:, first + 1 :, None])[..., 0]
-    return logprobs.masked_fill(~torch.from_numpy(inside).to(policy.device), 0.0).sum(-1)
+    row, column = torch.from_numpy(np.stack(np.nonzero(inside))).to(policy.device)
+    column = column + len(prompt)
+    _, outputs = read(policy, row, column - 1, input_ids=tokens, attention_mask=mask)
+    logprobs = score_places(policy, outputs, tokens[row, column])[0]
+    return logprobs.new_zeros(len(endings)).index_add(0, row, logprobs)

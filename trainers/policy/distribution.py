@@ -83,13 +83,14 @@ def _most_probable(logits: Tensor, top_k: int, top_p: float) -> Tensor:
     return torch.zeros_like(keep).scatter(-1, order, keep)
 
 
+@torch.no_grad()
 def score(
     logits: Tensor,
     target: Tensor,
     support: tuple[Tensor, Tensor] | None,
     temperature: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Returns log-probabilities [k] and entropies [k] in nats for k tokens.
+    """Returns log-probabilities [k] and entropies [k] in nats for k tokens, without gradients.
 
     Args:
         logits: [k, V] of any float type.
@@ -114,10 +115,56 @@ def score(
     return logprob, entropy
 
 
+@torch.no_grad()
+def score_gradient(
+    logits: Tensor,
+    target: Tensor,
+    support: tuple[Tensor, Tensor] | None,
+    temperature: float,
+    entropy: Tensor,
+    by_logprob: Tensor,
+    by_entropy: Tensor,
+) -> Tensor:
+    """Returns the gradient [k, V] of a loss with respect to the logits of `score`.
+
+    With p the distribution of a token and H its entropy, the gradient with respect to logit v is
+    `by_logprob * (1[v = target] - p(v)) - by_entropy * p(v) * (log p(v) + H)`, divided by the
+    temperature.
+
+    Args:
+        logits: [k, V] as in `score`.
+        target: int64 [k] as in `score`.
+        support: offsets and ids as in `score`.
+        temperature: divides the logits.
+        entropy: [k] the entropies that `score` returned.
+        by_logprob: [k] gradient of the loss with respect to the log-probabilities.
+        by_entropy: [k] gradient of the loss with respect to the entropies.
+    """
+    scaled = logits.float() / temperature
+    if support is not None:
+        offsets, ids = support
+        counts = offsets.diff()
+        allowed = (counts == 0)[:, None].expand(scaled.shape).clone()
+        allowed[torch.repeat_interleave(counts), ids] = True
+        scaled.masked_fill_(~allowed, -torch.inf)
+    logprobs = scaled.log_softmax(-1)
+    del scaled
+    p = logprobs.exp()
+    gradient = logprobs.clamp_(min=_LOWEST).mul_(p).addcmul_(p, entropy[:, None])
+    gradient.mul_(-by_entropy[:, None]).addcmul_(p, by_logprob[:, None], value=-1.0)
+    gradient.scatter_add_(-1, target[:, None], by_logprob[:, None])
+    return gradient.div_(temperature).to(logits.dtype)
+
+
+_LOWEST = torch.finfo(torch.float32).min
+"""Replaces log 0 in p log p, which is 0 for p = 0."""
+
+
 def _score_vocabulary(logits: Tensor, target: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     logprobs = (logits.float() / temperature).log_softmax(-1)
-    entropy = -(logprobs.exp() * logprobs.clamp(min=torch.finfo(logprobs.dtype).min)).sum(-1)
-    return logprobs.gather(-1, target[:, None])[:, 0], entropy
+    chosen = logprobs.gather(-1, target[:, None])[:, 0]
+    p = logprobs.exp()
+    return chosen, -p.mul_(logprobs.clamp_(min=_LOWEST)).sum(-1)
 
 
 def _score_support(
@@ -128,7 +175,7 @@ def _score_support(
     row = torch.repeat_interleave(torch.arange(k, device=ids.device), counts)
     allowed = logits[row, ids].float() / temperature
     peak = torch.full((k,), -torch.inf, device=allowed.device)
-    peak = peak.scatter_reduce(0, row, allowed.detach(), "amax")
+    peak = peak.scatter_reduce(0, row, allowed, "amax")
     peak = peak.masked_fill(counts == 0, 0.0)
     mass = torch.zeros(k, device=allowed.device).index_add(0, row, (allowed - peak[row]).exp())
     normaliser = mass.masked_fill(counts == 0, 1.0).log() + peak

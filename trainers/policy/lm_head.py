@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.policy.distribution import score
+from agentgym.trainers.policy.distribution import score, score_gradient
 
 
 @contextmanager
@@ -42,8 +42,44 @@ def head_reads(model: Any, pick: Callable[[Tensor], Tensor]) -> Iterator[list[Te
         handle.remove()
 
 
+@dataclass(frozen=True)
+class HeadOutput:
+    """Operations that a model applies to the output of its head: scaling, then soft capping.
+
+    Attributes:
+        factor: multiplies the logits (Cohere, Falcon-H1).
+        divisor: divides the logits (Granite).
+        cap: the logits are `cap * tanh(logits / cap)` (Gemma).
+    """
+
+    factor: float | None = None
+    divisor: float | None = None
+    cap: float | None = None
+
+    @classmethod
+    def of(cls, config: Any) -> HeadOutput:
+        """Returns the operations that a model's configuration names."""
+
+        def first(*names: str) -> float | None:
+            return next((found for name in names if (found := getattr(config, name, None))), None)
+
+        return cls(
+            factor=first("logit_scale", "lm_head_multiplier"),
+            divisor=first("logits_scaling"),
+            cap=first("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap"),
+        )
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Returns the logits after the operations."""
+        if self.factor is not None:
+            logits = logits * self.factor
+        if self.divisor is not None:
+            logits = logits / self.divisor
+        return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
+
+
 @torch.no_grad()
-def check_head(model: Any, token: int) -> bool:
+def check_head(model: Any, token: int) -> HeadOutput | None:
     """Checks on a probe of two tokens that `head_reads` works on a model.
 
     Args:
@@ -51,7 +87,7 @@ def check_head(model: Any, token: int) -> bool:
         token: token id of the probe.
 
     Returns:
-        Whether the model's logits are the output of its head, without further operations.
+        The operations after the head, or None if they are unknown.
 
     Raises:
         ConfigError: if the model has no head or does not apply it to its hidden states.
@@ -68,50 +104,118 @@ def check_head(model: Any, token: int) -> bool:
             f"{type(model).__name__} does not apply its output head to its hidden states in the "
             "usual way. It cannot be used as a policy."
         )
-    return torch.equal(head(states[0][:, 1:]), logits)
+    plain = head(states[0][:, 1:])
+    known = HeadOutput(), HeadOutput.of(model.config.get_text_config(decoder=True))
+    return next((each for each in known if torch.equal(each(plain), logits)), None)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last operations of a model: from inputs [k, H] to logits [k, V].
+
+    Attributes:
+        logits: computes the logits.
+        weights: its parameters that require gradients.
+    """
+
+    logits: Callable[[Tensor], Tensor]
+    weights: tuple[Tensor, ...] = ()
 
 
 def scores_in_parts(
-    head: nn.Module,
-    hidden: Tensor,
+    head: Head,
+    inputs: Tensor,
     target: Tensor,
     support: tuple[Tensor, Tensor] | None,
     temperature: float,
     size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Returns `score(head(hidden), ...)` without holding all logits [k, V] in memory.
+    """Returns `score` of the head's logits without holding all logits [k, V] in memory.
 
-    The logits are computed for `size` tokens at a time, and again in the backward pass.
+    The logits are computed for `size` tokens at a time, and again in the backward pass. Gradients
+    are those of `score_gradient`, so each part needs about three copies of its logits.
 
     Args:
         head: the output head.
-        hidden: [k, H] hidden states.
+        inputs: [k, H] inputs of the head.
         target: int64 [k] tokens to score.
         support: offsets and ids as in `score`.
         temperature: divides the logits.
         size: tokens per part.
     """
+    offsets, ids = (None, None) if support is None else support
+    return _ScoresInParts.apply(  # type: ignore[no-any-return]
+        head, temperature, size, target, offsets, ids, inputs, *head.weights
+    )
 
-    def part(
-        some: Tensor, target: Tensor, support: tuple[Tensor, Tensor] | None
+
+class _ScoresInParts(torch.autograd.Function):
+    """`scores_in_parts` for autograd."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        head: Head,
+        temperature: float,
+        size: int,
+        target: Tensor,
+        offsets: Tensor | None,
+        ids: Tensor | None,
+        inputs: Tensor,
+        *weights: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        return score(head(some), target, support, temperature)
+        device = inputs.device.type
+        ctx.head, ctx.temperature, ctx.size = head, temperature, size
+        ctx.autocast = {
+            "device_type": device,
+            "enabled": torch.is_autocast_enabled(device),
+            "dtype": torch.get_autocast_dtype(device),
+        }
+        logprobs, entropy = (torch.zeros(len(inputs), device=inputs.device) for _ in range(2))
+        for part, cut in _parts(len(inputs), size, offsets, ids):
+            scores = score(head.logits(inputs[part]), target[part], cut, temperature)
+            logprobs[part], entropy[part] = scores
+        # The weights are saved so that autograd notices if they change before the backward pass.
+        ctx.save_for_backward(target, offsets, ids, entropy, inputs, *weights)
+        return logprobs, entropy
 
-    parts: list[tuple[Tensor, Tensor]] = []
-    for start in range(0, len(hidden), size):
-        stop = min(start + size, len(hidden))
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *by_scores: Any
+    ) -> tuple[Any, ...]:
+        by_logprob, by_entropy = by_scores
+        target, offsets, ids, entropy, inputs, *weights = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[6]
+        gradient = torch.empty_like(inputs) if wanted else None
+        # Summed in float32, because half precision loses small terms.
+        sums = [torch.zeros_like(weight, dtype=torch.float32) for weight in weights]
+        for part, cut in _parts(len(inputs), ctx.size, offsets, ids):
+            some = inputs[part].detach().requires_grad_(wanted)
+            with torch.enable_grad(), torch.autocast(**ctx.autocast):
+                logits = ctx.head.logits(some)
+            by_logits = score_gradient(
+                logits, target[part], cut, ctx.temperature,
+                entropy[part], by_logprob[part], by_entropy[part],
+            )  # fmt: skip
+            leaves = [some] * wanted + weights
+            found = list(torch.autograd.grad(logits, leaves, by_logits))
+            if gradient is not None:
+                gradient[part] = found.pop(0)
+            for total, term in zip(sums, found, strict=True):
+                total += term
+        by_weights = [s.to(weight.dtype) for s, weight in zip(sums, weights, strict=True)]
+        return (*[None] * 6, gradient, *by_weights)
+
+
+def _parts(
+    count: int, size: int, offsets: Tensor | None, ids: Tensor | None
+) -> Iterator[tuple[slice, tuple[Tensor, Tensor] | None]]:
+    """Yields slices of `size` tokens, and the support of the tokens in each."""
+    for start in range(0, count, size):
+        stop = min(start + size, count)
         cut = None
-        if support is not None:
-            offsets = support[0][start : stop + 1]
-            cut = offsets - offsets[0], support[1][offsets[0] : offsets[-1]]
-        scored = checkpoint(
-            part,
-            hidden[start:stop],
-            target[start:stop],
-            cut,
-            use_reentrant=False,
-            preserve_rng_state=False,
-        )
-        assert scored is not None
-        parts.append(scored)
-    return torch.cat([logprobs for logprobs, _ in parts]), torch.cat([h for _, h in parts])
+        if offsets is not None and ids is not None:
+            some = offsets[start : stop + 1]
+            cut = some - some[0], ids[some[0] : some[-1]]
+        yield slice(start, stop), cut

@@ -41,6 +41,7 @@ from agentgym.trainers.policy.loading import (
     load_reference_adapter,
     reference_adapter,
 )
+from agentgym.trainers.policy.reading import layers_to_checkpoint
 from agentgym.trainers.policy.sampling import (
     GenerationStats,
     Normalization,
@@ -94,17 +95,20 @@ class Policy(nn.Module):
         max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether rows of different lengths can be generated together.
         blocks: whether cached keys and values can be sliced and stacked (`PrefixCache`).
-        plain_head: whether logits are the output of the head, without further operations.
+        head_output: the operations after the output head, or None if they are unknown. The logits
+            of all action tokens are then held in memory.
         stats: counters of the work done by `act`.
         logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
-            holds in memory. If there are more, they are computed in parts, and again in the
-            backward pass.
+            holds in memory. They are computed in parts, and again in the backward pass.
+        gradient_checkpointing: whether `forward` keeps only the inputs of the model's layers, and
+            the backward pass computes the layers again. See `checkpoint_layers`.
 
     Raises:
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
     """
 
-    logits_at_once: int = 1 << 26
+    logits_at_once: int = 1 << 24
+    gradient_checkpointing: bool = False
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int | None = None):
         super().__init__()
@@ -145,7 +149,7 @@ class Policy(nn.Module):
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
         )
         self.eval()
-        self.plain_head = check_head(model, self.end_token)
+        self.head_output = check_head(model, self.end_token)
 
     @classmethod
     def load(
@@ -237,6 +241,24 @@ class Policy(nn.Module):
                 removes it.
         """
         self._steering = [] if steering is None else [steering]
+
+    @property
+    def supports_checkpointing(self) -> bool:
+        """Whether gradient checkpointing can be turned on."""
+        return bool(layers_to_checkpoint(self.model))
+
+    def checkpoint_layers(self) -> None:
+        """Turns gradient checkpointing on.
+
+        Raises:
+            ConfigError: if the model does not support it.
+        """
+        if not self.supports_checkpointing:
+            raise ConfigError(
+                f"{type(self.model).__name__} does not support gradient checkpointing: set "
+                "gradient_checkpointing to False."
+            )
+        self.gradient_checkpointing = True
 
     def clone(self) -> Policy:
         """Returns an independent copy without the reference. Only the tokenizer is shared."""
@@ -380,7 +402,7 @@ class Policy(nn.Module):
         Args:
             collated: the segments.
         """
-        return collated.places(read_hidden(self.model, collated))
+        return read_hidden(self, collated)
 
     def freeze_reference(self) -> None:
         """Stores the current weights, or those of the adapter, as the reference policy."""

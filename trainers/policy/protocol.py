@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.policy.lm_head import HeadOutput
 from agentgym.trainers.policy.sampling import GenerationStats, States
 from agentgym.utils.token_trie import TokenTrie
 
@@ -29,6 +30,9 @@ class LanguageModel(Protocol):
         blocks: whether padding is allowed at any position and cached keys and values can be sliced
             and stacked.
         stats: counters of the work done.
+        head_output: the operations after the output head, or None if they are unknown.
+        logits_at_once: maximum number of logits held in memory.
+        gradient_checkpointing: whether layers are computed again in the backward pass.
     """
 
     model: Any
@@ -38,6 +42,9 @@ class LanguageModel(Protocol):
     padding: bool
     blocks: bool
     stats: GenerationStats
+    head_output: HeadOutput | None
+    logits_at_once: int
+    gradient_checkpointing: bool
 
     @property
     def guide(self) -> LanguageModel | None:

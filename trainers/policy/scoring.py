@@ -1,24 +1,22 @@
 """Log-probs and entropies of action tokens under the distribution they were sampled from.
 
-The output head is computed for action tokens only. If there are many of them, it is computed in
-parts.
+The output head is computed for action tokens only, a part of them at a time. Candidates of actions
+that were sampled as a whole follow the rows as trees, in the same forward pass.
 
 Shapes: B rows, S positions, k action tokens, b bootstrap positions, V vocabulary, H hidden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from agentgym.trainers.policy.candidates import choice_scores
+from agentgym.trainers.policy.candidates import Forest, choice_scores, choice_totals
 from agentgym.trainers.policy.collate import Collated
-from agentgym.trainers.policy.distribution import score
-from agentgym.trainers.policy.lm_head import head_reads, scores_in_parts
 from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.reading import read, score_places
 
 
 class Scores(NamedTuple):
@@ -37,58 +35,38 @@ class Scores(NamedTuple):
     bootstrap_hidden: Tensor
 
 
-class Scored(LanguageModel, Protocol):
-    """Protocol of a language model that scores actions.
-
-    Attributes:
-        plain_head: whether logits are the output of the head, without further operations.
-        logits_at_once: maximum number of logits held in memory.
-    """
-
-    plain_head: bool
-    logits_at_once: int
-
-
-def score_actions(policy: Scored, collated: Collated) -> Scores:
+def score_actions(policy: LanguageModel, collated: Collated) -> Scores:
     """Returns a policy's scores for the action tokens of collated segments."""
-    model, k = policy.model, len(collated.target)
+    k = len(collated.target)
     chosen, support = collated.undecided()
-    target, temperature = collated.target[chosen], collated.temperature
-    places = collated.row[chosen], collated.column[chosen]
-    vocabulary = model.config.get_text_config(decoder=True).vocab_size
-    if policy.plain_head and len(chosen) * vocabulary > policy.logits_at_once:
-        states = read_hidden(model, collated)
-        size = max(1, policy.logits_at_once // vocabulary)
-        scored = scores_in_parts(
-            model.get_output_embeddings(), states[places], target, support, temperature, size
-        )
+    row, column = collated.row[chosen], collated.column[chosen]
+    forest = None
+    if collated.choices and policy.blocks:
+        forest = Forest.of_choices(policy, collated)
+        row, column = torch.cat([row, forest.row]), torch.cat([column, forest.column])
+        inputs = forest.inputs
     else:
-        states, logits = _read(model, collated, lambda hidden: hidden[places][None])
-        scored = score(logits[0], target, support, temperature)
-    logprobs, entropy = scored
-    if len(chosen) < k:
+        # No attention mask: padding is on the right, where causal attention ignores it, and plain
+        # causal attention is the fastest kind.
+        inputs = {"input_ids": collated.tokens}
+    states, outputs = read(policy, row, column, **inputs)
+    n, temperature = len(chosen), collated.temperature
+    logprobs, entropy = score_places(
+        policy, outputs[:n], collated.target[chosen], support, temperature
+    )
+    if n < k:
         logprobs = logprobs.new_zeros(k).index_copy(0, chosen, logprobs)
         entropy = entropy.new_zeros(k).index_copy(0, chosen, entropy)
     if collated.choices:
-        assert collated.normalization is not None
-        at = torch.tensor([choice.place for choice in collated.choices], device=target.device)
-        scored = choice_scores(policy, collated.choices, collated.normalization, temperature)
+        at = torch.tensor([choice.place for choice in collated.choices], device=logprobs.device)
+        totals = choice_totals(policy, collated.choices, forest, outputs[n:])
+        scored = choice_scores(policy, collated, totals)
         logprobs = logprobs.index_copy(0, at, scored[0])
         entropy = entropy.index_copy(0, at, scored[1])
     return Scores(logprobs, entropy, *collated.places(states))
 
 
-def read_hidden(model: Any, collated: Collated) -> Tensor:
-    """Returns the hidden states [B, S, H] before the head."""
-    return _read(model, collated, lambda hidden: hidden[:, :0])[0]
-
-
-def _read(
-    model: Any, collated: Collated, pick: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
-    """Returns the hidden states [B, S, H] before the head, and the logits of the picked ones."""
-    # No attention mask: padding is on the right, where causal attention ignores it, and plain
-    # causal attention is the fastest kind.
-    with head_reads(model, pick) as states:
-        logits = model(input_ids=collated.tokens, use_cache=False).logits
-    return states[0], logits
+def read_hidden(policy: LanguageModel, collated: Collated) -> tuple[Tensor, Tensor]:
+    """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H]."""
+    nowhere = collated.row[:0]
+    return collated.places(read(policy, nowhere, nowhere, input_ids=collated.tokens)[0])

@@ -18,8 +18,8 @@ import torch
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.making import make_env
-from agentgym.trainers.policy.action_format import END, PAD
 from agentgym.trainers.model_defaults import NEW_MODEL_KEY
+from agentgym.trainers.policy.action_format import END, PAD
 from agentgym.trainers.policy.policy import Policy
 
 # BPE merges within these pieces: a marker such as " [SEP]", a word, one digit, signs, white space.

@@ -57,6 +57,7 @@ class ImplicitReward(RecipeHooks):
         super().__init__()
         self.config = config
         self.autocast = trainer.accelerator.autocast
+        self.microbatch_tokens = trainer.updater.microbatch_tokens
         self.model = trainer.policy.clone()
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = AdamW(trained, lr=config.model_lr, weight_decay=0.0)
@@ -114,9 +115,7 @@ class ImplicitReward(RecipeHooks):
 
     def _parts(self, batch: Batch) -> list[list[tuple[int, int]]]:
         rows = Rows.of(batch)
-        parts = rows.microbatches(
-            np.arange(len(rows.rows)), self.config.optimisation.microbatch_tokens
-        )
+        parts = rows.microbatches(np.arange(len(rows.rows)), self.microbatch_tokens)
         return [[rows.rows[i] for i in part] for part in parts]
 
     def _collate(self, batch: Batch, rows: list[tuple[int, int]]):

@@ -139,9 +139,28 @@ def load_policy(
     folder: checkpoint.RunFolder,
     start: Path | None,
 ) -> Policy:
-    """Loads the policy of a checkpoint, or the one that the settings name."""
+    """Loads the policy of a checkpoint, or the one that the settings name.
+
+    Raises:
+        ConfigError: if the settings do not fit the model.
+    """
+    policy = _open_policy(accelerator, config, make_env, folder, start)
+    wanted = config.model.gradient_checkpointing
+    loaded = config.model.model not in SIZES and policy.supports_checkpointing
+    if loaded if wanted is None else wanted:
+        policy.checkpoint_layers()
+    return policy
+
+
+def _open_policy(
+    accelerator: Accelerator,
+    config: TrainConfig,
+    make_env: MakeEnv,
+    folder: checkpoint.RunFolder,
+    start: Path | None,
+) -> Policy:
     options: dict[str, Any] = {
-        "dtype": config.model.dtype,
+        "dtype": _dtype(config, start),
         "device": accelerator.device,
         "trust_remote_code": config.model.trust_remote_code,
     }
@@ -165,6 +184,21 @@ def load_policy(
             )
     accelerator.wait_for_everyone()
     return Policy.load(folder.path / "model", **options)
+
+
+def _dtype(config: TrainConfig, start: Path | None) -> str:
+    """Returns the dtype to load weights in.
+
+    Under autocast, frozen float32 weights would be cast in every forward pass. The base of an
+    adapter is therefore loaded in half precision. The adapter itself stays in float32.
+    """
+    model = config.model
+    folder = Path(model.model) if start is None else start / "policy"
+    frozen = model.lora_rank or (folder / "adapter_config.json").is_file()
+    if model.dtype == "float32" and frozen:
+        half = {"no": "float32", "bf16": "bfloat16", "fp16": "float16"}
+        return half[model.mixed_precision]
+    return model.dtype
 
 
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:

@@ -12,10 +12,12 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -32,9 +34,16 @@ from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationCon
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray
 from agentgym.trainers.update import losses
 from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
+from agentgym.trainers.update.memory import fitting_tokens
 from agentgym.trainers.update.mismatch import importance_weights
 
+T = TypeVar("T")
+
 _SUMS = ("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values")
+_OUT_OF_MEMORY = (
+    "microbatch_tokens is {}, and the longest context has {} tokens. To save memory, set "
+    "microbatch_tokens or max_tokens, gradient_checkpointing, or lora_rank."
+)
 _KL, _FREE = _SUMS.index("kl"), _SUMS.index("free")
 
 
@@ -78,11 +87,52 @@ class Updater:
         self.loss, self.optimisation, self.critic = loss, optimisation, critic
         self.sampling, self.seed = sampling, seed
         self.module: Learner = accelerator.unwrap_model(learner)
+        self._microbatch_tokens = optimisation.microbatch_tokens
 
     @property
     def policy(self) -> Policy:
         """The policy."""
         return self.module.policy
+
+    @property
+    def microbatch_tokens(self) -> int:
+        """Tokens per forward and backward pass, padding included."""
+        if self._microbatch_tokens is None:
+            autocast = self.accelerator.mixed_precision != "no"
+            self._microbatch_tokens = fitting_tokens(self.policy, self.module, autocast)
+        return self._microbatch_tokens
+
+    def within_memory(self, rows: Rows, attempt: Callable[[int], T]) -> T:
+        """Calls a function, and again with smaller microbatches if the GPU runs out of memory.
+
+        Gradients of a failed attempt are dropped.
+
+        Args:
+            rows: the rows of all attempts.
+            attempt: maps a number of tokens per microbatch to a result.
+
+        Raises:
+            torch.OutOfMemoryError: if a single row does not fit, or with several processes, which
+                wait for each other's gradients and cannot repeat them.
+        """
+        while True:
+            limit = self.microbatch_tokens
+            try:
+                return attempt(limit)
+            except torch.OutOfMemoryError as error:
+                if limit <= rows.lengths.max() or self.accelerator.num_processes > 1:
+                    error.add_note(_OUT_OF_MEMORY.format(limit, rows.lengths.max()))
+                    raise
+            # Out of the handler, because the traceback holds the tensors of the attempt.
+            self.optimizer.zero_grad(set_to_none=True)
+            torch.cuda.empty_cache()
+            self._microbatch_tokens = limit // 2
+            warnings.warn(
+                f"Out of memory with {limit} tokens per forward and backward pass: continuing with "
+                f"microbatch_tokens = {limit // 2}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
         sampling = self.sampling
@@ -103,14 +153,22 @@ class Updater:
         rows = Rows.of(batch)
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         share = np.arange(len(rows.rows))[rank::world]
+        found = self.within_memory(
+            rows, lambda limit: self._evaluate(batch, rows, share, 2 * limit, reference)
+        )
+        everything = gather_object(found) if world > 1 else found
+        return ForwardPass.of(batch, everything, self.module.critic)
+
+    def _evaluate(
+        self, batch: Batch, rows: Rows, share: NDArray[np.int64], limit: int, reference: bool
+    ) -> list[tuple[str, NDArray[np.int64], FloatArray]]:
+        """Returns the name, indices and numbers of each output of a share of the rows."""
         found: list[tuple[str, NDArray[np.int64], FloatArray]] = []
 
         def keep(name: str, index: Tensor, numbers: Tensor) -> None:
             found.append((name, index.cpu().numpy(), numbers.float().cpu().numpy()))
 
-        for part in (
-            rows.microbatches(share, 2 * self.optimisation.microbatch_tokens) if len(share) else []
-        ):
+        for part in rows.microbatches(share, limit):
             collated, turn = self._collate(batch, [rows.rows[i] for i in part])
             with self.accelerator.autocast():
                 output = self.module(collated, turn)
@@ -122,8 +180,7 @@ class Updater:
                 if reference:
                     logprobs = self.policy.reference_logprobs(collated)
                     keep("reference", collated.index, logprobs)
-        everything = gather_object(found) if world > 1 else found
-        return ForwardPass.of(batch, everything, self.module.critic)
+        return found
 
     def update(
         self,
@@ -155,7 +212,10 @@ class Updater:
         for _, rng in zip(range(optimisation.epochs), rngs, strict=False):
             for part in rows.parts(optimisation.minibatches, rng, together):
                 counts = data.counts(np.concatenate([rows.tokens[i] for i in part]))
-                sums = self._accumulate(batch, rows, part, data, counts, together)
+                sums = self.within_memory(
+                    rows,
+                    partial(self._accumulate, batch, rows, part, data, counts, together),
+                )
                 kl = sums[_KL] / max(sums[_FREE], 1.0)
                 self._check(sums, kl)
                 if loss.target_kl is not None and kl > loss.target_kl:
@@ -235,6 +295,7 @@ class Updater:
         data: _Data,
         counts: _Counts,
         together: bool,
+        limit: int,
     ) -> NDArray[np.float64]:
         """Accumulates the gradient of a minibatch and returns its sums over all processes."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
@@ -246,11 +307,7 @@ class Updater:
         # DDP synchronises once per minibatch, so every process needs a backward pass. A process
         # without rows of its own computes one with the weight 0.
         idle = len(share) == 0
-        micro = rows.microbatches(
-            part[:1] if idle else share,
-            self.optimisation.microbatch_tokens,
-            together and not idle,
-        )
+        micro = rows.microbatches(part[:1] if idle else share, limit, together and not idle)
         sums: Any = torch.zeros(len(_SUMS), dtype=torch.float64, device=self.policy.device)
         for i, piece in enumerate(micro):
             collated, turn = self._collate(batch, [rows.rows[j] for j in piece])

@@ -125,39 +125,20 @@ def test_scores_do_not_depend_on_padding_or_company(make_policy, as_batch, kind)
         )
 
 
-@pytest.mark.parametrize("choices", [CHOICES, [None] * 5])
-@pytest.mark.parametrize("kind", ["llama", "gemma2"])
-def test_scoring_in_parts_changes_nothing(make_policy, as_batch, kind, choices):
-    policy = make_policy(kind)
-    _, collated = acted(policy, as_batch, choices=choices)
-
-    def run():
-        policy.zero_grad()
-        scores = policy(collated)
-        (scores.logprobs.sum() + scores.entropy.sum()).backward()
-        return scores, [parameter.grad for parameter in policy.parameters()]
-
-    whole, grads = run()
-    policy.logits_at_once = 3 * len(policy.tokenizer)
-    parts, grads_of_parts = run()
-    torch.testing.assert_close(whole, parts)
-    torch.testing.assert_close(grads, grads_of_parts, atol=1e-5, rtol=1e-4)
-
-
 def test_only_action_positions_reach_the_head(make_policy, as_batch):
     policy = make_policy()
     read: list[int] = []
     policy.model.get_output_embeddings().register_forward_hook(
-        lambda module, args, output: read.append(args[0].shape[0] * args[0].shape[1])
+        lambda module, args, output: read.append(output.shape[:-1].numel())
     )
     _, collated = acted(policy, as_batch)
     assert collated.support_offsets is not None
     read.clear()
     policy(collated)
-    assert read == [int((collated.support_offsets.diff() != 1).sum())]
+    assert sum(read) == int((collated.support_offsets.diff() != 1).sum())
     read.clear()
     policy.hidden(collated)
-    assert read == [0]
+    assert sum(read) == 0
 
 
 def test_actions_that_were_all_forced(make_policy, as_batch):
@@ -297,28 +278,6 @@ def test_training_mode_changes_nothing(make_policy, as_batch):
     _, collated = acted(policy, as_batch)
     expected = policy.eval()(collated).logprobs
     torch.testing.assert_close(policy.train()(collated).logprobs, expected)
-
-
-def test_gradient_checkpointing_changes_nothing(make_policy, as_batch):
-    policy = make_policy("llama")
-    _, collated = acted(policy, as_batch)
-    policy(collated).logprobs.sum().backward()
-    expected = [parameter.grad for parameter in policy.parameters()]
-    policy.zero_grad()
-    policy.model.gradient_checkpointing_enable()
-    policy.train()
-    policy(collated).logprobs.sum().backward()
-    torch.testing.assert_close([parameter.grad for parameter in policy.parameters()], expected)
-    # It forbids a cache in training mode; acting and listed actions must not notice.
-    for key, expected in acted(make_policy("llama"), as_batch)[1].__dict__.items():
-        value = getattr(acted(policy, as_batch)[1], key)
-        assert torch.equal(value, expected) if isinstance(value, torch.Tensor) else True
-    assert policy.training
-    prompt = np.arange(5, 25, dtype=np.int32)
-    expected = candidate_logprobs(make_policy("llama"), [prompt], [CANDIDATES])[0]
-    torch.testing.assert_close(candidate_logprobs(policy, [prompt], [CANDIDATES])[0], expected)
-    got = policy.score_candidates(prompt, CANDIDATES)
-    np.testing.assert_allclose(got, expected.detach().numpy(), atol=1e-5)
 
 
 # Listed actions.

@@ -11,8 +11,8 @@ import pytest
 from agentgym import TextEnv, TimeStep
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.tasks import Tasks
-from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
 from agentgym.trainers.rollout.context import Context, ContextSettings, Overflow

@@ -1,0 +1,100 @@
+"""Forward passes with gradients: hidden states of all positions, scores of a few.
+
+Shapes: B rows, S positions, p places, V vocabulary, H hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from agentgym.trainers.policy.lm_head import Head, head_reads, scores_in_parts
+from agentgym.trainers.policy.protocol import LanguageModel
+
+
+def read(
+    policy: LanguageModel, row: Tensor, column: Tensor, **inputs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Computes the hidden states of rows of tokens.
+
+    Args:
+        policy: the model.
+        row: int64 [p] rows of the places to score.
+        column: int64 [p] their positions.
+        **inputs: the inputs of the model: token ids [B, S], and mask and positions if needed.
+
+    Returns:
+        The hidden states [B, S, H] before the head, and the inputs [p, ...] of `score_places`.
+    """
+    model = policy.model
+    known = policy.head_output is not None
+    layers = checkpointed(model) if policy.gradient_checkpointing else nullcontext()
+    # If the operations after the head are unknown, the model has to apply them itself.
+    some = (row[:0], column[:0]) if known else (row, column)
+    with layers, head_reads(model, lambda hidden: hidden[some][None]) as states:
+        logits = model(**inputs, use_cache=False).logits
+    return states[0], states[0][row, column] if known else logits[0]
+
+
+def score_places(
+    policy: LanguageModel,
+    outputs: Tensor,
+    target: Tensor,
+    support: tuple[Tensor, Tensor] | None = None,
+    temperature: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Returns log-probabilities [p] and entropies [p] of one token per place, with gradients.
+
+    Args:
+        policy: the model.
+        outputs: [p, ...] from `read`.
+        target: int64 [p] the tokens.
+        support: offsets and ids as in `distribution.score`.
+        temperature: divides the logits.
+    """
+    model, after = policy.model, policy.head_output
+    vocabulary = model.config.get_text_config(decoder=True).vocab_size
+    size = max(1, policy.logits_at_once // vocabulary)
+    head = Head(lambda logits: logits)
+    if after is not None:
+        module = model.get_output_embeddings()
+        weights = tuple(weight for weight in module.parameters() if weight.requires_grad)
+        head = Head(lambda hidden: after(module(hidden)), weights)
+    return scores_in_parts(head, outputs, target, support, temperature, size)
+
+
+def layers_to_checkpoint(model: nn.Module) -> list[Any]:
+    """Returns the layers of a `transformers` model that support gradient checkpointing."""
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+@contextmanager
+def checkpointed(model: nn.Module) -> Iterator[None]:
+    """Context manager of a forward pass whose layers keep their inputs only.
+
+    The backward pass computes each layer again. `transformers` checkpoints layers in training mode.
+    Here only the layers themselves are in this mode, not their parts: dropout, noise of routers
+    and batch statistics stay off, and generation never sees it.
+
+    Args:
+        model: a `transformers` model.
+    """
+    layers = layers_to_checkpoint(model) if torch.is_grad_enabled() else []
+    before = [(layer.training, layer.gradient_checkpointing) for layer in layers]
+    for layer in layers:
+        layer.training = layer.gradient_checkpointing = True
+        layer._gradient_checkpointing_func = partial(
+            checkpoint, use_reentrant=False, preserve_rng_state=False
+        )
+    try:
+        yield
+    finally:
+        for layer, (training, enabled) in zip(layers, before, strict=True):
+            layer.training, layer.gradient_checkpointing = training, enabled

@@ -1,0 +1,67 @@
+"""The number of tokens per forward and backward pass that fit into memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from agentgym.trainers.policy.policy import Policy
+
+CPU_TOKENS = 16384
+"""Tokens per microbatch on a CPU, where memory is not the limit."""
+LEAST_TOKENS = 512
+"""The fewest tokens per microbatch that are worth a forward pass."""
+SHARE = 0.8
+"""Share of the free memory that a microbatch may take. The rest covers fragmentation."""
+
+
+def layer_bytes(config: Any, itemsize: int) -> int:
+    """Returns the bytes per token that the backward pass of a decoder layer needs.
+
+    They are about ten vectors of the hidden size H (inputs of norms and projections, queries, keys,
+    values) and four of the intermediate size I (gate, its activation, up projection, product).
+
+    Args:
+        config: the text configuration of a model.
+        itemsize: bytes per number.
+    """
+    intermediate = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    return itemsize * (10 * config.hidden_size + 4 * intermediate)
+
+
+def activation_bytes(config: Any, itemsize: int, checkpointing: bool) -> int:
+    """Returns the bytes per token that a forward and backward pass needs at most.
+
+    Args:
+        config: the text configuration of a model.
+        itemsize: bytes per number.
+        checkpointing: whether each layer keeps its input only. One layer at a time is then
+            computed again.
+    """
+    layer, layers = layer_bytes(config, itemsize), config.num_hidden_layers
+    kept = layers * config.hidden_size * itemsize + layer if checkpointing else layers * layer
+    return kept + layer  # and the gradients of a layer
+
+
+def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool) -> int:
+    """Returns the tokens per microbatch: a constant on a CPU, by the free memory on a GPU.
+
+    Args:
+        policy: the policy.
+        learner: the module with all trained parameters.
+        autocast: whether activations are in half precision whatever the weights are.
+    """
+    device = policy.device
+    if device.type != "cuda":
+        return CPU_TOKENS
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free = torch.cuda.mem_get_info(device)[0] + cached
+    trained = [p for p in learner.parameters() if p.requires_grad]
+    # Gradients, the two moments of AdamW, and a part of the logits.
+    free -= sum(p.numel() * (p.element_size() + 8) for p in trained) + 16 * policy.logits_at_once
+    config = policy.model.config.get_text_config(decoder=True)
+    itemsize = 2 if autocast else policy.model.get_input_embeddings().weight.element_size()
+    needed = activation_bytes(config, itemsize, policy.gradient_checkpointing)
+    return max(LEAST_TOKENS, int(SHARE * free / needed))
