@@ -75,6 +75,8 @@ class Turn:
         choice: index of the action in `admissible` if it was sampled as a whole. Its first token
             then carries the log-probability of the whole action. None if the action was sampled
             token by token.
+        thought: [L] True for the tokens before and after the action in the reply of a model that
+            thinks (see `thoughts.thought_mask`). None: all tokens are the action's.
     """
 
     segment: int
@@ -91,6 +93,7 @@ class Turn:
     state_key: str
     admissible: tuple[str, ...] = ()
     choice: int | None = None
+    thought: NDArray[np.bool_] | None = None
 
 
 @dataclass(slots=True)
@@ -224,6 +227,22 @@ class Batch:
             if turn.choice is not None:
                 free[self.token_offsets[m]] = len(turn.admissible) > 1
         return free
+
+    @cached_property
+    def thought(self) -> NDArray[np.bool_]:
+        """[K] True for thought tokens, which are not part of the action of a reply."""
+        thought = np.zeros(self.num_tokens, bool)
+        for m, turn in enumerate(self.turns):
+            if turn.thought is not None:
+                thought[slice(*self.token_offsets[m : m + 2])] = turn.thought
+        return thought
+
+    def weights(self, thought_coef: float = 1.0) -> FloatArray:
+        """Returns the weight of each token in the policy loss [K].
+
+        It is 0 for forced tokens, `thought_coef` for other thought tokens, and 1 otherwise.
+        """
+        return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free
 
     def with_rewards(self, rewards: ArrayLike) -> Batch:
         """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.

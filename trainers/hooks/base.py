@@ -137,7 +137,9 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
             offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
             support = Support(offsets, ids)
         logprobs = np.array(turn["logprobs"], np.float32)
+        thought = turn.get("thought")
         rest = {"logprobs": logprobs, "support": support, "admissible": tuple(turn["admissible"])}
+        rest["thought"] = None if thought is None else np.array(thought, bool)
         turns.append(Turn(**turn | rest))
     segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
     return Trajectory(**packed | {"turns": turns, "segments": segments})
