@@ -32,7 +32,7 @@ def same_reward(step: wrappers.Transition) -> dict[str, float]:
 
 
 WRAPPERS: dict[str, Make] = {
-    "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=40),
+    "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=400),
     "token-constrained": lambda env: wrappers.TokenAction(env, LATIN, constrain=True, gamma=0.9),
     "admissible": lambda env: wrappers.AdmissibleAction(env, 4),
     "hashed": lambda env: wrappers.EncodeObservation(env, size=32),
