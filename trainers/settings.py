@@ -69,6 +69,9 @@ class EnvironmentConfig:
     """Environment id (see `agentgym list`), or your_module:YourEnv-v0."""
     env_kwargs: KeyValues = field(default_factory=dict)
     """Arguments of the environment, such as max_turns=20."""
+    wrap: tuple[str, ...] = ()
+    """Wrappers of the environment, the first one innermost: names of agentgym.wrappers or
+    module:Class, with arguments as in ExtractAction:format=tags. Evaluations use them too."""
     train_tasks: Positive | None = None
     """Number of training tasks to use, from the first (None: all)."""
     curriculum: Literal["uniform", "window", "failures", "progress"] = "uniform"
@@ -233,6 +236,11 @@ class LossConfig:
     (Clip-Cov)."""
     filter_groups: bool = False
     """Drop groups whose episodes all have the same return (dynamic sampling)."""
+    thought_coef: NonNegative = 1.0
+    """Weight of thought tokens in the policy loss (0: only the action of a reply is trained).
+    Thoughts are the parts of a reply that the wrapper ExtractAction does not read."""
+    thought_credit: Literal["token", "turn"] = "token"
+    """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
     overlong_margin: Count = 0
     """Soft overlong penalty: grows from 0 to 1 over the last tokens before `max_new_tokens`."""
 

@@ -23,6 +23,7 @@ from agentgym.making import tasks_of
 from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
@@ -34,7 +35,7 @@ from agentgym.trainers.rollout.collector import (
 )
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
-from agentgym.trainers.run.environment import RewardFn, environment_factory
+from agentgym.trainers.run.environment import RewardFn, check_constraint, environment_factory
 from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.setup import (
@@ -124,6 +125,7 @@ class Trainer:
             config.environment.env_workers,
         )
         self.tasks = tasks_of(self.pool.env(0)).split("train")
+        check_constraint(config, self.pool.env(0))
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()
@@ -185,8 +187,15 @@ class Trainer:
         else:
             values = None if forward is None else forward.values
             credit = self.algorithm.credit(with_penalties(rewarded, forward, config), values)
+        if config.loss.thought_credit == "turn":
+            credit = share_turn_credit(credit, batch)
         over = config.loss.normalize_advantages
-        entering = normalize_advantages(credit, batch, None if over == "none" else over)
+        entering = normalize_advantages(
+            credit,
+            batch,
+            None if over == "none" else over,
+            thought_coef=config.loss.thought_coef,
+        )
         entering = hooks.on_advantages(batch, entering, at)
         alternatives = self._alternatives(batch)  # before the weights change
         self._set_learning_rates()

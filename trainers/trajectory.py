@@ -77,6 +77,8 @@ class Turn:
             token by token.
         recomputed: [L] behaviour log-probabilities from the forward pass of training, computed in
             the iteration of the rollout. None if they were not computed.
+        thought: [L] True for the tokens before and after the action in the reply of a model that
+            thinks (see `thoughts.thought_mask`). None: all tokens are the action's.
     """
 
     segment: int
@@ -94,6 +96,7 @@ class Turn:
     admissible: tuple[str, ...] = ()
     choice: int | None = None
     recomputed: FloatArray | None = None
+    thought: NDArray[np.bool_] | None = None
 
 
 @dataclass(slots=True)
@@ -259,6 +262,22 @@ class Batch:
             elif turn.recomputed is not None:
                 found[start:stop] = turn.recomputed
         return replace(self, logprobs=found, sampler_logprobs=self.logprobs)
+
+    @cached_property
+    def thought(self) -> NDArray[np.bool_]:
+        """[K] True for thought tokens, which are not part of the action of a reply."""
+        thought = np.zeros(self.num_tokens, bool)
+        for m, turn in enumerate(self.turns):
+            if turn.thought is not None:
+                thought[slice(*self.token_offsets[m : m + 2])] = turn.thought
+        return thought
+
+    def weights(self, thought_coef: float = 1.0) -> FloatArray:
+        """Returns the weight of each token in the policy loss [K].
+
+        It is 0 for forced tokens, `thought_coef` for other thought tokens, and 1 otherwise.
+        """
+        return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free
 
     def with_rewards(self, rewards: ArrayLike) -> Batch:
         """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.

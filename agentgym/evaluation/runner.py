@@ -140,8 +140,8 @@ def evaluate(
         split: "train" or "test".
         num_envs: number of episodes played at the same time.
         seed: the seed of an episode is derived from it and the task.
-        env_kwargs: arguments of the environment, and its wrappers as "wrap": see `make_env`. Only
-            with an id.
+        env_kwargs: arguments of the environment, and its wrappers as "wrap" (default: those of the
+            agent, such as a policy's in training): see `make_env`. Only with an id.
         save: a file to which each finished episode is appended at once, as one line of JSON with
             the transcript.
         resume: whether to continue from the episodes in the file `save`, if it exists. Only those
@@ -163,9 +163,9 @@ def evaluate(
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
     if env_kwargs and not isinstance(env, str):
         raise ConfigError("env_kwargs go with an id. A function has its own arguments.")
-    kwargs = dict(env_kwargs or {})
-    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
     player = make_agent(agent) if isinstance(agent, str) else agent
+    kwargs = own_wrappers(player) | dict(env_kwargs or {}) if isinstance(env, str) else {}
+    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
     if not (hasattr(player, "name") and hasattr(player, "act")):
         raise ConfigError(
             "agent must be a specification for make_agent, or an object with a `name` and "
@@ -219,6 +219,12 @@ def evaluate(
     finally:
         for each in envs:
             each.close()
+
+
+def own_wrappers(agent: Agent) -> dict[str, Any]:
+    """Returns the wrappers that an agent needs, as an argument of `make_env`, or nothing."""
+    wrap = list(getattr(agent, "wrap", ()))
+    return {"wrap": wrap} if wrap else {}
 
 
 def _adapted(make: Callable[[], TextGym]) -> Callable[[], TextGym]:

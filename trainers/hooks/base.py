@@ -140,6 +140,8 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
         for name in ("logprobs", "recomputed"):
             if turn.get(name) is not None:
                 rest[name] = np.array(turn[name], np.float32)
+        if turn.get("thought") is not None:
+            rest["thought"] = np.array(turn["thought"], bool)
         turns.append(Turn(**turn | rest))
     segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
     return Trajectory(**packed | {"turns": turns, "segments": segments})

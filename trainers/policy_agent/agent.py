@@ -46,6 +46,8 @@ class PolicyAgent:
         sampling: sampling parameters. Temperature 0 is greedy decoding.
         constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
         name: name of the agent in reports.
+        wrap: the wrappers of the environments it was trained in (see `make_env`), which
+            evaluations use too.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class PolicyAgent:
         *,
         constrain: bool = False,
         name: str = "policy",
+        wrap: Sequence[str] = (),
     ):
         self.policy = policy
         self.sampling = sampling
         self.constrain = constrain
         self.name = name
+        self.wrap = tuple(wrap)
         self.settings = settings
         self._context = make_context(policy, settings)
         self._cache = policy.session() if self._context.repeats else None
@@ -80,6 +84,7 @@ class PolicyAgent:
             "context": dataclasses.asdict(self.settings),
             "sampling": dataclasses.asdict(self.sampling),
             "constrain": self.constrain,
+            "wrap": self.wrap,
             **notes,
         }
         text = json.dumps(saved, indent=1) + "\n"

@@ -19,6 +19,7 @@ import numpy as np
 
 from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
+from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
@@ -103,6 +104,7 @@ class Play:
 
     def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
+        self.action_span = span_finder(env)
         self.sample: Sample | None = None
         self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
         self.turns: list[Turn] = []
@@ -150,14 +152,22 @@ class Play:
         candidates = self.admissible if constrain and self.admissible else None
         return Request(self.prompt, self.rng, candidates, slot=self.index)
 
-    def record(self, sample: Sample) -> None:
-        """Records the model's action, which `step` passes to the environment."""
+    def record(self, sample: Sample, policy: Policy | None = None) -> None:
+        """Records the model's action, which `step` passes to the environment.
+
+        Args:
+            sample: the action.
+            policy: the policy that thought before it acted. None: there are no thoughts.
+        """
         assert self.prompt is not None
         segment, start = self._append(self.prompt)
         self.segments[segment] = np.concatenate([self.prompt, sample.tokens]).astype(np.int32)
         self.conversation.act(sample.tokens)
         self.read_tokens += len(self.prompt)
         self.sample = sample
+        thought = None
+        if policy is not None and self.action_span is not None:
+            thought = thought_mask(sample, policy.decode, self.action_span)
         self.turns.append(
             Turn(
                 segment=segment,
@@ -174,6 +184,7 @@ class Play:
                 state_key=str(self.info.get("state_key", self.observation)),
                 admissible=self.admissible,
                 choice=sample.choice,
+                thought=thought,
             )
         )
 
@@ -281,7 +292,7 @@ def collect(
                     if cache is not None:
                         cache.drop(play.index)
                 elif (settled := play.settled) is not None:
-                    play.record(settled)
+                    play.record(settled, policy)
                     running[pool.submit(play.step)] = play
                 else:
                     ready.append(play)
@@ -292,7 +303,7 @@ def collect(
             if ready:
                 samples = policy.act([play.request(constrain) for play in ready], sampling, cache)
                 for play, sample in zip(ready, samples, strict=True):
-                    play.record(sample)
+                    play.record(sample, policy)
                     running[pool.submit(play.step)] = play
                 ready = []
     finally:
@@ -353,6 +364,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "valid": share([turn.valid for turn in turns]),
         "truncated": share([t.truncated for t in trajectories]),
         "action_tokens": share(lengths),
+        "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
         "prompt_tokens": sum(t.extras.get("read_tokens", 0) for t in trajectories) / len(turns),
         "context_overflows": float(sum(t.extras.get("overflow", False) for t in trajectories)),
         "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),

@@ -29,6 +29,7 @@ def policy_agent(config: TrainConfig, policy: Policy, name: str) -> PolicyAgent:
         config.evaluation_sampling(),
         constrain=config.rollout.constrain,
         name=name,
+        wrap=config.environment.wrap,
     )
 
 
@@ -53,7 +54,10 @@ def evaluate_agent(
         num_envs=config.rollout.num_envs,
         on_episode=check,
     )
-    report.env_kwargs.update(config.to_json()["env_kwargs"])
+    settings = config.to_json()
+    report.env_kwargs.update(settings["env_kwargs"])
+    if settings["wrap"]:
+        report.env_kwargs["wrap"] = settings["wrap"]
     return report
 
 

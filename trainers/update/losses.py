@@ -71,6 +71,7 @@ def aggregation_weights(
     trajectory: Tensor,
     length: float | None = None,
     dtype: torch.dtype = torch.float32,
+    importance: Tensor | None = None,
 ) -> Weights:
     """Returns the weights that aggregate a loss per token into a scalar.
 
@@ -88,24 +89,27 @@ def aggregation_weights(
         trajectory: [k] index of each token's trajectory.
         length: the constant of "constant", such as the maximum number of tokens per trajectory.
         dtype: data type of the weights.
+        importance: [k] relative weight of each token, which makes all means above weighted means.
+            None: 1.
 
     Raises:
         ValueError: for an unknown aggregation, or "constant" without a positive length.
     """
+    if importance is None:
+        importance = torch.ones(turn.shape, device=turn.device)
+    importance = importance.to(dtype)
     if how == "token":
-        ones = torch.ones(turn.shape, dtype=dtype, device=turn.device)
-        return Weights(ones, ones)
+        return Weights(importance, importance)
     if how == "turn":
-        weight = _reciprocal_size(turn, dtype)
+        weight = _shares(turn, importance)
         return Weights(weight, weight)
     if how == "trajectory":
-        weight = _reciprocal_size(trajectory, dtype)
+        weight = _shares(trajectory, importance)
         return Weights(weight, weight)
     if how == "constant":
         if length is None or length <= 0:
             raise ValueError(f"Aggregation 'constant' needs a positive length, got {length}.")
-        share = _reciprocal_size(trajectory, dtype)
-        return Weights(torch.full_like(share, 1.0 / length), share)
+        return Weights(importance * (1.0 / length), _shares(trajectory, importance))
     raise ValueError(
         f"aggregation must be 'token', 'turn', 'trajectory' or 'constant', got {how!r}."
     )
@@ -348,10 +352,11 @@ def overlong_penalty(lengths: Tensor, limit: int, margin: int) -> Tensor:
     return ((limit - margin - lengths) / margin).clamp(-1.0, 0.0)
 
 
-def _reciprocal_size(span: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns 1 / the number of tokens in the span of each token, [k]."""
+def _shares(span: Tensor, importance: Tensor) -> Tensor:
+    """Returns each token's share in the total importance of its span, [k]."""
     _, inverse, counts = torch.unique(span, return_inverse=True, return_counts=True)
-    return counts.to(dtype).reciprocal()[inverse]
+    totals = importance.new_zeros(len(counts)).index_add(0, inverse, importance)
+    return importance / totals[inverse]
 
 
 def _over_spans(x: Tensor, span: Tensor, mean: bool) -> Tensor:

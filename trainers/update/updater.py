@@ -237,7 +237,8 @@ class Updater:
         device = self.policy.device
         turn = torch.from_numpy(batch.token_turn)
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
-        free = torch.from_numpy(batch.free)
+        importance = torch.from_numpy(batch.weights(self.loss.thought_coef))
+        free = importance > 0
         weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
         if free.any():
             some = losses.aggregation_weights(
@@ -245,6 +246,7 @@ class Updater:
                 turn[free],
                 trajectory[free],
                 length=self.sampling.max_new_tokens,
+                importance=importance[free],
             )
             weights.weight[free], weights.share[free] = some.weight, some.share
         values = None if forward is None else forward.values
