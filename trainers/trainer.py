@@ -9,13 +9,12 @@ it had never stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
 from torch import nn
 
 from agentgym.evaluation.report import Report
@@ -24,7 +23,7 @@ from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import (
     EnvPool,
@@ -37,6 +36,7 @@ from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
+from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.setup import (
     build_updater,
     load_hooks,
@@ -53,7 +53,6 @@ from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.update.updater import Diverged, explained_variance
-from agentgym.utils.serialization import from_json
 
 CreditFn = Callable[[Batch, Values | None], Credit]
 
@@ -170,7 +169,10 @@ class Trainer:
         self.callbacks.call("on_rollout_end", self, trajectories)
         learning = without_equal_groups(trajectories) if config.loss.filter_groups else trajectories
         at, rng = state.iteration, self.rng(HOOKS, state.iteration)
-        batch = Batch.of(hooks.on_rollout_end(learning, at, rng))
+        learning = hooks.on_rollout_end(learning, at, rng)
+        learning, hooks.env_steps = from_main(self.accelerator, (learning, hooks.env_steps))
+        align(self.accelerator, hooks.modules())
+        batch = Batch.of(learning)
         forward = None
         if self.critic is not None or self._wants_reference or config.recompute_logprobs:
             forward = self.updater.evaluate_actions(batch, reference=self._wants_reference)
@@ -183,6 +185,8 @@ class Trainer:
         over = config.loss.normalize_advantages
         entering = normalize_advantages(credit, batch, None if over == "none" else over)
         entering = hooks.on_advantages(batch, entering, at)
+        credit, entering = from_main(self.accelerator, (credit, entering))
+        align(self.accelerator, hooks.modules())
         alternatives = self._alternatives(batch)  # before the weights change
         self._set_learning_rates()
         epochs = range(config.optimisation.epochs)
@@ -289,7 +293,8 @@ class Trainer:
     def _finished(self) -> bool:
         budget, state = self.config.run, self.state
         out_of_steps = budget.env_steps is not None and state.env_steps >= budget.env_steps
-        return self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
+        finished = self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
+        return from_main(self.accelerator, finished)
 
     def _collect(self) -> list[Trajectory]:
         """Plays the episodes of an iteration. Each process plays a share and receives all."""
@@ -305,21 +310,39 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
             for j in range(size)
         ]
-        with self.accelerator.autocast():
-            mine = collect(
-                self.policy,
-                self.pool,
-                episodes[self.rank :: self.world],
-                self.context,
-                config.sampling(),
-                constrain=config.rollout.constrain,
-                on_progress=self.stop.check,
-            )
-        if self.world == 1:
-            return mine
-        numbers = range(self.rank, len(episodes), self.world)
-        found = gather_object(list(zip(numbers, mine, strict=True)))
-        return [trajectory for _, trajectory in sorted(found, key=lambda pair: pair[0])]
+        return self.play(episodes)
+
+    def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        """Plays episodes, of which each process plays a share, and returns all, in their order.
+
+        Raises:
+            Interrupted: if a process received a signal. A hook that plays episodes must not have
+                changed its state before.
+        """
+        config = self.config
+
+        def work(some: Sequence[EpisodeSpec]) -> list[Trajectory]:
+            with self.accelerator.autocast():
+                return collect(
+                    self.policy,
+                    self.pool,
+                    some,
+                    self.context,
+                    config.sampling(),
+                    constrain=config.rollout.constrain,
+                    on_progress=self.stop.check,
+                )
+
+        return shared(self.accelerator, episodes, work)
+
+    def act(self, requests: Sequence[Request]) -> list[Sample]:
+        """Generates an action for each request. Each process generates a share, and all get all."""
+
+        def work(some: Sequence[Request]) -> list[Sample]:
+            with self.accelerator.autocast():
+                return self.policy.act(some, self.config.sampling())
+
+        return shared(self.accelerator, requests, work)
 
     def _alternatives(self, batch: Batch) -> Alternatives:
         """Returns log-probabilities of the admissible actions in the transcripts to be logged."""
@@ -390,19 +413,15 @@ class Trainer:
         if not config.evaluation.eval_episodes or not due or state.evaluated == at:
             return
         begun = time.perf_counter()
-        found: list[Any] = []
-        if self.is_main:
-            name = self.recipe if at else ("imitation" if config.imitates else "start")
-            agent = self._agent(name)
-            found = [evaluate_agent(config, self.make_env, agent, self.stop.check).to_json()]
-        if self.world > 1:
-            found = gather_object(found)
-        report = from_json(Report, found[0])
+        name = self.recipe if at else ("imitation" if config.imitates else "start")
+        report = evaluate_agent(
+            config, self.make_env, self._agent(name), self.accelerator, self.stop.check
+        )
         estimates = report.aggregate()
         reward = estimates["reward"]
-        state.evaluated, state.last = at, found[0]
+        state.evaluated, state.last = at, report.to_json()
         if at == 0:
-            state.first = found[0]
+            state.first = state.last
         if state.best_reward is None or reward.mean > state.best_reward:
             state.best_reward, state.best_iteration = reward.mean, at
             if self.is_main:
