@@ -35,6 +35,7 @@ from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
+from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.setup import (
@@ -130,13 +131,21 @@ class Trainer:
             self.critic = None if algorithm.critic is None else algorithm.critic(self.policy)
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             self.context = make_context(self.policy, config.context_settings())
+            self.journal = Journal(
+                self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"
+            )
+            if start is None:
+                self.journal.clear()
             self.hooks = RecipeHooks()
+            self._cloning: dict[str, Any] | None = None
             self.curriculum = KINDS[config.environment.curriculum](
                 self.tasks, config.environment.train_tasks
             )
             if start is not None:
                 saved = load_hooks(start)
-                self.hooks = self._make_hooks()
+                self._cloning = saved.get("cloning")
+                if self._cloning is None:
+                    self.hooks = self._make_hooks()
                 with loading(start / "experience.pt"):
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
@@ -154,7 +163,7 @@ class Trainer:
             quiet=config.run.quiet,
         )
         self.stop = StopSignal(self.accelerator)
-        self._saved = (self.state.iteration, self.state.evaluated) if start else None
+        self._saved = self._progress() if start else None
 
     # One iteration.
 
@@ -223,7 +232,7 @@ class Trainer:
         with self.stop:
             try:
                 self.callbacks.call("on_training_start", self)
-                if self._saved is None:
+                if self._saved is None or self._cloning is not None:
                     self._begin()
                 while True:
                     self._evaluate_if_due()
@@ -240,7 +249,7 @@ class Trainer:
                 return reports
             except Interrupted as interrupted:
                 if self._saved is not None:
-                    self._save()
+                    self._save(keep_journal=True)
                 at = self.state.iteration
                 interrupted.add_note(f"Stopped after iteration {at}. --resume continues the run.")
                 raise
@@ -272,15 +281,24 @@ class Trainer:
                 config,
                 rng=lambda *key: self.rng(CLONING, *key),
                 say=self.log.say,
-                check=self.stop.check,
+                check=self.stop.agree,
+                progress=self._cloning,
+                on_epoch=self._save_cloning,
             )
             self.state.env_steps = turns if config.imitation.bc_share else 0
+            self._cloning = None
         self.hooks = self._make_hooks()
         if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:
                 replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)
         self._save()
+
+    def _save_cloning(self, progress: dict[str, Any]) -> None:
+        """Writes a checkpoint of behaviour cloning every `save_every` epochs."""
+        self._cloning = progress
+        if progress["epochs"] % self.config.run.save_every == 0:
+            self._save()
 
     def _make_hooks(self) -> RecipeHooks:
         make = self.algorithm.hooks
@@ -315,6 +333,8 @@ class Trainer:
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all, in their order.
 
+        Episodes that were finished before the run was resumed come from the journal.
+
         Raises:
             Interrupted: if a process received a signal. A hook that plays episodes must not have
                 changed its state before.
@@ -331,9 +351,14 @@ class Trainer:
                     config.sampling(),
                     constrain=config.rollout.constrain,
                     on_progress=self.stop.check,
+                    on_episode=lambda i, trajectory: self.journal.append(some[i], trajectory),
                 )
 
-        return shared(self.accelerator, episodes, work)
+        found = from_main(self.accelerator, self.journal.read(episodes))
+        left = [i for i in range(len(episodes)) if i not in found]
+        played = shared(self.accelerator, [episodes[i] for i in left], work)
+        found |= zip(left, played, strict=True)
+        return [found[i] for i in range(len(episodes))]
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
@@ -441,10 +466,13 @@ class Trainer:
         agent = policy_agent(self.config, self.policy, name)
         return self.hooks.agent(agent) if self.state.iteration else agent
 
-    def _save(self) -> None:
-        """Writes a checkpoint unless the newest one is of the same state."""
-        state = self.state
-        at = (state.iteration, state.evaluated)
+    def _save(self, keep_journal: bool = False) -> None:
+        """Writes a checkpoint unless the newest one is of the same state.
+
+        Args:
+            keep_journal: keep the finished episodes of an iteration that was interrupted.
+        """
+        state, at = self.state, self._progress()
         if self._saved == at:
             return
         if self.is_main:
@@ -458,6 +486,7 @@ class Trainer:
                     {
                         "experience": self.hooks.state_dict(),
                         "curriculum": self.curriculum.state_dict(),
+                        "cloning": self._cloning,
                     },
                     state,
                 ),
@@ -465,4 +494,11 @@ class Trainer:
                 best=state.best_iteration,
             )
         self.accelerator.wait_for_everyone()
+        if not keep_journal:
+            self.journal.clear()
         self._saved = at
+
+    def _progress(self) -> tuple[int, int, int | None]:
+        """Returns the finished iterations, the last evaluation, and epochs of cloning under way."""
+        epochs = None if self._cloning is None else self._cloning["epochs"]
+        return self.state.iteration, self.state.evaluated, epochs
