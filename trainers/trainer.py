@@ -342,17 +342,16 @@ class Trainer:
         config = self.config
 
         def work(some: Sequence[EpisodeSpec]) -> list[Trajectory]:
-            with self.accelerator.autocast():
-                return collect(
-                    self.policy,
-                    self.pool,
-                    some,
-                    self.context,
-                    config.sampling(),
-                    constrain=config.rollout.constrain,
-                    on_progress=self.stop.check,
-                    on_episode=lambda i, trajectory: self.journal.append(some[i], trajectory),
-                )
+            return collect(
+                self.policy,
+                self.pool,
+                some,
+                self.context,
+                config.sampling(),
+                constrain=config.rollout.constrain,
+                on_progress=self.stop.check,
+                on_episode=lambda i, trajectory: self.journal.append(some[i], trajectory),
+            )
 
         found = from_main(self.accelerator, self.journal.read(episodes))
         left = [i for i in range(len(episodes)) if i not in found]
@@ -362,12 +361,8 @@ class Trainer:
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
-
-        def work(some: Sequence[Request]) -> list[Sample]:
-            with self.accelerator.autocast():
-                return self.policy.act(some, self.config.sampling())
-
-        return shared(self.accelerator, requests, work)
+        sampling = self.config.sampling()
+        return shared(self.accelerator, requests, lambda some: self.policy.act(some, sampling))
 
     def _alternatives(self, batch: Batch) -> Alternatives:
         """Returns log-probabilities of the admissible actions in the transcripts to be logged."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,6 +88,8 @@ class Policy(nn.Module):
         blocks: whether cached keys and values can be sliced and stacked (`PrefixCache`).
         plain_head: whether logits are the output of the head, without further operations.
         stats: counters of the work done by `act`.
+        autocast: makes the context manager in which the model computes, such as
+            `Accelerator.autocast`. Clones share it.
         logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
             holds in memory. If there are more, they are computed in parts, and again in the
             backward pass.
@@ -115,6 +117,7 @@ class Policy(nn.Module):
         self.pad_token: int = self.end_token if pad is None else pad
         self._batch_size = batch_size
         self.stats = GenerationStats()
+        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
         self.max_length: int | None = getattr(config, "max_position_embeddings", None)
@@ -302,7 +305,7 @@ class Policy(nn.Module):
         training = self.training
         self.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self.autocast():
                 yield
         finally:
             self.train(training)
@@ -346,7 +349,8 @@ class Policy(nn.Module):
 
         Forced tokens, which have a single legal continuation, get log-probability and entropy 0.
         """
-        return score_actions(self, collated)
+        with self.autocast():
+            return score_actions(self, collated)
 
     def hidden(self, collated: Collated) -> tuple[Tensor, Tensor]:
         """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H].
@@ -356,7 +360,8 @@ class Policy(nn.Module):
         Args:
             collated: the segments.
         """
-        return collated.places(read_hidden(self.model, collated))
+        with self.autocast():
+            return collated.places(read_hidden(self.model, collated))
 
     def freeze_reference(self) -> None:
         """Stores the current weights as the reference policy. A no-op for a policy with adapter."""
@@ -375,7 +380,7 @@ class Policy(nn.Module):
         with torch.no_grad():
             if self.has_adapter:
                 with self.model.disable_adapter():
-                    return score_actions(self, collated).logprobs
+                    return self(collated).logprobs
             if not self._reference:
                 raise ConfigError(
                     "There is no reference policy: call freeze_reference() before training, or "
