@@ -124,6 +124,7 @@ def evaluate(
     save: str | Path | None = None,
     resume: bool = False,
     settings: Mapping[str, Any] | None = None,
+    only: Sequence[int] | None = None,
     on_episode: Callable[[Report], None] | None = None,
 ) -> Report:
     """Evaluates an agent on tasks of an environment.
@@ -148,6 +149,8 @@ def evaluate(
             of the same environment, arguments, agent name, split and `settings` count.
         settings: JSON values that are written to each line of `save`, such as the options of the
             agent.
+        only: indices of the episodes to play, in the order of a whole evaluation, so that several
+            processes can share one. None: all.
         on_episode: called after each finished episode with the report so far, its newest last.
             Episodes that are continued from count too.
 
@@ -158,6 +161,7 @@ def evaluate(
     """
     given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
     given |= {"env_kwargs": env_kwargs, "save": save, "resume": resume, "settings": settings}
+    given["only"] = only
     check_types("evaluate", keyword_parameters(evaluate), given)
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
@@ -175,7 +179,7 @@ def evaluate(
     records: dict[int, Record] = {}
     try:
         plan = _plan(tasks_of(envs[0]), tasks, split, seed)
-        while len(envs) < min(num_envs, len(plan)):
+        while len(envs) < min(num_envs, len(plan) if only is None else len(only)):
             envs.append(make())
         report = Report(
             env=env_name(envs[0]),
@@ -205,9 +209,9 @@ def evaluate(
             if resume and save is not None:
                 for index, record in _continued(Path(save), header, plan).items():
                     count(index, record)
-            _play(
-                envs, player, [item for item in enumerate(plan) if item[0] not in records], finish
-            )
+            chosen = range(len(plan)) if only is None else only
+            left = [(index, plan[index]) for index in chosen if index not in records]
+            _play(envs, player, left, finish)
         except KeyboardInterrupt:
             pass
         except Exception as error:

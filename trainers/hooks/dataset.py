@@ -11,7 +11,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, collect, draw_tasks
+from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, draw_tasks
 from agentgym.trainers.settings import Count
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
@@ -77,19 +77,12 @@ class DataSet(RecipeHooks):
             EpisodeSpec(task, seed, (config.run.seed, 1 << 30, i))
             for i, (task, seed) in enumerate(starts)
         ]
-        policy, sampling, constrain = trainer.policy, config.sampling(), config.rollout.constrain
-        room = action_room(policy, sampling, constrain)
+        policy, constrain = trainer.policy, config.rollout.constrain
+        room = action_room(policy, config.sampling(), constrain)
         found = demonstrate(
             policy, trainer.pool, episodes[:shown], trainer.context, room, constrain
         )
-        return found + collect(
-            policy,
-            trainer.pool,
-            episodes[shown:],
-            trainer.context,
-            sampling,
-            constrain=constrain,
-        )
+        return found + trainer.play(episodes[shown:])
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the data set."""

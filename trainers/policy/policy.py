@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -98,6 +98,8 @@ class Policy(nn.Module):
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
         stats: counters of the work done by `act`.
+        autocast: makes the context manager in which the model computes, such as
+            `Accelerator.autocast`. Clones share it.
         logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
             holds in memory. They are computed in parts, and again in the backward pass.
         gradient_checkpointing: whether `forward` keeps only the inputs of the model's layers, and
@@ -128,6 +130,7 @@ class Policy(nn.Module):
         self.pad_token: int = self.end_token if pad is None else pad
         self._batch_size = batch_size
         self.stats = GenerationStats()
+        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
         self.max_length: int | None = getattr(config, "max_position_embeddings", None)
@@ -348,7 +351,7 @@ class Policy(nn.Module):
         training = self.training
         self.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self.autocast():
                 yield
         finally:
             self.train(training)
@@ -392,7 +395,8 @@ class Policy(nn.Module):
 
         Forced tokens, which have a single legal continuation, get log-probability and entropy 0.
         """
-        return score_actions(self, collated)
+        with self.autocast():
+            return score_actions(self, collated)
 
     def hidden(self, collated: Collated) -> tuple[Tensor, Tensor]:
         """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H].
@@ -402,7 +406,8 @@ class Policy(nn.Module):
         Args:
             collated: the segments.
         """
-        return read_hidden(self, collated)
+        with self.autocast():
+            return read_hidden(self, collated)
 
     def freeze_reference(self) -> None:
         """Stores the current weights, or those of the adapter, as the reference policy."""
@@ -429,14 +434,14 @@ class Policy(nn.Module):
         Raises:
             ConfigError: if no reference was frozen or loaded.
         """
-        if self._has_reference_adapter:
-            with reference_adapter(self.model):
-                return score_actions(self, collated).logprobs
-        if not self._reference:
-            raise ConfigError(
-                "There is no reference policy: call freeze_reference() before training."
-            )
         with torch.no_grad():
+            if self._has_reference_adapter:
+                with reference_adapter(self.model):
+                    return self(collated).logprobs
+            if not self._reference:
+                raise ConfigError(
+                    "There is no reference policy: call freeze_reference() before training."
+                )
             return self._reference[0].to(self.device)(collated).logprobs
 
     # Admissible actions.

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from agentgym.trainers.config import TrainConfig
@@ -188,6 +188,10 @@ class ImplicitQ(Demonstrations):
         discount = np.where(ends, self.config.gamma, 1.0) * ~(final & batch.terminated[trajectory])
         rewards = np.where(ends, batch.rewards[turn], 0.0)
         return tensor(rewards).float() + tensor(discount).float() * following
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the heads and the policy."""
+        return (self.heads, self.trainer.policy)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns data set, heads and optimiser."""

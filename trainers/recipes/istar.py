@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import nn
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
@@ -124,6 +125,10 @@ class ImplicitReward(RecipeHooks):
             batch, rows, pad, config.rollout.temperature, config.rollout.normalization
         )
         return collated.to(self.model.device)
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the preference model."""
+        return (self.model,)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the model and its optimiser."""

@@ -257,6 +257,7 @@ def collect(
     *,
     constrain: bool = False,
     on_progress: Callable[[int], None] | None = None,
+    on_episode: Callable[[int, Trajectory], None] | None = None,
 ) -> list[Trajectory]:
     """Plays episodes and returns their trajectories, in the order of `episodes`.
 
@@ -269,6 +270,7 @@ def collect(
         constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
         on_progress: callback with the number of finished episodes, before each call of the model.
             An exception in it ends the collection.
+        on_episode: callback with the index and the trajectory of each finished episode.
     """
     room = action_room(policy, sampling, constrain)
     cache = policy.session() if context.repeats else None
@@ -287,7 +289,9 @@ def collect(
             for play in _answered(running, enough=max(1, pool.num_envs // 2) - len(ready)):
                 play.read(context, room)
                 if play.over:
-                    results[play.index] = play.trajectory()
+                    results[play.index] = trajectory = play.trajectory()
+                    if on_episode is not None:
+                        on_episode(play.index, trajectory)
                     free.append(play.slot)
                     if cache is not None:
                         cache.drop(play.index)

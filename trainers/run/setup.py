@@ -234,6 +234,7 @@ def build_updater(
             state = _load(start / "critic.pt")
             with checkpoint.loading(start / "critic.pt"):
                 critic.load_state_dict(state)
+    policy.autocast = accelerator.autocast
     learner, optimizer = accelerator.prepare(Learner(policy, critic), optimizer)
     if accelerator.scaler is not None and "scaler" in saved:
         accelerator.scaler.load_state_dict(saved["scaler"])
