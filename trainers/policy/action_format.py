@@ -27,8 +27,8 @@ class ActionFormat:
         stop: strings that end a generated action.
         prompt: text between an observation and an action, if there is no chat template.
         prefix: text before an action that is part of its tokens.
-        newline: whether `end_token` is a line break, so that nothing else separates an action from
-            the next observation.
+        newline: whether `end_token` is a line break. Nothing else separates an action from the next
+            observation then, and the line break after an observation is part of its tokens.
     """
 
     end_token: int
@@ -72,8 +72,8 @@ class ActionFormat:
         prefix = "" if ids(">") + ids("go") == ids("> go") else " "
         line = ids("\n")[-1]
         newline = tokenizer.decode([line]) == "\n"
-        end = line if newline else tokenizer.eos_token_id
-        return cls(end, ends | {end}, ("\n",), "\n>", prefix, newline)
+        end, prompt = (line, ">") if newline else (tokenizer.eos_token_id, "\n>")
+        return cls(end, ends | {end}, ("\n",), prompt, prefix, newline)
 
 
 class Ending:

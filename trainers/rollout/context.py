@@ -149,8 +149,16 @@ class Context:
     def _encode(self, text: str) -> Tokens:
         return np.array(self._tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
 
+    def shorten(self, observation: Tokens, room: int) -> Tokens:
+        """Returns the first `room` tokens of an observation. Its line break stays."""
+        kept = observation[: max(0, room)].copy()
+        if self._format.newline:
+            kept[-1:] = observation[-1:]
+        return kept
+
     def _encode_text(self, text: str) -> Tokens:
         # Special tokens in an observation must not be able to end a turn.
+        text += "\n" if self._format.newline else ""
         ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         tokens = np.array(ids["input_ids"], np.int32)
         tokens.setflags(write=False)
@@ -221,7 +229,7 @@ class Conversation:
                 f"longer. Raise max_tokens, lower max_new_tokens, or leave the instructions out "
                 f"(instructions=False)."
             )
-        self._observations[-1] = self._observations[-1][: max(0, room)]
+        self._observations[-1] = self._context.shorten(self._observations[-1], room)
         return self._render(first)[:limit]
 
     def _render(self, first: int) -> Tokens:

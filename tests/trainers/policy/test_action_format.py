@@ -261,14 +261,27 @@ def test_instructions_are_kept_if_the_template_leaves_the_system_message_out():
 def test_a_base_model_reads_the_natural_tokens_of_a_transcript(action):
     policy = policy_of("base")
     conversation = make_context(policy, ContextSettings()).begin("You play a game")
-    conversation.observe("You are in a room")
+    conversation.observe("You are in a room.")
     conversation.act(policy.encode_action(action))
-    conversation.observe("The door is locked")
+    conversation.observe("The door is locked.")
     prompt = conversation.prompt(0)
     assert prompt is not None
-    text = f"You play a game\n\nYou are in a room\n> {action}\nThe door is locked\n>"
+    text = f"You play a game\n\nYou are in a room.\n> {action}\nThe door is locked.\n>"
     assert prompt.tolist() == policy.encode(text)
     assert policy.encode(f"{text} go") == [*prompt.tolist(), *policy.encode_action("go")[:-1]]
+
+
+def test_a_long_observation_of_a_base_model_keeps_its_line_break():
+    policy = policy_of("base")
+    context = make_context(policy, ContextSettings(max_tokens=60))
+    conversation = context.begin("You play a game.")
+    conversation.observe("Beginning " + "long " * 100)
+    prompt = conversation.prompt(8)
+    assert prompt is not None
+    assert len(prompt) == 52
+    text = policy.decode(prompt)
+    assert text.startswith("You play a game.\n\nBeginning ")
+    assert text.endswith("\n>")
 
 
 @pytest.mark.parametrize("ending", ["\n", "\n\n", ".\n"])

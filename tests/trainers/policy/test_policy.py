@@ -224,6 +224,23 @@ def test_the_reference_of_an_adapter_is_its_copy(make_model, tokenizer, as_batch
     assert torch.equal(policy.reference_logprobs(collated), after)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_reference_of_an_adapter_in_low_precision(make_model, tokenizer, as_batch, dtype):
+    policy = with_adapter(make_model().to(dtype), tokenizer)
+    _, collated = acted(policy, as_batch)
+    policy.freeze_reference()
+    optimiser = torch.optim.SGD([p for p in policy.parameters() if p.requires_grad], lr=0.5)
+    with torch.autocast("cpu", torch.bfloat16):
+        before = policy(collated).logprobs
+        assert torch.equal(policy.reference_logprobs(collated), before)
+    before.sum().backward()
+    optimiser.step()
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        # Autocast keeps the weights of the policy that it has cast.
+        assert not torch.allclose(policy(collated).logprobs, before, atol=1e-2)
+        assert torch.equal(policy.reference_logprobs(collated), before)
+
+
 def test_the_reference_of_an_adapter_is_saved_apart_from_it(make_policy, as_batch, tmp_path):
     make_policy("llama").save(tmp_path / "base")
     policy = Policy.load(tmp_path / "base", lora=LoraSettings(rank=4))
