@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
+from agentgym.mixture import check_mix
 from agentgym.trainers.model_defaults import (
     NEW_MODELS,
     Kind,
@@ -79,6 +80,7 @@ class TrainConfig:
         _check_optimisation(self)
         _check_rollout(self)
         _check_loss(self)
+        _check_environments(self)
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(
                 f"horizons must be numbers of turns, at least 1, got {self.environment.horizons}."
@@ -244,6 +246,11 @@ def _check_optimisation(config: TrainConfig) -> None:
     betas = config.optimisation.adam_betas
     if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
         raise ConfigError(f"adam_betas must be two numbers in [0, 1), got {betas}.")
+
+
+def _check_environments(config: TrainConfig) -> None:
+    chosen, others = config.environment, config.evaluation.eval_env_id
+    check_mix([*chosen.ids, *others], (*(chosen.mix or [1] * len(chosen.ids)), *[1] * len(others)))
 
 
 def _check_rollout(config: TrainConfig) -> None:

@@ -41,6 +41,17 @@ KeyValues = Annotated[
         str_from_instance=lambda value: [f"{key}={item}" for key, item in value.items()],
     ),
 ]
+EnvIds = Annotated[
+    str | tuple[str, ...],
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="ID [ID ...]",
+        instance_from_str=lambda words: words[0] if len(words) == 1 else tuple(words),
+        is_instance=lambda value: isinstance(value, str | tuple),
+        str_from_instance=lambda value: [value] if isinstance(value, str) else list(value),
+    ),
+]
+"""One id, or several."""
 Count = Annotated[int, Ge(0)]
 """An integer of at least 0."""
 Positive = Annotated[int, Ge(1)]
@@ -49,7 +60,7 @@ NonNegative = Annotated[float, Ge(0.0)]
 """A number of at least 0."""
 Fraction = Annotated[float, Interval(ge=0.0, le=1.0)]
 """A number in [0, 1]."""
-Normalize = Literal["batch", "task", "agent", "group", "none"]
+Normalize = Literal["batch", "env", "task", "agent", "group", "none"]
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -65,10 +76,14 @@ BY_MODEL: Any = None
 class EnvironmentConfig:
     """The environment and its training tasks."""
 
-    env_id: str = "AgentGym/NumberLine-v0"
-    """Environment id (see `agentgym list`), or your_module:YourEnv-v0."""
+    env_id: EnvIds = "AgentGym/NumberLine-v0"
+    """Environment id (see `agentgym list`), or your_module:YourEnv-v0. Several ids are trained in
+    one run."""
+    mix: tuple[int, ...] = ()
+    """How often each environment is played, if there are several, for example 2 1 1 (empty: equally
+    often)."""
     env_kwargs: KeyValues = field(default_factory=dict)
-    """Arguments of the environment, such as max_turns=20."""
+    """Arguments of the environments, such as max_turns=20."""
     wrap: tuple[str, ...] = ()
     """Wrappers of the environment, the first one innermost: names of agentgym.wrappers or
     module:Class, with arguments as in ExtractAction:format=tags. Evaluations use them too."""
@@ -83,6 +98,16 @@ class EnvironmentConfig:
     """Iterations per stage of `horizons`."""
     env_workers: Count = 0
     """Threads that step slow environments (0: the main thread)."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the environments."""
+        return (self.env_id,) if isinstance(self.env_id, str) else tuple(self.env_id)
+
+    @property
+    def label(self) -> str:
+        """The ids without namespaces, joined by "+"."""
+        return "+".join(id.rpartition("/")[2] for id in self.ids)
 
 
 @dataclass
@@ -210,7 +235,8 @@ class LossConfig:
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""
     normalize_advantages: Normalize = "batch"
-    """Standardise advantages over the batch, each task, agent or group ("none": do not)."""
+    """Standardise advantages over the batch, each environment, task, agent or group ("none": do
+    not)."""
     entropy_coef: NonNegative = 0.0
     """Entropy bonus coefficient."""
     entropy_floor: NonNegative | None = None
@@ -292,6 +318,8 @@ class EvaluationConfig:
     """Held-out tasks per evaluation (0: no evaluation)."""
     eval_temperature: NonNegative = 0.0
     """Sampling temperature of evaluations (0: greedy)."""
+    eval_env_id: tuple[str, ...] = ()
+    """Further environments of the evaluations, which are not trained on."""
     eval_baselines: bool = False
     """Also evaluate the random agent and the scripted expert at the end."""
 

@@ -29,13 +29,25 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import (
     EnvPool,
     EpisodeSpec,
+    by_env_id,
     collect,
     rollout_metrics,
 )
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
-from agentgym.trainers.run.environment import RewardFn, check_constraint, environment_factory
-from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
+from agentgym.trainers.run.environment import (
+    RewardFn,
+    check_constraint,
+    environment_factory,
+    evaluation_factory,
+)
+from agentgym.trainers.run.evaluation import (
+    by_environment,
+    conclude,
+    evaluate_agent,
+    of_training,
+    policy_agent,
+)
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.processes import align, from_main, shared
@@ -113,6 +125,7 @@ class Trainer:
             config.fixed(why, kl_in="loss", overlong_margin=0)
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)
+        self.make_eval_env = evaluation_factory(config, self.make_env, reward)
         self.recipe, self.config, self.algorithm = recipe, config, algorithm
         if config.run.threads is not None:
             torch.set_num_threads(config.run.threads)
@@ -257,7 +270,7 @@ class Trainer:
                     self.iterate()
                 self._save()
                 reports = conclude(
-                    self.recipe, self.config, self.make_env, self.folder, self.log, self.state
+                    self.recipe, self.config, self.make_eval_env, self.folder, self.log, self.state
                 )
                 self.callbacks.call("on_training_end", self)
                 return reports
@@ -417,6 +430,9 @@ class Trainer:
         """Logs the iteration and returns its scalars."""
         state = self.state
         numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
+        for name, some in by_env_id(trajectories) if len(self.config.environment.ids) > 1 else ():
+            each = rollout_metrics(some)
+            numbers |= {f"rollout/{name}/{k}": each[k] for k in ("return", "success", "turns")}
         numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
         extra = credit.metrics | self.hooks.metrics
@@ -459,9 +475,9 @@ class Trainer:
         begun = time.perf_counter()
         name = self.recipe if at else ("imitation" if config.imitates else "start")
         report = evaluate_agent(
-            config, self.make_env, self._agent(name), self.accelerator, self.stop.check
+            config, self.make_eval_env, self._agent(name), self.accelerator, self.stop.check
         )
-        estimates = report.aggregate()
+        estimates = of_training(report, config).aggregate()
         reward = estimates["reward"]
         state.evaluated, state.last = at, report.to_json()
         if at == 0:
@@ -476,6 +492,10 @@ class Trainer:
         numbers = {f"eval/{name}": estimate.mean for name, estimate in estimates.items()}
         numbers["eval/reward_low"] = reward.mean if reward.low is None else reward.low
         numbers["eval/reward_high"] = reward.mean if reward.high is None else reward.high
+        parts = by_environment(report, config)
+        for id, part in parts.items() if len(parts) > 1 else ():
+            name = id.rpartition("/")[2]
+            numbers |= {f"eval/{name}/{key}": e.mean for key, e in part.aggregate().items()}
         numbers["time/evaluate"] = time.perf_counter() - begun
         self.log.row(state, numbers)
         self.callbacks.call("on_evaluation_end", self, report)

@@ -151,7 +151,8 @@ class Report:
             "valid": [e.valid for e in episodes],
             "turns": [float(e.turns) for e in episodes],
         }
-        for term in episodes[0].reward_terms:
+        terms = [e.reward_terms for e in episodes]
+        for term in [name for name in terms[0] if all(name in each for each in terms)]:
             columns[f"reward/{term}"] = [e.reward_terms[term] for e in episodes]
         shares = {
             "success": sum(e.success for e in episodes),

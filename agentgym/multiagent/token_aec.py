@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from gymnasium.spaces import Dict, Discrete
+from gymnasium.spaces import Space
 from pettingzoo import AECEnv
 from pettingzoo.utils import BaseWrapper
 
@@ -63,22 +63,22 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
         )
         self._views = {agent: TokenView(self.settings) for agent in env.possible_agents}
         self._ended = dict.fromkeys(env.possible_agents, False)
-        self.observation_spaces: dict[str, Dict] = {}
-        self.action_spaces: dict[str, Discrete] = {}
+        self.observation_spaces: dict[str, Space[Any]] = {}
+        self.action_spaces: dict[str, Space[Any]] = {}
         for agent in env.possible_agents:
             self.observation_spaces[agent] = self.settings.observation_space
             self.action_spaces[agent] = self.settings.action_space
 
-    def observation_space(self, agent: str) -> Dict:
+    def observation_space(self, agent: str) -> Space[Any]:
         """Returns the agent's observation space, always the same object."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> Discrete:
+    def action_space(self, agent: str) -> Space[Any]:
         """Returns the agent's action space, always the same object."""
         return self.action_spaces[agent]
 
     @property
-    def infos(self) -> dict[str, dict[str, Any]]:
+    def infos(self) -> dict[str, dict[str, Any]]:  # type: ignore[override]
         """The infos of the game, with `turn_end` and `discount` of the agent's last token."""
         found = {}
         for agent, info in self.env.infos.items():
@@ -142,6 +142,6 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
     def _read(self) -> None:
         """Shows the selected agent its observation."""
         if self.agents:
-            agent = self.agent_selection
-            text = self.env.observe(agent)["text"]
-            self._views[agent].read(text, self.env.infos[agent], self.unwrapped.instructions)
+            agent, game = self.agent_selection, cast(Any, self.unwrapped)
+            text = game.observe(agent)["text"]
+            self._views[agent].read(text, game.infos[agent], game.instructions)

@@ -1,5 +1,7 @@
 """`TokenAEC`: games token by token have the outcome of games of texts."""
 
+# pyright: reportOptionalSubscript=false, reportArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false
 from __future__ import annotations
 
 from typing import Any

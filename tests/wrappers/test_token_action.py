@@ -34,7 +34,7 @@ def text_of(observation: dict[str, np.ndarray]) -> str:
     return text.removeprefix(RULES)
 
 
-RULES = LATIN.decode(LATIN.encode(f"{Echo.instructions}\n\n", add_special_tokens=False))
+RULES = LATIN.decode([*LATIN.encode(f"{Echo.instructions}\n\n", add_special_tokens=False)])
 
 
 @given(st.lists(said, min_size=1, max_size=5), st.sampled_from([0.5, 1.0]))

@@ -10,7 +10,7 @@ import numpy as np
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.trajectory import Batch, Credit, IntArray
 
-Per = Literal["batch", "task", "agent", "group"]
+Per = Literal["batch", "env", "task", "agent", "group"]
 Over = Literal["tokens", "turns"]
 
 
@@ -32,7 +32,8 @@ def normalize_advantages(
     Args:
         credit: credit whose advantages are normalised.
         batch: its batch.
-        per: scope of mean and std. "batch": all tokens. "task": each task of each environment.
+        per: scope of mean and std. "batch": all tokens. "env": each environment. "task": each
+            task of each environment.
             "agent": each agent of each environment. "group": trajectories that start in the same
             state, separately for each agent (Dr. MAS, arXiv 2602.08847, with `over="turns"`). None:
             no normalisation.
@@ -80,8 +81,12 @@ def _labels(batch: Batch, per: Per) -> IntArray:
         return np.zeros(len(batch.trajectories), np.int64)
     if per == "group":
         return np.unique(batch.groups, return_inverse=True)[1]
-    if per not in ("task", "agent"):
-        raise ValueError(f"per must be 'batch', 'task', 'agent', 'group' or None, got {per!r}.")
+    if per not in ("env", "task", "agent"):
+        raise ValueError(
+            f"per must be 'batch', 'env', 'task', 'agent', 'group' or None, got {per!r}."
+        )
     numbers: dict[tuple[str, str], int] = {}
-    names = ((t.env_id, t.task if per == "task" else t.agent) for t in batch.trajectories)
+    names = (
+        (t.env_id, {"env": "", "task": t.task, "agent": t.agent}[per]) for t in batch.trajectories
+    )
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

@@ -376,6 +376,14 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     }
 
 
+def by_env_id(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajectory]]]:
+    """Returns the trajectories of each environment, with its id without namespace."""
+    found: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        found.setdefault(trajectory.env_id.rpartition("/")[2], []).append(trajectory)
+    return sorted(found.items())
+
+
 def draw_tasks(
     tasks: Sequence[str], count: int, rng: np.random.Generator, first: int | None = None
 ) -> list[tuple[str, int]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.making import full_id, make_env
+from agentgym.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv, as_text_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.rollout.thoughts import span_finder
@@ -40,15 +41,60 @@ def environment_factory(
         ConfigError: if `env` is neither, or given together with `env_kwargs`. The function raises
             it if `env` returns no environment, or the same one again.
     """
+    chosen = config.environment
+    if "wrap" in chosen.env_kwargs:
+        raise ConfigError("Wrappers are a setting of their own: use wrap, not env_kwargs.")
+    if env is None:
+        makers = [_maker(id, config, chosen.env_kwargs, reward) for id in chosen.ids]
+        return _mixed(chosen.ids, makers, chosen.mix), config
+    if len(chosen.ids) > 1 or config.evaluation.eval_env_id:
+        raise ConfigError("Several environments are given by their ids: use env_id, not env.")
     make = _factory(config, env)
-    if env is not None:
-        example = make()
-        name = example.spec.id if example.spec else _class_name(example)
-        example.close()
-        config = config.with_changes(env_id=name)
-    if reward is None:
-        return make, config
-    return lambda: RewardFunction(make(), reward), config
+    example = make()
+    name = example.spec.id if example.spec else _class_name(example)
+    example.close()
+    return _rewarded(make, reward), config.with_changes(env_id=name)
+
+
+def evaluation_factory(config: TrainConfig, make_env: MakeEnv, reward: RewardFn | None) -> MakeEnv:
+    """Returns a function that makes one environment of the evaluations.
+
+    With `eval_env_id` it is a mixture, in which every environment occurs equally often. The
+    `env_kwargs` are those of the training environments only.
+
+    Args:
+        config: the settings.
+        make_env: makes one training environment.
+        reward: replaces the reward of every step.
+
+    Raises:
+        ConfigError: if there is no such id in `eval_env_id`.
+    """
+    ids, others = config.environment.ids, config.evaluation.eval_env_id
+    for id in others:
+        full_id(id)  # raises for an unknown one
+    if len(ids) == 1 and not others:
+        return make_env
+    makers = [_maker(id, config, config.environment.env_kwargs, reward) for id in ids]
+    makers += [_maker(id, config, {}, reward) for id in others]
+    return _mixed((*ids, *others), makers)
+
+
+def _maker(
+    id: str, config: TrainConfig, kwargs: dict[str, Any], reward: RewardFn | None
+) -> MakeEnv:
+    wrap = config.environment.wrap
+    return _rewarded(lambda: make_env(id, wrap=wrap, **kwargs), reward)
+
+
+def _rewarded(make: MakeEnv, reward: RewardFn | None) -> MakeEnv:
+    return make if reward is None else lambda: RewardFunction(make(), reward)
+
+
+def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = ()) -> MakeEnv:
+    if len(makers) == 1:
+        return makers[0]
+    return lambda: Mixture({id: make() for id, make in zip(ids, makers, strict=True)}, mix)
 
 
 def check_constraint(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
@@ -62,10 +108,6 @@ def check_constraint(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
 
 def _factory(config: TrainConfig, env: Any) -> MakeEnv:
     chosen = config.environment
-    if "wrap" in chosen.env_kwargs:
-        raise ConfigError("Wrappers are a setting of their own: use wrap, not env_kwargs.")
-    if env is None:
-        return lambda: make_env(chosen.env_id, wrap=chosen.wrap, **chosen.env_kwargs)
     if isinstance(env, str):
         raise ConfigError(f"env must be an environment or a function: use env_id={env!r}.")
     if chosen.env_kwargs:

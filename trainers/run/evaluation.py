@@ -13,6 +13,7 @@ from rich.console import Console
 from agentgym.agents import Agent
 from agentgym.evaluation.report import Record, Report, compare
 from agentgym.evaluation.runner import evaluate
+from agentgym.mixture import Mixture
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
@@ -75,7 +76,40 @@ def evaluate_agent(
     report.env_kwargs.update(settings["env_kwargs"])
     if settings["wrap"]:
         report.env_kwargs["wrap"] = settings["wrap"]
-    return report
+    ids = (*config.environment.ids, *config.evaluation.eval_env_id)
+    return report if len(ids) == 1 else replace(report, env="+".join(ids))
+
+
+def by_environment(report: Report, config: TrainConfig) -> dict[str, Report]:
+    """Returns the report of each environment that was played, those of `eval_env_id` last."""
+    trained, others = config.environment.ids, config.evaluation.eval_env_id
+    if len(trained) == 1 and not others:
+        return {trained[0]: report}
+    found = {}
+    for id in (*trained, *others):
+        episodes = [
+            replace(episode, task=episode.task.removeprefix(f"{id} "))
+            for episode in report.episodes
+            if episode.task.startswith(f"{id} ")
+        ]
+        kwargs = dict(report.env_kwargs)
+        for name in config.environment.env_kwargs if id in others else ():
+            del kwargs[name]
+        if episodes:
+            found[id] = replace(
+                report, env=id, env_kwargs=kwargs, episodes=episodes, planned=len(episodes)
+            )
+    return found
+
+
+def of_training(report: Report, config: TrainConfig) -> Report:
+    """Returns the report without the episodes of environments that are not trained on."""
+    parts = by_environment(report, config)
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    trained = [parts[id] for id in config.environment.ids if id in parts]
+    episodes = [episode for part in trained or parts.values() for episode in part.episodes]
+    return replace(report, episodes=episodes, planned=len(episodes))
 
 
 def conclude(
@@ -97,9 +131,12 @@ def conclude(
         reports += [evaluate_agent(config, make_env, agent) for agent in _baselines(make_env)]
     found = [state.first, state.last if state.evaluated > 0 else None]
     reports += [from_json(Report, report) for report in found if report is not None]
+    parts = [by_environment(report, config) for report in reports]
+    ids = (*config.environment.ids, *config.evaluation.eval_env_id)
+    reports = [part[id] for id in ids for part in parts if id in part]
     text = json.dumps([r.to_json() for r in reports], indent=1, allow_nan=False)
     write_text(folder.path / "report.json", text + "\n")
-    draw_curve(folder.path, f"{recipe} on {config.environment.env_id}")
+    draw_curve(folder.path, f"{recipe} on {config.environment.label}")
     log.close()
     console = Console(highlight=False)
     if reports:
@@ -110,8 +147,10 @@ def conclude(
 
 def _baselines(make_env: MakeEnv) -> list[str]:
     """Returns the random agent, and the expert if the environment has one."""
-    env = make_env()
-    env.reset(seed=0)
-    has_expert = env.get_wrapper_attr("expert")() is not None
-    env.close()
+    made = make_env()
+    has_expert = True
+    for env in made.envs.values() if isinstance(made, Mixture) else (made,):
+        env.reset(seed=0)
+        has_expert &= env.get_wrapper_attr("expert")() is not None
+    made.close()
     return ["random", "expert"] if has_expert else ["random"]

@@ -91,7 +91,7 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
     """
     names = {
         "recipe": recipe,
-        "env": config.environment.env_id.rpartition("/")[2],
+        "env": config.environment.label,
         "seed": config.run.seed,
     }
     try:
