@@ -32,13 +32,19 @@ from agentgym.trainers.update.offline_losses import (
 
 
 @dataclass
-class UtteranceConfig:
-    """The utterance-level critic and its buffer."""
+class ReplayConfig:
+    """The buffer of turns."""
 
     buffer_size: Positive = 20_000
     """Capacity of the buffer in turns."""
     replayed: Positive = 256
     """Replayed observations for which fresh actions are sampled each iteration."""
+
+
+@dataclass
+class UtteranceConfig:
+    """The utterance-level critic."""
+
     critic_steps: Positive = 200
     """Critic steps per iteration."""
     critic_batch: Positive = 256
@@ -54,10 +60,11 @@ class UtteranceHooks(RecipeHooks):
 
     Args:
         trainer: the trainer of the policy.
-        settings: the critic and its buffer.
+        settings: the critic.
         gamma: discount between turns.
+        replay: the buffer. None: a subclass fills it with a fixed data set.
         expectile: None: V follows Q of freshly sampled actions. A number: V is this expectile of Q
-            of the actions in the buffer (IQL), and no fresh actions are sampled.
+            of the actions in the buffer (IQL).
         token_baseline: subtract a token critic's values from the advantages.
     """
 
@@ -67,14 +74,15 @@ class UtteranceHooks(RecipeHooks):
         settings: UtteranceConfig,
         gamma: float,
         *,
+        replay: ReplayConfig | None = None,
         expectile: float | None = None,
         token_baseline: bool = False,
     ):
         super().__init__()
-        self.trainer, self.settings, self.gamma = trainer, settings, gamma
+        self.trainer, self.settings, self.gamma, self.replay = trainer, settings, gamma, replay
         self.expectile, self.token_baseline = expectile, token_baseline
         config = trainer.config
-        self.buffer = TransitionBuffer(settings.buffer_size)
+        self.buffer = TransitionBuffer(1 if replay is None else replay.buffer_size)
         size = trainer.policy.hidden_size
         generator = torch.Generator().manual_seed(config.run.seed)
         self.critic = UtteranceCritic(size, settings.utterance_layers, generator=generator)
@@ -90,8 +98,8 @@ class UtteranceHooks(RecipeHooks):
         batch = Batch.of(fresh)
         self.buffer.add(batch, self.encoder.encode(batch))
         answers: list[Trajectory] = []
-        if self.expectile is None:
-            number = min(self.settings.replayed, len(self.buffer))
+        if self.replay is not None:
+            number = min(self.replay.replayed, len(self.buffer))
             old = rng.choice(len(self.buffer), number, replace=False)
             prompts = [self.buffer.prompt(int(i)) for i in old]
             constrain = self.trainer.config.rollout.constrain

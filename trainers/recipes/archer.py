@@ -22,7 +22,11 @@ from dataclasses import dataclass
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critics.heads import TokenValueHead, value_head
-from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
+from agentgym.trainers.hooks.utterance_critic import (
+    ReplayConfig,
+    UtteranceConfig,
+    UtteranceHooks,
+)
 from agentgym.trainers.settings import CriticConfig, Fraction, defaults
 from agentgym.trainers.trainer import Algorithm
 
@@ -31,6 +35,7 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of ArCHer."""
 
+    replay: ReplayConfig = defaults(ReplayConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
     gamma: Fraction = 0.95
@@ -44,6 +49,10 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         critic=value_head(TokenValueHead, config) if config.token_baseline else None,
         hooks=lambda trainer: UtteranceHooks(
-            trainer, config.utterance, config.gamma, token_baseline=config.token_baseline
+            trainer,
+            config.utterance,
+            config.gamma,
+            replay=config.replay,
+            token_baseline=config.token_baseline,
         ),
     )

@@ -20,7 +20,11 @@ import torch
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.critics.transitions import answer
-from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
+from agentgym.trainers.hooks.utterance_critic import (
+    ReplayConfig,
+    UtteranceConfig,
+    UtteranceHooks,
+)
 from agentgym.trainers.settings import CriticConfig, Fraction, LossConfig, Positive, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
@@ -32,6 +36,7 @@ from agentgym.trainers.update.offline_losses import utterance_advantages
 class Config(TrainConfig):
     """Settings of Digi-Q."""
 
+    replay: ReplayConfig = defaults(ReplayConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
@@ -55,8 +60,8 @@ class BestActions(UtteranceHooks):
     """
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(trainer, config.utterance, config.gamma)
-        self.best_of = config.best_of
+        super().__init__(trainer, config.utterance, config.gamma, replay=config.replay)
+        self.best_of, self.replayed = config.best_of, config.replay.replayed
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -65,7 +70,7 @@ class BestActions(UtteranceHooks):
         best_of = self.best_of
         batch = Batch.of(fresh)
         self.buffer.add(batch, self.encoder.encode(batch))
-        number = min(self.settings.replayed, len(self.buffer))
+        number = min(self.replayed, len(self.buffer))
         old = np.repeat(rng.choice(len(self.buffer), number, replace=False), best_of)
         prompts = [self.buffer.prompt(int(i)) for i in old]
         answers = answer(self.trainer.act, prompts, self.trainer.config.rollout.constrain, rng)

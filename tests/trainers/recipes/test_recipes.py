@@ -240,14 +240,20 @@ SWITCHES: dict[str, Any] = {
     "max_new_tokens": 3,
     "kl_coef": 0.01,
     "kl_in": "reward",
+    "importance_cap": 2.0,
+    "check_logprobs": 1e-3,
+    "overflow": "terminate",
+    "lr_warmup": 2,
+    "adam_betas": (0.9, 0.95),
 }
 # Switches that a recipe has no use for; everything else works together.
 UNREWARDED = {"overlong_margin", "kl_in"}  # credit is not assigned from rewards
-IMITATION = {"filter_groups", "normalize_advantages"} | UNREWARDED
+UNPLAYED = {"importance_cap", "check_logprobs"}  # the data have no probabilities
+IMITATION = {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED
 REFUSED: dict[str, set[str]] = {
     "flow_grpo": UNREWARDED,
     "dpo": {"normalize_advantages"} | UNREWARDED,
-    "eto": {"filter_groups", "normalize_advantages"} | UNREWARDED,
+    "eto": {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED,
     "archer": UNREWARDED,
     "sac_glam": UNREWARDED,
     "agentprm": UNREWARDED,
@@ -255,7 +261,7 @@ REFUSED: dict[str, set[str]] = {
     "filtered_bc": {"normalize_advantages", "covariance_clip"} | UNREWARDED,
     "arpo_replay": {"filter_groups"},
     "archer_iql": IMITATION,
-    "mc": {"filter_groups", "normalize_advantages", "kl_in"},
+    "mc": {"filter_groups", "normalize_advantages", "kl_in"} | UNPLAYED,
     "bc": IMITATION | {"covariance_clip"},
     "ilql": IMITATION | {"covariance_clip"},
 }

@@ -1,0 +1,143 @@
+"""Every setting of its own that a recipe has changes a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from agentgym.errors import ConfigError
+from agentgym.trainers import recipes, train
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.settings import groups_of
+
+BASE: dict[str, Any] = {
+    "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 4}, "context": "current",
+    "instructions": False, "constrain": True, "iterations": 2, "episodes_per_iteration": 8,
+    "group_size": 4, "num_envs": 16, "epochs": 1, "minibatches": 1, "lr": 3e-3,
+    "eval_episodes": 0, "log_with": (), "transcripts": 0, "device": "cpu", "threads": 1,
+    "quiet": True, "save_every": 100,
+}  # fmt: skip
+# Sizes of a recipe's own, so that a run takes a fraction of a second.
+SMALL: dict[str, Any] = {
+    "critic_steps": 11, "critic_batch": 16, "replayed": 8, "model_epochs": 1, "head_epochs": 2,
+    "dataset_episodes": 8, "dataset_demonstrations": 4, "utterance_layers": (16, 16),
+}  # fmt: skip
+# Values for settings of which half, or one more, changes nothing in so short a run.
+VALUES: dict[str, Any] = {
+    "buffer_size": 2,
+    "max_age": 1,
+    "ramp": 2,
+    "arpo_entropy.alpha": 1000.0,
+    "aepo.alpha": 1000.0,
+    "ilql.beta": 1000.0,
+    "spear.replayed": 1,
+}
+EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
+# Several good episodes of earlier iterations.
+REPLAYED = {
+    "env_kwargs": {"size": 6, "max_turns": 2}, "episodes_per_iteration": 16, "group_size": 2,
+    "iterations": 4, "lr": 1e-3,
+}  # fmt: skip
+# Settings that need another one.
+COMPANIONS: dict[str, dict[str, Any]] = {
+    **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
+    "mask_every": {"iterations": 4, "constrain": False, "top_p": 0.5},  # of the mask of top_p
+    "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
+    "agentprm.best_of": EVALUATED,  # acts in evaluations
+    "ilql.beta": EVALUATED,
+}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory) -> Path:
+    """A policy that solves some of the tasks."""
+    folder = tmp_path_factory.mktemp("start")
+    few = {"model": "nano", "iterations": 0, "bc_demonstrations": 8, "bc_epochs": 1, "bc_lr": 1e-3}
+    train("grpo", **BASE | few, run_dir=str(folder))
+    return folder / "policy"
+
+
+@pytest.fixture(autouse=True)
+def without_files(monkeypatch) -> None:
+    """Leaves out checkpoints and the curve, which take most of the time of a short run."""
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+    monkeypatch.setattr("agentgym.trainers.trainer.Trainer._save", lambda _: None)
+    monkeypatch.setattr("agentgym.trainers.trainer.replace_folder", lambda *_, **__: None)
+
+
+def own_settings(recipe: str) -> dict[str, Any]:
+    """The settings that only this recipe has, by flat names, with their type hints."""
+    kind = recipes.load(recipe).Config
+    hints = get_type_hints(kind)
+    for group, cls in groups_of(kind).items():
+        del hints[group]
+        hints |= get_type_hints(cls)
+    return {name: hint for name, hint in hints.items() if name not in TrainConfig().as_dict()}
+
+
+def others(hint: Any, value: Any) -> Iterator[Any]:
+    """Values of a type other than the given one. They may be out of bounds."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, str):
+        yield from (choice for choice in get_args(hint) if choice != value)
+    elif isinstance(value, tuple):
+        yield tuple(2 * item for item in value)
+    elif isinstance(value, int):
+        yield from (value // 2, value + 1)
+    elif value is None:
+        yield 0.5
+    else:
+        yield from (value / 2, 0.5)[not value :]
+
+
+def legal(recipe: str, name: str, hint: Any, base: dict[str, Any]) -> Any:
+    """Another value of a setting that the recipe accepts."""
+    kind = recipes.load(recipe).Config
+    for value in others(hint, kind.of(**base).as_dict()[name]):
+        try:
+            kind.of(**base | {name: value})
+        except ConfigError:
+            continue
+        return value
+    raise AssertionError(f"{recipe}: no other legal value of {name}")
+
+
+def reward(transition: Any) -> float:
+    """Returns that differ between successes."""
+    return transition.reward + 0.1 * (transition.action == "+")
+
+
+def outcome(recipe: str, folder: Path, settings: dict[str, Any]) -> Any:
+    """The metrics and the weights of a run."""
+    trainer = make_trainer(recipe, **settings, reward=reward, run_dir=str(folder))
+    trainer.run()
+    rows = [
+        {name: value for name, value in row.items() if not name.startswith("time/")}
+        for row in read_metrics(folder)
+    ]
+    return rows, [float(p.detach().double().sum()) for p in trainer.policy.parameters()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", recipes.names())
+def test_every_own_setting_changes_a_run(recipe: str, start: Path, tmp_path: Path):
+    hints = own_settings(recipe)
+    base = BASE | {"model": str(start)} | {k: v for k, v in SMALL.items() if k in hints}
+    runs: dict[str, Any] = {}
+    idle = []
+    for number, (name, hint) in enumerate(hints.items()):
+        full = f"{recipe}.{name}"
+        companions = COMPANIONS.get(full, COMPANIONS.get(name, {}))
+        settings = base | companions
+        if (key := str(companions)) not in runs:
+            runs[key] = outcome(recipe, tmp_path / f"base{number}", settings)
+        value = VALUES.get(full, VALUES.get(name)) or legal(recipe, name, hint, settings)
+        if outcome(recipe, tmp_path / name, settings | {name: value}) == runs[key]:
+            idle.append(f"{name}={value!r}")
+    assert not idle
