@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
+from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
+from accelerate.utils import DistributedType
 from torch import nn
 
 from agentgym.trainers import recipes, trainer
@@ -95,6 +96,21 @@ def train(recipe: str, folder: Path) -> dict[str, Any]:
     for i, module in enumerate(run.hooks.modules()):
         found |= {f"hooks.{i}.{name}": value for name, value in module.state_dict().items()}
     return {"weights": found, "last": run.state.last, "env_steps": run.state.env_steps}
+
+
+def shard() -> None:
+    """Makes accelerators that shard the model by FSDP2, which accelerate does on GPUs only."""
+    make = trainer.make_accelerator
+
+    def make_accelerator(*args: Any) -> Accelerator:
+        accelerator = make(*args)
+        accelerator.state.distributed_type = DistributedType.FSDP
+        accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+            fsdp_version=2, auto_wrap_policy="transformer_based_wrap"
+        )
+        return accelerator
+
+    trainer.make_accelerator = make_accelerator
 
 
 def quicken() -> None:
