@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.making import tasks_of
 from agentgym.trainers.callbacks import Callback, CallbackList
@@ -67,6 +68,7 @@ from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
+from agentgym.trainers.update.sharding import as_whole
 from agentgym.trainers.update.updater import Diverged, explained_variance
 
 CreditFn = Callable[[Batch, Values | None], Credit]
@@ -329,7 +331,10 @@ class Trainer:
 
     def _make_hooks(self) -> RecipeHooks:
         make = self.algorithm.hooks
-        return RecipeHooks() if make is None else make(self)
+        hooks = RecipeHooks() if make is None else make(self)
+        if self.accelerator.is_fsdp2 and self.policy in hooks.modules():
+            raise ConfigError(f"{self.recipe} trains the policy in its hooks: use DDP, not FSDP2.")
+        return hooks
 
     @property
     def _wants_reference(self) -> bool:
@@ -514,6 +519,7 @@ class Trainer:
         state, at = self.state, self._progress()
         if self._saved == at:
             return
+        optimizer = as_whole(self.updater.optimizer.state_dict())
         if self.is_main:
             self.folder.save(
                 state.iteration,
@@ -521,6 +527,7 @@ class Trainer:
                     path,
                     self.config,
                     self.updater,
+                    optimizer,
                     self._agent(self.recipe),
                     {
                         "experience": self.hooks.state_dict(),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
+from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
+from accelerate.utils import DistributedType
 from torch import nn
 
 from agentgym.trainers import recipes, trainer
@@ -71,11 +73,10 @@ class Drifted(Trainer):
     def _make_hooks(self) -> RecipeHooks:
         hooks = super()._make_hooks()
         if not self.is_main:
-            generator = torch.Generator().manual_seed(self.rank)
-            own = [each for each in vars(hooks).values() if isinstance(each, nn.Module)]
-            for module in own:
-                if module is not self.policy:
-                    disturb(module, generator)
+            for module in vars(hooks).values():
+                if isinstance(module, nn.Module) and module is not self.policy:
+                    disturb(module, torch.Generator().manual_seed(self.rank))
+            disturb_results(hooks)
         return hooks
 
 
@@ -84,6 +85,22 @@ def disturb(module: nn.Module, generator: torch.Generator) -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+
+
+def disturb_results(hooks: Any) -> None:
+    """Lets hooks return other trajectories and advantages and count other steps."""
+    on_rollout_end, on_advantages = hooks.on_rollout_end, hooks.on_advantages
+
+    def other_trajectories(*args: Any) -> list[Any]:
+        found = on_rollout_end(*args)
+        hooks.env_steps += 1
+        return [*found[::-1], found[0]]
+
+    def other_advantages(*args: Any) -> Any:
+        credit = on_advantages(*args)
+        return replace(credit, advantages=credit.advantages[::-1] + 1)
+
+    hooks.on_rollout_end, hooks.on_advantages = other_trajectories, other_advantages
 
 
 def train(recipe: str, folder: Path) -> dict[str, Any]:
@@ -95,6 +112,21 @@ def train(recipe: str, folder: Path) -> dict[str, Any]:
     for i, module in enumerate(run.hooks.modules()):
         found |= {f"hooks.{i}.{name}": value for name, value in module.state_dict().items()}
     return {"weights": found, "last": run.state.last, "env_steps": run.state.env_steps}
+
+
+def shard() -> None:
+    """Makes accelerators that shard the model by FSDP2, which accelerate does on GPUs only."""
+    make = trainer.make_accelerator
+
+    def make_accelerator(*args: Any) -> Accelerator:
+        accelerator = make(*args)
+        accelerator.state.distributed_type = DistributedType.FSDP
+        accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+            fsdp_version=2, auto_wrap_policy="transformer_based_wrap"
+        )
+        return accelerator
+
+    trainer.make_accelerator = make_accelerator
 
 
 def quicken() -> None:

@@ -130,7 +130,7 @@ class Policy(nn.Module):
         self.pad_token: int = self.end_token if pad is None else pad
         self._batch_size = batch_size
         self.stats = GenerationStats()
-        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+        self.autocast: Callable[..., AbstractContextManager[Any]] = nullcontext
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
         self.max_length: int | None = getattr(config, "max_position_embeddings", None)

@@ -5,6 +5,7 @@
       config.json           settings, recipe and versions
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
       checkpoints/000012/   policy/ critic.pt optimizer.pt state.json checksums.json
+      journal/              finished episodes that no checkpoint includes yet
       policy/  best/        the last and the best policy, as agents (`--agent policy:FOLDER`)
 
 A checkpoint is written to a temporary folder and renamed, so it is complete or absent. It contains

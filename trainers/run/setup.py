@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.sharding import check_engine, load_optimizer, trained_copy
 from agentgym.trainers.update.updater import Updater
 from agentgym.utils.serialization import from_json
 
@@ -59,7 +61,8 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
     """Returns the accelerator for the device and the trackers of the settings.
 
     Raises:
-        ConfigError: if there is no such device, or a tracker is unknown or not installed.
+        ConfigError: if there is no such device, a tracker is unknown or not installed, or the
+            engine that accelerate was started with is not supported.
     """
     names = [name for name in config.run.log_with if name != "tensorboard"]  # RunLog writes it
     for name in names:
@@ -69,11 +72,14 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
             raise ConfigError(f"log_with: unknown tracker {name!r}.{hint} Known: {known}.")
         if name not in map(str, get_available_trackers()):
             raise ConfigError(f"log_with: {name} is not installed (pip install {name}).")
+    # With it, only the main process would load weights, and the policies that act need theirs.
+    os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
     accelerator = Accelerator(
         cpu=config.model.device == "cpu",
         mixed_precision=config.model.mixed_precision,
         log_with=[*names, *trackers] or None,
     )
+    check_engine(accelerator, config.rollout.normalization)
     if config.model.device == "cuda" and accelerator.device.type != "cuda":
         raise ConfigError(
             f"device is 'cuda', but PyTorch {torch.__version__} finds no such GPU: use 'auto' "
@@ -214,10 +220,18 @@ def build_updater(
     start: Path | None,
 ) -> Updater:
     """Makes learner and optimiser, and restores critic and optimiser from a checkpoint."""
-    groups = [parameter_group(policy, config.optimisation.lr)]
     if critic is not None:
         critic.to(accelerator.device)
-        groups.append(parameter_group(critic, config.critic.critic_lr))
+        if start is not None:
+            state = _load(start / "critic.pt")
+            with checkpoint.loading(start / "critic.pt"):
+                critic.load_state_dict(state)
+    policy.autocast = accelerator.autocast
+    learner = Learner(policy, critic)
+    trained = trained_copy(accelerator, learner)
+    groups = [parameter_group(trained.policy, config.optimisation.lr)]
+    if trained.critic is not None:
+        groups.append(parameter_group(trained.critic, config.critic.critic_lr))
     optimisation = config.optimisation
     optimizer: Any = AdamW(
         groups,
@@ -225,23 +239,18 @@ def build_updater(
         eps=optimisation.adam_eps,
         weight_decay=optimisation.weight_decay,
     )
-    saved: dict[str, Any] = {}
+    trained, optimizer = accelerator.prepare(trained, optimizer)
     if start is not None:
         saved = _load(start / "optimizer.pt")
         with checkpoint.loading(start / "optimizer.pt"):
-            optimizer.load_state_dict(saved["optimizer"])
-        if critic is not None:
-            state = _load(start / "critic.pt")
-            with checkpoint.loading(start / "critic.pt"):
-                critic.load_state_dict(state)
-    policy.autocast = accelerator.autocast
-    learner, optimizer = accelerator.prepare(Learner(policy, critic), optimizer)
-    if accelerator.scaler is not None and "scaler" in saved:
-        accelerator.scaler.load_state_dict(saved["scaler"])
+            load_optimizer(optimizer, saved["optimizer"])
+        if accelerator.scaler is not None and "scaler" in saved:
+            accelerator.scaler.load_state_dict(saved["scaler"])
     return Updater(
         accelerator,
-        learner,
+        trained,
         optimizer,
+        module=learner,
         loss=config.loss,
         optimisation=config.optimisation,
         critic=config.critic,
@@ -268,6 +277,7 @@ def write_checkpoint(
     folder: Path,
     config: TrainConfig,
     updater: Updater,
+    optimizer: dict[str, Any],
     agent: PolicyAgent,
     hooks: dict[str, Any],
     state: RunState,
@@ -277,7 +287,7 @@ def write_checkpoint(
     critic = updater.module.critic
     if critic is not None:
         torch.save(critic.state_dict(), folder / "critic.pt")
-    saved = {"optimizer": updater.optimizer.state_dict()}
+    saved = {"optimizer": optimizer}
     if updater.accelerator.scaler is not None:
         saved["scaler"] = updater.accelerator.scaler.state_dict()
     torch.save(saved, folder / "optimizer.pt")

@@ -39,6 +39,7 @@ from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.sharding import as_whole, load_optimizer
 from agentgym.trainers.update.updater import Updater, clip_gradients
 
 
@@ -172,18 +173,19 @@ def clone_expert(
         f"success {shown['success']:.3f}, {shown['turns']:.1f} turns."
     )
     optimizer: Any = AdamW(
-        [parameter for parameter in updater.policy.parameters() if parameter.requires_grad],
+        [p for p in updater.trained.policy.parameters() if p.requires_grad],
         lr=config.imitation.bc_lr,
         weight_decay=config.optimisation.weight_decay,
     )
 
     if progress is not None:
-        optimizer.load_state_dict(progress["optimizer"])
+        load_optimizer(optimizer, progress["optimizer"])
 
     def after(number: int, losses: dict[str, float]) -> None:
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in losses.items())
         say(f"behaviour cloning, epoch {number:3d}  {numbers}")
-        on_epoch({"epochs": number, "optimizer": optimizer.state_dict()})
+        updater.publish()
+        on_epoch({"epochs": number, "optimizer": as_whole(optimizer.state_dict())})
 
     fit_demonstrations(
         updater.accelerator,

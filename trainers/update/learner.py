@@ -55,6 +55,11 @@ class Learner(nn.Module):
         self.policy = policy
         self.critic = critic
 
+    @property
+    def _no_split_modules(self) -> list[str]:
+        """The names of the model's layers, which FSDP shards one by one."""
+        return list(getattr(self.policy.model, "_no_split_modules", None) or [])
+
     def forward(self, collated: Collated, turn: Tensor) -> Output:
         """Returns log-probabilities, entropies and values of the action tokens of a microbatch.
 

@@ -36,6 +36,7 @@ from agentgym.trainers.update import losses
 from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
 from agentgym.trainers.update.memory import fitting_tokens
 from agentgym.trainers.update.mismatch import importance_weights
+from agentgym.trainers.update.sharding import copy_weights
 
 T = TypeVar("T")
 
@@ -66,6 +67,8 @@ class Updater:
         optimisation: epochs, minibatches, microbatches and gradient clip.
         critic: settings of the value loss.
         sampling: the decoding parameters of the behaviour policy.
+        module: the policy and the critic that act and are saved: a whole copy of a sharded learner,
+            renewed by `publish`. None: the learner itself.
         seed: the seed of the run.
     """
 
@@ -79,6 +82,7 @@ class Updater:
         optimisation: OptimisationConfig,
         critic: CriticConfig,
         sampling: Sampling,
+        module: Learner | None = None,
         seed: int = 0,
     ):
         self.accelerator = accelerator
@@ -86,7 +90,8 @@ class Updater:
         self.optimizer = optimizer
         self.loss, self.optimisation, self.critic = loss, optimisation, critic
         self.sampling, self.seed = sampling, seed
-        self.module: Learner = accelerator.unwrap_model(learner)
+        self.trained: Learner = accelerator.unwrap_model(learner)
+        self.module: Learner = self.trained if module is None else module
         self._microbatch_tokens = optimisation.microbatch_tokens
 
     @property
@@ -99,7 +104,9 @@ class Updater:
         """Tokens per forward and backward pass, padding included."""
         if self._microbatch_tokens is None:
             autocast = self.accelerator.mixed_precision != "no"
-            self._microbatch_tokens = fitting_tokens(self.policy, self.module, autocast)
+            fitting = fitting_tokens(self.policy, self.module, autocast)
+            # The processes must agree on the number of microbatches (FSDP2).
+            self._microbatch_tokens = min(gather_object([fitting]))
         return self._microbatch_tokens
 
     def within_memory(self, rows: Rows, attempt: Callable[[int], T]) -> T:
@@ -133,6 +140,11 @@ class Updater:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+    def publish(self) -> None:
+        """Copies the trained weights into `module` if they are sharded."""
+        if self.module is not self.trained:
+            copy_weights(self.trained, self.module)
 
     def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
         sampling = self.sampling
@@ -228,6 +240,7 @@ class Updater:
                 steps += 1
             if stopped:
                 break
+        self.publish()
         return _metrics(totals, norms / max(steps, 1), steps, stopped, weight) | data.metrics
 
     def _data(
@@ -301,15 +314,14 @@ class Updater:
     ) -> NDArray[np.float64]:
         """Accumulates the gradient of a minibatch and returns its sums over all processes."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        if together:
-            owner = np.array([rows.rows[i][0] for i in part])
-            share = part[np.isin(owner, np.unique(owner)[rank::world])]
-        else:
-            share = part[rank::world]
-        # DDP synchronises once per minibatch, so every process needs a backward pass. A process
-        # without rows of its own computes one with the weight 0.
-        idle = len(share) == 0
-        micro = rows.microbatches(part[:1] if idle else share, limit, together and not idle)
+        micro = self._microbatches(rows, part, together, rank, limit)
+        # DDP synchronises once per minibatch, so every process needs a backward pass, and FSDP2 at
+        # every pass, so all need the same number. The additional ones have the weight 0.
+        own, needed = len(micro), 1
+        if self.accelerator.is_fsdp2:
+            everyone = (self._microbatches(rows, part, together, i, limit) for i in range(world))
+            needed = max(map(len, everyone))
+        micro += [part[:1]] * (needed - own)
         sums: Any = torch.zeros(len(_SUMS), dtype=torch.float64, device=self.policy.device)
         for i, piece in enumerate(micro):
             collated, turn = self._collate(batch, [rows.rows[j] for j in piece])
@@ -319,12 +331,26 @@ class Updater:
                     output = self.learner(collated, turn)
                     loss, terms = data.loss(collated.index, output, counts, self.loss, self.critic)
                 # DDP averages over processes, and the counts are sums over processes.
-                self.accelerator.backward(loss * (0.0 if idle else float(world)))
-            if not idle:
+                self.accelerator.backward(loss * (float(world) if i < own else 0.0))
+            if i < own:
                 sums += terms
         if world > 1:
             sums = self.accelerator.reduce(sums, "sum")
         return sums.cpu().numpy()
+
+    def _microbatches(
+        self, rows: Rows, part: NDArray[np.int64], together: bool, rank: int, limit: int
+    ) -> list[NDArray[np.int64]]:
+        """Returns the microbatches of a process."""
+        world = self.accelerator.num_processes
+        if together:
+            owner = np.array([rows.rows[i][0] for i in part])
+            share = part[np.isin(owner, np.unique(owner)[rank::world])]
+        else:
+            share = part[rank::world]
+        if not len(share):
+            return []
+        return rows.microbatches(share, limit, together)
 
     def _check(self, sums: NDArray[np.float64], kl: float) -> None:
         if not np.isfinite(sums).all():

@@ -47,6 +47,24 @@ def test_two_processes_train_as_one_does(recipe: str, results: list[Results]):
 
 
 @pytest.mark.slow
+def test_sharded_training_is_whole_training(tmp_path: Path):
+    children, files = [], []
+    for name, processes in (("whole", 1), ("sharded", 2)):
+        (tmp_path / name).mkdir()
+        children += launch(["-m", "tests.helpers.train_sharded", str(tmp_path / name)], processes)
+        files += [tmp_path / name / f"rank{i}.pt" for i in range(processes)]
+    finish(children)
+    whole, main, other = (torch.load(file, weights_only=True) for file in files)
+    for run, result in whole.items():
+        for name, weights in result["weights"].items():
+            assert torch.equal(main[run]["weights"][name], other[run]["weights"][name])
+            torch.testing.assert_close(
+                main[run]["weights"][name], weights, atol=1e-4, rtol=1e-4, msg=f"{run} {name}"
+            )
+        assert result["last"] == main[run]["last"] == other[run]["last"]
+
+
+@pytest.mark.slow
 def test_a_signal_to_one_process_stops_all(tmp_path: Path):
     errors = finish(launch([*STOP_ALL, str(tmp_path)], 2))
     assert "Traceback" not in "".join(errors)
