@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import Cache, DynamicLayer
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
@@ -33,14 +33,13 @@ from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.generate import generate
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import LoraSettings, load_model
+from agentgym.trainers.policy.prefix_cache import LayerShape, PrefixCache
 from agentgym.trainers.policy.sampling import (
     GenerationStats,
     Normalization,
-    PrefixCache,
     Request,
     Sample,
     Sampling,
-    States,
 )
 from agentgym.trainers.policy.scoring import Scores, read_hidden, score_actions
 from agentgym.utils.token_trie import TokenTrie
@@ -59,6 +58,15 @@ __all__ = [
 
 MEMO = 1 << 15
 """Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
+
+CPU_WINDOW = 16 << 20
+"""Bytes of keys and values that are generated together on a CPU, so that they fit its cache."""
+
+CPU_ROWS = 16
+"""Minimum number of rows that are generated together on a CPU."""
+
+GPU_ROWS = 512
+"""Maximum number of rows that are generated together on a GPU, if their keys and values fit."""
 
 STEERING_FILE = "steering.pt"
 
@@ -86,6 +94,7 @@ class Policy(nn.Module):
         max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether rows of different lengths can be generated together.
         blocks: whether cached keys and values can be sliced and stacked (`PrefixCache`).
+        layer_shapes: shapes of the keys and values of each layer, if `blocks`.
         plain_head: whether logits are the output of the head, without further operations.
         stats: counters of the work done by `act`.
         logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
@@ -138,6 +147,7 @@ class Policy(nn.Module):
         )
         self.eval()
         self.plain_head = check_head(model, self.end_token)
+        self.layer_shapes = self._find_layer_shapes() if self.blocks else ()
 
     @classmethod
     def load(
@@ -192,6 +202,15 @@ class Policy(nn.Module):
         """Batch size of generation."""
         # On a CPU, more rows are not faster and cost padding and cache misses.
         return self._batch_size or (8 if self.device.type == "cpu" else 64)
+
+    def rows_at_once(self, columns: int) -> int:
+        """Returns the number of rows of `columns` tokens to generate together."""
+        if self._batch_size is not None:
+            return self._batch_size
+        if self.device.type != "cpu":
+            return GPU_ROWS
+        size = columns * sum(shape.bytes for shape in self.layer_shapes)
+        return max(CPU_ROWS, CPU_WINDOW // size)
 
     @property
     def has_adapter(self) -> bool:
@@ -311,29 +330,44 @@ class Policy(nn.Module):
         """Returns a number that changes whenever an optimiser updates the weights in place."""
         return sum(parameter._version for parameter in self.model.parameters())
 
-    def new_cache(self, states: States | None = None) -> DynamicCache:
-        """Returns a key-value cache, empty or with states [b, heads, length, size] per layer."""
-        if states is None:
-            return DynamicCache(config=self.model.config)
-        return DynamicCache(states, config=self.model.config)
+    def _find_layer_shapes(self) -> tuple[LayerShape, ...]:
+        """Returns the shapes of keys and values, which a probe of one token shows."""
+        cache, probe = self.new_cache(), np.array([[self.end_token]])
+        with torch.no_grad():
+            self.next_logits(probe, None, np.zeros_like(probe), cache)
+        return tuple(LayerShape.of(layer) for layer in cache.layers)
+
+    def new_cache(self) -> DynamicCache:
+        """Returns an empty key-value cache."""
+        return DynamicCache(config=self.model.config)
 
     def next_logits(
         self,
         tokens: NDArray[np.int64],
-        mask: NDArray[np.bool_],
+        mask: NDArray[np.bool_] | Tensor | None,
         positions: NDArray[np.int64],
-        cache: DynamicCache,
+        cache: Cache,
+        at: NDArray[np.int64] | None = None,
     ) -> Tensor:
-        """Returns float32 [b, V] logits after the last column of tokens [b, n]."""
+        """Returns float32 [b, V] logits after the last column of tokens [b, n], or columns `at`."""
         inputs: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
         inputs[self._cache_name] = cache
         if self.padding:
-            inputs["attention_mask"] = self._tensor(mask.astype(np.int64))
             inputs["position_ids"] = self._tensor(positions)
-        with head_reads(self.model, lambda hidden: hidden[:, -1:]) as states:
+            if isinstance(mask, np.ndarray):
+                mask = self._tensor(mask.astype(np.int64))
+            inputs["attention_mask"] = mask
+
+        def last(hidden: Tensor) -> Tensor:
+            if at is None or tokens.shape[1] == 1:
+                return hidden[:, -1:]
+            rows = torch.arange(len(hidden), device=hidden.device)
+            return hidden[rows, self._tensor(at)][:, None]
+
+        with head_reads(self.model, last) as states:
             logits = self.model(**inputs).logits[:, -1].float()
         for steering in self._steering:
-            logits = steering(states[0][:, -1], logits)
+            logits = steering(last(states[0])[:, 0], logits)
         return logits
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
