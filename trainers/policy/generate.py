@@ -289,15 +289,21 @@ def choose(
             by,
         )
         columns, logprobs = drawn.column.tolist(), drawn.logprob.tolist()
-        kept = drawn.kept.cpu().numpy() if sampling.restricts else None
+        kept = _places_of(drawn.kept) if sampling.restricts else None
         for i, place in enumerate(places):
             token = ids[i][columns[i]] if ids else columns[i]
             allowed: Sequence[int] = ids[i] if ids else ()
             if kept is not None:
-                left = np.flatnonzero(kept[i]).tolist()
-                allowed = [ids[i][column] for column in left] if ids else left
+                allowed = [ids[i][column] for column in kept[i]] if ids else kept[i]
             choices[place] = token, logprobs[i], allowed
     return choices
+
+
+def _places_of(kept: Tensor) -> list[list[int]]:
+    """Returns the columns of each row that are True. Only their numbers leave the device."""
+    counts, columns = kept.sum(-1).tolist(), kept.nonzero()[:, 1].tolist()
+    stops = itertools.accumulate(counts)
+    return [columns[stop - count : stop] for stop, count in zip(stops, counts, strict=True)]
 
 
 def _gather_allowed(logits: Tensor, ids: Sequence[Sequence[int]]) -> Tensor:

@@ -59,10 +59,10 @@ __all__ = [
 MEMO = 1 << 15
 """Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
 
-CPU_WINDOW = 16 << 20
-"""Bytes of keys and values that are generated together on a CPU, so that they fit its cache."""
+CPU_WINDOW = 64 << 20
+"""Bytes of keys and values that are generated together on a CPU."""
 
-CPU_ROWS = 16
+CPU_ROWS = 32
 """Minimum number of rows that are generated together on a CPU."""
 
 GPU_ROWS = 512

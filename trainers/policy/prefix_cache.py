@@ -59,23 +59,29 @@ class LayerShape(NamedTuple):
 class Span:
     """The part of the cache that a forward pass reads and writes.
 
+    Shorter rows repeat their last token at its position, so padding needs no columns.
+
     Args:
         first: the first row.
         starts: [b] number of columns of each row that are already written.
-        width: number n of new tokens per row.
+        lengths: [b] number of new tokens of each row.
         device: device of the cache.
 
     Attributes:
         rows: the rows, as a slice.
+        width: number n of new tokens of the longest row.
         stop: number of columns that the pass reads.
         common: number of written columns if it is the same in all rows, else None.
+        inside: [b, n] number of each token among the new ones of its row.
+        positions: [b, n] columns of the new tokens.
     """
 
-    def __init__(self, first: int, starts: IntArray, width: int, device: torch.device):
+    def __init__(self, first: int, starts: IntArray, lengths: IntArray, device: torch.device):
         self.rows = slice(first, first + len(starts))
-        self.width, self.stop = width, int(starts.max()) + width
+        self.width, self.stop = int(lengths.max()), int((starts + lengths).max())
         self.common = int(starts[0]) if (starts == starts[0]).all() else None
-        self.positions = starts[:, None] + np.arange(width)
+        self.inside = np.minimum(np.arange(self.width), lengths[:, None] - 1)
+        self.positions = starts[:, None] + self.inside
         self._places = torch.from_numpy(self.positions).to(device)
         self._index = torch.arange(len(starts), device=device)[:, None], self._places
 
@@ -97,7 +103,9 @@ class Span:
         if self.common is not None and (self.width == 1 or not self.common):
             return None
         columns = torch.arange(self.stop, device=self._places.device)
-        places = self._places if self.common is None else self._places[:1]
+        places = self._places
+        if self.common is not None:  # what follows a shorter row's tokens is not read by them
+            places = self.common + torch.arange(self.width, device=places.device)[None]
         hidden = columns > places[:, None, :, None]
         return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(
             hidden, torch.finfo(dtype).min
@@ -137,7 +145,9 @@ class _Layer(DynamicLayer):
         for name in ("keys", "values"):
             old: Tensor = getattr(self, name)
             new = old.new_zeros(rows, old.shape[1], columns, old.shape[3])
-            new[: len(order), :, : old.shape[2]] = old[list(order)]
+            if order:
+                kept = old[: len(order)] if isinstance(order, range) else old[list(order)]
+                new[: len(order), :, : old.shape[2]] = kept
             setattr(self, name, new)
 
 
@@ -200,11 +210,12 @@ class PrefixCache:
                 free = int(GPU_SHARE * torch.cuda.mem_get_info(device)[0])
             self.max_bytes = free
 
-    def max_rows(self, columns: int, max_bytes: int | None = None) -> int:
+    def max_rows(self, columns: int) -> int:
         """Returns the number of rows of `columns` tokens, at least 1, that fit in `max_bytes`."""
-        limit = self.max_bytes if max_bytes is None else max_bytes
-        assert limit is not None
-        return max(1, limit // max(1, _rounded(columns) * self._bytes_per_token))
+        assert self.max_bytes is not None
+        if self._rows:
+            columns = max(columns, self._shape[1])
+        return max(1, self.max_bytes // max(1, _rounded(columns) * self._bytes_per_token))
 
     def place(
         self, sequences: Sequence[tuple[Slot | None, Tokens]], columns: int
@@ -255,10 +266,13 @@ class PrefixCache:
 
     def _reserve(self, wanted: set[Slot], count: int, columns: int) -> None:
         """Makes `count` rows available, and evicts slots if they do not fit in `max_bytes`."""
+        if not self._rows:
+            self._rebuild((), 0, 0)
         self._limit = max(_rounded(columns), self._shape[1])
-        most = max(count, self.max_rows(self._limit))
-        while len(self._rows) > most:
-            del self._rows[next((slot for slot in self._rows if slot not in wanted), *self._rows)]
+        most = self.max_rows(self._limit)
+        unwanted = [slot for slot in self._rows if slot not in wanted]
+        for slot in [*unwanted, *wanted & self._rows.keys()][: max(0, len(self._rows) - most)]:
+            del self._rows[slot]
         rows = min(most, max(self._shape[0], count + len(self._rows.keys() - wanted)))
         if rows < self._shape[0]:
             self._rebuild(list(self._rows.values()), rows, self._shape[1])

@@ -67,9 +67,10 @@ class Window:
 
     def run(self) -> None:
         """Generates until all rows are done."""
-        at_once = min(store.max_rows(self._columns) for _, store in self._caches)
-        for start in range(0, len(self._waiting), at_once):
-            self._place(self._waiting[start : start + at_once])
+        while self._waiting:
+            at_once = min(store.max_rows(self._columns) for _, store in self._caches)
+            self._place(self._waiting[:at_once])
+            del self._waiting[:at_once]
             while self._first < len(self._rows):
                 self._step()
 
@@ -166,19 +167,17 @@ class Window:
         most = most or max(1, self._prefill // len(rows))
         width = min(most, max(len(row.pending) for row in rows))
         lengths = np.array([min(len(row.pending), width) for row in rows])
-        inside = np.arange(width) < lengths[:, None]
-        tokens = np.full(inside.shape, self._model.pad_token, np.int64)
-        tokens[inside] = np.concatenate([row.feed(width) for row in rows])
+        new = np.concatenate([row.feed(width) for row in rows]).astype(np.int64)
+        span = Span(first, starts, lengths, self._model.device)
+        tokens = new[(np.cumsum(lengths) - lengths)[:, None] + span.inside]
         stats = self._model.stats
         stats.forward_passes += 1
-        stats.fed_tokens += int(lengths.sum())
-        stats.padded_tokens += inside.size - int(lengths.sum())
+        stats.fed_tokens += len(new)
+        stats.padded_tokens += tokens.size - len(new)
         logits = []
         for model, store in self._caches:
-            span = Span(first, starts, width, model.device)
             cache, mask = store.reading(span)
-            positions = np.minimum(span.positions, (starts + lengths)[:, None] - 1)
-            logits.append(model.next_logits(tokens, mask, positions, cache, lengths - 1))
+            logits.append(model.next_logits(tokens, mask, span.positions, cache, lengths - 1))
         ready = [i for i, row in enumerate(rows) if not len(row.pending)]
         if not ready:
             return False

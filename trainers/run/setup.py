@@ -143,6 +143,7 @@ def load_policy(
         "dtype": config.model.dtype,
         "device": accelerator.device,
         "trust_remote_code": config.model.trust_remote_code,
+        "batch_size": config.rollout.generation_batch,
     }
     transformers_logging.disable_progress_bar()
     if start is not None:

@@ -307,6 +307,25 @@ def test_no_work_for_finished_rows(make_policy):
     assert policy.stats.padded_tokens == 0
 
 
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0), Sampling(top_k=3), Sampling()])
+def test_no_vocabulary_leaves_the_device(make_policy, monkeypatch, sampling):
+    policy = make_policy()
+    sizes: list[int] = []
+    for name in ("cpu", "numpy", "tolist"):
+        method = getattr(torch.Tensor, name)
+
+        def count(tensor, *args, method=method, **kwargs):
+            sizes.append(tensor.numel())
+            return method(tensor, *args, **kwargs)
+
+        monkeypatch.setattr(torch.Tensor, name, count)
+    policy.act(
+        [Request(prompt, np.random.default_rng(0)) for prompt in prompts_of(policy)], sampling
+    )
+    assert sizes
+    assert max(sizes) < len(policy.tokenizer) / 2
+
+
 # Reuse of keys and values.
 
 
