@@ -30,7 +30,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.policy.collate import Collated
-from agentgym.trainers.policy.generate import generate
+from agentgym.trainers.policy.engine import Engine, OwnEngine, Session
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import LoraSettings, load_model
 from agentgym.trainers.policy.prefix_cache import LayerShape, PrefixCache
@@ -97,6 +97,7 @@ class Policy(nn.Module):
         layer_shapes: shapes of the keys and values of each layer, if `blocks`.
         plain_head: whether logits are the output of the head, without further operations.
         stats: counters of the work done by `act`.
+        engine: generates the actions of `act` (see `use`).
         logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
             holds in memory. If there are more, they are computed in parts, and again in the
             backward pass.
@@ -147,6 +148,8 @@ class Policy(nn.Module):
         )
         self.eval()
         self.plain_head = check_head(model, self.end_token)
+        self._synced: int | None = None
+        self.engine: Engine = OwnEngine(self)
         self.layer_shapes = self._find_layer_shapes() if self.blocks else ()
 
     @classmethod
@@ -246,6 +249,7 @@ class Policy(nn.Module):
         copied.model = copy.deepcopy(self.model)
         copied.stats = GenerationStats()
         copied._reference, copied._guide, copied._steering = [], [], []
+        copied.use(None)
         return copied
 
     def frozen_copy(self) -> Policy:
@@ -286,32 +290,41 @@ class Policy(nn.Module):
 
     # Acting.
 
-    def session(self) -> PrefixCache:
-        """Returns an empty cache for `act`, so that shared prompt prefixes are computed once."""
-        return PrefixCache()
+    def use(self, engine: Engine | None) -> None:
+        """Generates with another engine, or with the policy's own."""
+        self.engine = OwnEngine(self) if engine is None else engine
+        self._synced = None
+
+    def session(self) -> Session:
+        """Returns an empty session for `act`, so that shared prompt prefixes are computed once."""
+        return self.engine.session()
 
     def act(
-        self, requests: Sequence[Request], sampling: Sampling, cache: PrefixCache | None = None
+        self, requests: Sequence[Request], sampling: Sampling, session: Session | None = None
     ) -> list[Sample]:
         """Generates one action for each request, without gradients.
 
         Args:
             requests: prompts, each with its random generator and optional candidates.
             sampling: sampling parameters.
-            cache: created by `session`. It reuses keys and values of earlier prompts of a slot.
+            session: created by `session`. It reuses the computation of earlier prompts of a slot.
 
         Raises:
             ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
                 together exceed the model's maximum length.
         """
         with self._acting():
+            version = self.weights_version()
+            if version != self._synced:
+                self.engine.sync(self)
+            self._synced = version
             if sampling.normalization is None:
-                return generate(self, requests, sampling, cache)
+                return self.engine.generate(requests, sampling, session)
             listed = [i for i, request in enumerate(requests) if request.candidates is not None]
             chosen = choose_candidates(self, [requests[i] for i in listed], sampling)
             samples = dict(zip(listed, chosen, strict=True))
             others = [i for i in range(len(requests)) if i not in samples]
-            generated = generate(self, [requests[i] for i in others], sampling, cache)
+            generated = self.engine.generate([requests[i] for i in others], sampling, session)
             samples |= zip(others, generated, strict=True)
             return [samples[i] for i in range(len(requests))]
 
