@@ -205,10 +205,9 @@ class PrefixCache:
         self._shape, self._tokens, self._device = (0, 0), [], device
         self._bytes_per_token = sum(shape.bytes for shape in shapes)
         if self.max_bytes is None:
-            free = CPU_BYTES
+            self.max_bytes = CPU_BYTES
             if device.type == "cuda":
-                free = int(GPU_SHARE * torch.cuda.mem_get_info(device)[0])
-            self.max_bytes = free
+                self.max_bytes = int(GPU_SHARE * torch.cuda.mem_get_info(device)[0])
 
     def max_rows(self, columns: int) -> int:
         """Returns the number of rows of `columns` tokens, at least 1, that fit in `max_bytes`."""

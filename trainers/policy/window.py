@@ -26,7 +26,6 @@ Advance = Callable[[Sequence["Row"], Tensor, Tensor | None], None]
 PREFILL_CPU, PREFILL = 4096, 32768
 """Maximum number of prompt tokens per forward pass, on a CPU and on other devices."""
 
-
 MOVE = 8
 """Padding tokens that cost as much as moving the keys and values of a row."""
 
@@ -160,7 +159,7 @@ class Window:
         Args:
             first: the first row.
             last: the row after the last one.
-            most: maximum number of tokens per row. If None, it is bounded by memory alone.
+            most: maximum number of tokens per row. If None, it depends on the device.
         """
         rows = self._rows[first:last]
         starts = np.array([row.read for row in rows])
@@ -208,7 +207,8 @@ class Window:
         columns = max((self._rows[i].read for i in order), default=0)
         for _, store in self._caches:
             store.move(order, columns)
-        for i, row in [(to, self._rows[of]) for to, of in order.items()]:
+        moved = {to: self._rows[of] for to, of in order.items()}
+        for i, row in moved.items():
             self._rows[i] = row
 
 
