@@ -163,6 +163,8 @@ class RolloutConfig:
     """Episodes per task and seed. Group-relative credit needs at least 2."""
     num_envs: Positive = 64
     """Environments stepped in parallel."""
+    generation_batch: Positive | None = None
+    """Maximum number of actions generated together (None: as their keys and values allow)."""
     temperature: float = 1.0
     """Sampling temperature."""
     top_k: Count = 0

@@ -9,25 +9,18 @@ this order.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.protocol import LanguageModel
-from agentgym.trainers.policy.sampling import (
-    PrefixCache,
-    Request,
-    Sample,
-    Sampling,
-    States,
-    Tokens,
-)
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling, Tokens
+from agentgym.trainers.policy.window import Advance, Window
 from agentgym.trainers.trajectory import Support
 
 
@@ -52,12 +45,18 @@ def generate(
     """
     rows = [_Row(request, model, sampling) for request in requests]
     guide = model.guide if sampling.temperature > 0 else None
-    if cache is not None:
-        cache.refresh(model.weights_version())
-        if not model.blocks or guide is not None:
-            cache = None
-    for batch in _batches([row for row in rows if not row.done], model, cache):
-        _Batch(batch, model, sampling, cache, guide).run()
+    waiting = [row for row in rows if not row.done]
+
+    def advance(ready: Sequence[_Row], logits: Tensor, guide_logits: Tensor | None) -> None:
+        choices = choose(ready, logits, sampling, guide_logits)
+        for row, choice in zip(ready, choices, strict=True):
+            row.add(*choice)
+
+    if model.blocks:
+        Window(waiting, model, guide, cache if guide is None else None, advance).run()
+    else:
+        for batch in _batches(waiting, model):
+            _Batch(batch, model, guide, advance).run()
     stats = model.stats
     stats.requests += len(rows)
     stats.prompt_tokens += sum(len(row.request.prompt) for row in rows)
@@ -72,7 +71,6 @@ class _Row:
     Attributes:
         pending: tokens that are not fed to the model yet.
         read: number of tokens fed to the model or found in the cache.
-        states: cached keys and values of tokens fed before this call.
     """
 
     def __init__(self, request: Request, model: LanguageModel, sampling: Sampling):
@@ -101,13 +99,10 @@ class _Row:
         self._force()
         self.pending = np.concatenate([request.prompt, self.tokens]).astype(np.int32)
         self.read = 0
-        self.states: States = []
 
-    def recall(self, cache: PrefixCache | None) -> None:
-        """Skips the tokens that are in the cache."""
-        if cache is not None:
-            self.read, self.states = cache.match(self.request.slot, self.pending)
-            self.pending = self.pending[self.read :]
+    def skip(self, cached: int) -> None:
+        """Skips the first pending tokens, which are cached."""
+        self.read, self.pending = self.read + cached, self.pending[cached:]
 
     def feed(self, width: int) -> Tokens:
         """Returns up to `width` pending tokens and marks them as fed."""
@@ -172,13 +167,8 @@ def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str
     return Support(offsets, np.fromiter(itertools.chain.from_iterable(allowed), np.int32))
 
 
-def _batches(
-    rows: Iterable[_Row], model: LanguageModel, cache: PrefixCache | None
-) -> Iterator[list[_Row]]:
+def _batches(rows: list[_Row], model: LanguageModel) -> Iterator[list[_Row]]:
     """Yields batches of rows with similar lengths, the longest first."""
-    rows = list(rows)
-    for row in rows:
-        row.recall(cache)
     rows.sort(key=lambda row: -len(row.pending))
     batch: list[_Row] = []
     for row in rows:
@@ -194,19 +184,20 @@ def _batches(
 
 
 class _Batch:
-    """Rows that share forward passes. A row is removed when its action is complete."""
+    """Rows of a model without `blocks` (sliding windows, recurrent states), padded on the left.
+
+    A row is removed when its action is complete.
+    """
 
     def __init__(
         self,
         rows: list[_Row],
         model: LanguageModel,
-        sampling: Sampling,
-        cache: PrefixCache | None,
         guide: LanguageModel | None,
+        advance: Advance,
     ):
-        self.rows, self.model, self.sampling, self.prefixes = rows, model, sampling, cache
-        self.cache, self.mask = self._recalled()
-        self.guide = guide
+        self.rows, self.model, self.guide, self.advance = rows, model, guide, advance
+        self.cache, self.mask = model.new_cache(), np.zeros((len(rows), 0), bool)
         self.guide_cache = None if guide is None else guide.new_cache()
 
     def run(self) -> None:
@@ -220,41 +211,14 @@ class _Batch:
                 continue
             if len(ready) < len(self.rows):
                 logits, guide = logits[ready], None if guide is None else guide[ready]
-            rows = [self.rows[place] for place in ready]
-            choices = choose(rows, logits, self.sampling, guide)
-            for row, choice in zip(rows, choices, strict=True):
-                row.add(*choice)
+            self.advance([self.rows[place] for place in ready], logits, guide)
             self._let_go()
-
-    def _recalled(self) -> tuple[Any, NDArray[np.bool_]]:
-        """Stacks the cached states of all rows, padded on the left."""
-        longest = max(row.read for row in self.rows)
-        self.model.stats.cached_tokens += sum(row.read for row in self.rows)
-        mask = np.arange(longest) >= longest - np.array([[row.read] for row in self.rows])
-        if not longest:
-            return self.model.new_cache(), mask
-        some = next(row.states for row in self.rows if row.read)
-        stacked: States = []
-        for layer, pair in enumerate(some):
-            both = []
-            for which, example in enumerate(pair):
-                heads, _, size = example.shape
-                states = example.new_zeros(len(self.rows), heads, longest, size)
-                for place, row in enumerate(self.rows):
-                    if row.read:
-                        kept = row.states[layer][which]
-                        states[place, :, longest - row.read :] = kept[:, : row.read]
-                both.append(states)
-            stacked.append((both[0], both[1]))
-        for row in self.rows:
-            row.states = []
-        return self.model.new_cache(stacked), mask
 
     def _read(self) -> tuple[Tensor, Tensor | None]:
         """Feeds pending tokens, padded on the left. Returns the model's and the guide's logits."""
         rows, model = self.rows, self.model
         lengths = np.array([len(row.pending) for row in rows])
-        if model.blocks or not self.mask.size:
+        if not self.mask.size:
             width = int(lengths.max())
         else:
             # Recurrent models continue from a state by one token at a time.
@@ -280,26 +244,12 @@ class _Batch:
         stay = [place for place, row in enumerate(self.rows) if not row.done]
         if len(stay) == len(self.rows):
             return
-        if self.prefixes is not None:
-            for place, row in enumerate(self.rows):
-                if row.done and row.request.slot is not None:
-                    self._keep(place, row, self.prefixes)
         self.rows = [self.rows[place] for place in stay]
         self.mask = self.mask[stay]
         if stay:
             self.cache.reorder_cache(torch.tensor(stay))
             if self.guide_cache is not None:
                 self.guide_cache.reorder_cache(torch.tensor(stay))
-
-    def _keep(self, place: int, row: _Row, prefixes: PrefixCache) -> None:
-        assert row.request.slot is not None
-        tokens = np.concatenate([row.request.prompt, row.tokens]).astype(np.int32)[: row.read]
-        columns = torch.from_numpy(np.flatnonzero(self.mask[place]))
-        states = [
-            (layer.keys[place][:, columns], layer.values[place][:, columns])
-            for layer in self.cache.layers
-        ]
-        prefixes.keep(row.request.slot, tokens, states)
 
 
 def choose(
@@ -340,15 +290,21 @@ def choose(
             by,
         )
         columns, logprobs = drawn.column.tolist(), drawn.logprob.tolist()
-        kept = drawn.kept.cpu().numpy() if sampling.restricts else None
+        kept = _places_of(drawn.kept) if sampling.restricts else None
         for i, place in enumerate(places):
             token = ids[i][columns[i]] if ids else columns[i]
             allowed: Sequence[int] = ids[i] if ids else ()
             if kept is not None:
-                left = np.flatnonzero(kept[i]).tolist()
-                allowed = [ids[i][column] for column in left] if ids else left
+                allowed = [ids[i][column] for column in kept[i]] if ids else kept[i]
             choices[place] = token, logprobs[i], allowed
     return choices
+
+
+def _places_of(kept: Tensor) -> list[list[int]]:
+    """Returns the columns of each row that are True. Only their numbers leave the device."""
+    counts, columns = kept.sum(-1).tolist(), kept.nonzero()[:, 1].tolist()
+    stops = itertools.accumulate(counts)
+    return [columns[stop - count : stop] for stop, count in zip(stops, counts, strict=True)]
 
 
 def _gather_allowed(logits: Tensor, ids: Sequence[Sequence[int]]) -> Tensor:

@@ -25,13 +25,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import Cache, DynamicLayer
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.policy.collate import Collated
-from agentgym.trainers.policy.generate import generate
+from agentgym.trainers.policy.engine import Engine, OwnEngine, Session
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import (
     REFERENCE,
@@ -41,15 +41,14 @@ from agentgym.trainers.policy.loading import (
     load_reference_adapter,
     reference_adapter,
 )
+from agentgym.trainers.policy.prefix_cache import LayerShape, PrefixCache
 from agentgym.trainers.policy.reading import layers_to_checkpoint
 from agentgym.trainers.policy.sampling import (
     GenerationStats,
     Normalization,
-    PrefixCache,
     Request,
     Sample,
     Sampling,
-    States,
 )
 from agentgym.trainers.policy.scoring import Scores, read_hidden, score_actions
 from agentgym.utils.token_trie import TokenTrie
@@ -68,6 +67,15 @@ __all__ = [
 
 MEMO = 1 << 15
 """Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
+
+CPU_WINDOW = 64 << 20
+"""Bytes of keys and values that are generated together on a CPU."""
+
+CPU_ROWS = 32
+"""Minimum number of rows that are generated together on a CPU."""
+
+GPU_ROWS = 512
+"""Maximum number of rows that are generated together on a GPU, if their keys and values fit."""
 
 STEERING_FILE = "steering.pt"
 
@@ -95,11 +103,13 @@ class Policy(nn.Module):
         max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether rows of different lengths can be generated together.
         blocks: whether cached keys and values can be sliced and stacked (`PrefixCache`).
+        layer_shapes: shapes of the keys and values of each layer, if `blocks`.
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
         stats: counters of the work done by `act`.
         autocast: makes the context manager in which the model computes, such as
             `Accelerator.autocast`. Clones share it.
+        engine: generates the actions of `act` (see `use`).
         logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
             holds in memory. They are computed in parts, and again in the backward pass.
         gradient_checkpointing: whether `forward` keeps only the inputs of the model's layers, and
@@ -153,6 +163,9 @@ class Policy(nn.Module):
         )
         self.eval()
         self.head_output = check_head(model, self.end_token)
+        self._synced: int | None = None
+        self.engine: Engine = OwnEngine(self)
+        self.layer_shapes = self._find_layer_shapes() if self.blocks else ()
 
     @classmethod
     def load(
@@ -214,6 +227,15 @@ class Policy(nn.Module):
         # On a CPU, more rows are not faster and cost padding and cache misses.
         return self._batch_size or (8 if self.device.type == "cpu" else 64)
 
+    def rows_at_once(self, columns: int) -> int:
+        """Returns the number of rows of `columns` tokens to generate together."""
+        if self._batch_size is not None:
+            return self._batch_size
+        if self.device.type != "cpu":
+            return GPU_ROWS
+        size = columns * sum(shape.bytes for shape in self.layer_shapes)
+        return max(CPU_ROWS, CPU_WINDOW // size)
+
     @property
     def has_adapter(self) -> bool:
         """Whether only a LoRA adapter is trained."""
@@ -272,6 +294,7 @@ class Policy(nn.Module):
             copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()
         copied._reference, copied._guide, copied._steering = [], [], []
+        copied.use(None)
         return copied
 
     def frozen_copy(self) -> Policy:
@@ -316,32 +339,41 @@ class Policy(nn.Module):
 
     # Acting.
 
-    def session(self) -> PrefixCache:
-        """Returns an empty cache for `act`, so that shared prompt prefixes are computed once."""
-        return PrefixCache()
+    def use(self, engine: Engine | None) -> None:
+        """Generates with another engine, or with the policy's own."""
+        self.engine = OwnEngine(self) if engine is None else engine
+        self._synced = None
+
+    def session(self) -> Session:
+        """Returns an empty session for `act`, so that shared prompt prefixes are computed once."""
+        return self.engine.session()
 
     def act(
-        self, requests: Sequence[Request], sampling: Sampling, cache: PrefixCache | None = None
+        self, requests: Sequence[Request], sampling: Sampling, session: Session | None = None
     ) -> list[Sample]:
         """Generates one action for each request, without gradients.
 
         Args:
             requests: prompts, each with its random generator and optional candidates.
             sampling: sampling parameters.
-            cache: created by `session`. It reuses keys and values of earlier prompts of a slot.
+            session: created by `session`. It reuses the computation of earlier prompts of a slot.
 
         Raises:
             ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
                 together exceed the model's maximum length.
         """
         with self._acting():
+            version = self.weights_version()
+            if version != self._synced:
+                self.engine.sync(self)
+            self._synced = version
             if sampling.normalization is None:
-                return generate(self, requests, sampling, cache)
+                return self.engine.generate(requests, sampling, session)
             listed = [i for i, request in enumerate(requests) if request.candidates is not None]
             chosen = choose_candidates(self, [requests[i] for i in listed], sampling)
             samples = dict(zip(listed, chosen, strict=True))
             others = [i for i in range(len(requests)) if i not in samples]
-            generated = generate(self, [requests[i] for i in others], sampling, cache)
+            generated = self.engine.generate([requests[i] for i in others], sampling, session)
             samples |= zip(others, generated, strict=True)
             return [samples[i] for i in range(len(requests))]
 
@@ -360,29 +392,44 @@ class Policy(nn.Module):
         """Returns a number that changes whenever an optimiser updates the weights in place."""
         return sum(parameter._version for parameter in self.model.parameters())
 
-    def new_cache(self, states: States | None = None) -> DynamicCache:
-        """Returns a key-value cache, empty or with states [b, heads, length, size] per layer."""
-        if states is None:
-            return DynamicCache(config=self.model.config)
-        return DynamicCache(states, config=self.model.config)
+    def _find_layer_shapes(self) -> tuple[LayerShape, ...]:
+        """Returns the shapes of keys and values, which a probe of one token shows."""
+        cache, probe = self.new_cache(), np.array([[self.end_token]])
+        with torch.no_grad():
+            self.next_logits(probe, None, np.zeros_like(probe), cache)
+        return tuple(LayerShape.of(layer) for layer in cache.layers)
+
+    def new_cache(self) -> DynamicCache:
+        """Returns an empty key-value cache."""
+        return DynamicCache(config=self.model.config)
 
     def next_logits(
         self,
         tokens: NDArray[np.int64],
-        mask: NDArray[np.bool_],
+        mask: NDArray[np.bool_] | Tensor | None,
         positions: NDArray[np.int64],
-        cache: DynamicCache,
+        cache: Cache,
+        at: NDArray[np.int64] | None = None,
     ) -> Tensor:
-        """Returns float32 [b, V] logits after the last column of tokens [b, n]."""
+        """Returns float32 [b, V] logits after the last column of tokens [b, n], or columns `at`."""
         inputs: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
         inputs[self._cache_name] = cache
         if self.padding:
-            inputs["attention_mask"] = self._tensor(mask.astype(np.int64))
             inputs["position_ids"] = self._tensor(positions)
-        with head_reads(self.model, lambda hidden: hidden[:, -1:]) as states:
+            if isinstance(mask, np.ndarray):
+                mask = self._tensor(mask.astype(np.int64))
+            inputs["attention_mask"] = mask
+
+        def last(hidden: Tensor) -> Tensor:
+            if at is None or tokens.shape[1] == 1:
+                return hidden[:, -1:]
+            rows = torch.arange(len(hidden), device=hidden.device)
+            return hidden[rows, self._tensor(at)][:, None]
+
+        with head_reads(self.model, last) as states:
             logits = self.model(**inputs).logits[:, -1].float()
         for steering in self._steering:
-            logits = steering(states[0][:, -1], logits)
+            logits = steering(last(states[0])[:, 0], logits)
         return logits
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:

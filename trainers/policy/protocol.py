@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.policy.lm_head import HeadOutput
-from agentgym.trainers.policy.sampling import GenerationStats, States
+from agentgym.trainers.policy.prefix_cache import LayerShape
+from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.utils.token_trie import TokenTrie
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class LanguageModel(Protocol):
         padding: whether sequences of different lengths can share a batch.
         blocks: whether padding is allowed at any position and cached keys and values can be sliced
             and stacked.
+        layer_shapes: shapes of the keys and values of each layer, if `blocks`.
         stats: counters of the work done.
         head_output: the operations after the output head, or None if they are unknown.
         logits_at_once: maximum number of logits held in memory.
@@ -41,6 +43,7 @@ class LanguageModel(Protocol):
     max_length: int | None
     padding: bool
     blocks: bool
+    layer_shapes: tuple[LayerShape, ...]
     stats: GenerationStats
     head_output: HeadOutput | None
     logits_at_once: int
@@ -81,19 +84,30 @@ class LanguageModel(Protocol):
         """Returns a number that changes when an optimiser updates the weights."""
         ...
 
-    def new_cache(self, states: States | None = None) -> Any:
-        """Returns a `transformers` cache, empty or with states [b, heads, length, size]."""
+    def rows_at_once(self, columns: int) -> int:
+        """Returns the number of rows of `columns` tokens to generate together."""
+        ...
+
+    def new_cache(self) -> Any:
+        """Returns an empty `transformers` cache."""
         ...
 
     def next_logits(
-        self, tokens: NDArray[np.int64], mask: NDArray[np.bool_], positions: Any, cache: Any
+        self,
+        tokens: NDArray[np.int64],
+        mask: NDArray[np.bool_] | Tensor | None,
+        positions: Any,
+        cache: Any,
+        at: NDArray[np.int64] | None = None,
     ) -> Tensor:
-        """Returns float32 [b, V] logits after the last column of tokens.
+        """Returns float32 [b, V] logits after a column of tokens.
 
         Args:
             tokens: [b, n] token ids.
-            mask: [b, length + n] False for padding, for the cached tokens and the new ones.
+            mask: [b, length + n] False for padding, for the cached tokens and the new ones. Or an
+                additive attention mask [b, 1, n, length + n]. None: plain causal attention.
             positions: [b, n] position ids of the new tokens.
             cache: cache with `length` tokens per row.
+            at: [b] the columns. None: the last one.
         """
         ...

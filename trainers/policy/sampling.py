@@ -1,4 +1,4 @@
-"""Inputs and outputs of generation: `Sampling`, `Request`, `Sample`, `PrefixCache`."""
+"""Inputs and outputs of generation: `Sampling`, `Request`, `Sample`, `GenerationStats`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.trajectory import FloatArray, Support
 
 Tokens = NDArray[np.int32]
 Normalization = Literal["sum", "token", "word"]
-States = list[tuple[Tensor, Tensor]]
-"""Keys and values of one sequence, [heads, length, size] each, per layer."""
-
-
-WORTHWHILE = 8
-"""Minimum number of tokens that a `PrefixCache` returns. Copying fewer costs more than it saves."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +118,7 @@ class GenerationStats:
     Attributes:
         requests: actions generated.
         prompt_tokens: tokens of their prompts.
-        cached_tokens: tokens found in a `PrefixCache`.
+        cached_tokens: tokens found in a `PrefixCache`, or shared with another request of the call.
         forced_tokens: action tokens with a single legal continuation.
         new_tokens: action tokens, including forced ones.
         forward_passes: forward passes of the model.
@@ -146,47 +139,3 @@ class GenerationStats:
         """Sets all counters to 0."""
         for name in self.__dataclass_fields__:
             setattr(self, name, 0)
-
-
-class PrefixCache:
-    """Cached keys and values of each slot's context. Only new tokens of a prompt are computed.
-
-    Created by `Policy.session()`. The cache is cleared automatically when an optimiser has changed
-    the weights, and manually by `clear`.
-    """
-
-    def __init__(self) -> None:
-        self._slots: dict[int | str, tuple[Tokens, States]] = {}
-        self._weights: int | None = None
-
-    def clear(self) -> None:
-        """Removes all entries."""
-        self._slots.clear()
-
-    def drop(self, slot: int | str) -> None:
-        """Removes the entry of a slot, for example at the end of its episode, if there is one."""
-        self._slots.pop(slot, None)
-
-    def refresh(self, weights: int) -> None:
-        """Clears the cache if `weights`, the version number of the weights, has changed."""
-        if weights != self._weights:
-            self.clear()
-        self._weights = weights
-
-    def keep(self, slot: int | str, tokens: Tokens, states: States) -> None:
-        """Stores the keys and values of a slot's tokens."""
-        self._slots.pop(slot, None)
-        self._slots[slot] = tokens, states
-
-    def match(self, slot: int | str | None, tokens: Tokens) -> tuple[int, States]:
-        """Returns the length of the cached prefix (never the whole prompt) and states covering it.
-
-        A new slot uses the entry stored last, because prompts begin with the same instructions.
-        """
-        if slot is None or not self._slots:
-            return 0, []
-        known, states = self._slots.get(slot) or next(reversed(self._slots.values()))
-        length = min(len(known), len(tokens) - 1)
-        differs = np.flatnonzero(known[:length] != tokens[:length])
-        length = int(differs[0]) if len(differs) else length
-        return (length, states) if length >= WORTHWHILE else (0, [])

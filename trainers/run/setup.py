@@ -169,6 +169,7 @@ def _open_policy(
         "dtype": _dtype(config, start),
         "device": accelerator.device,
         "trust_remote_code": config.model.trust_remote_code,
+        "batch_size": config.rollout.generation_batch,
     }
     transformers_logging.disable_progress_bar()
     if start is not None:

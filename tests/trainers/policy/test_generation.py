@@ -301,9 +301,29 @@ def test_no_work_for_finished_rows(make_policy):
     samples = policy.act(requests, Sampling(max_new_tokens=20))
     lengths = np.array([len(sample.tokens) for sample in samples])
     assert len(set(lengths)) > 3
-    expected = [(40, 20)] + [(int((lengths > n).sum()), 1) for n in range(1, lengths.max())]
+    # The prompt is the same in all rows, so all but its last token is computed once.
+    expected = [(1, 19)] + [(int((lengths > n).sum()), 1) for n in range(lengths.max())]
     assert fed == expected
     assert policy.stats.padded_tokens == 0
+
+
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0), Sampling(top_k=3), Sampling()])
+def test_no_vocabulary_leaves_the_device(make_policy, monkeypatch, sampling):
+    policy = make_policy()
+    sizes: list[int] = []
+    for name in ("cpu", "numpy", "tolist"):
+        method = getattr(torch.Tensor, name)
+
+        def count(tensor, *args, method=method, **kwargs):
+            sizes.append(tensor.numel())
+            return method(tensor, *args, **kwargs)
+
+        monkeypatch.setattr(torch.Tensor, name, count)
+    policy.act(
+        [Request(prompt, np.random.default_rng(0)) for prompt in prompts_of(policy)], sampling
+    )
+    assert sizes
+    assert max(sizes) < len(policy.tokenizer) / 2
 
 
 # Reuse of keys and values.

@@ -1,0 +1,84 @@
+"""`Engine`: the interface of generation, and the project's own engine.
+
+`Policy.act` generates with an engine. The default is `OwnEngine`, which runs the policy's model
+itself. Another one, such as an inference server with its own copy of the weights, is set with
+`Policy.use`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from agentgym.trainers.policy.generate import generate
+from agentgym.trainers.policy.prefix_cache import PrefixCache, Slot
+from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+
+
+class Session(Protocol):
+    """Contexts of many slots, which grow from call to call."""
+
+    def drop(self, slot: Slot) -> None:
+        """Forgets the context of a slot, for example at the end of its episode."""
+        ...
+
+    def clear(self) -> None:
+        """Forgets all contexts."""
+        ...
+
+
+class Engine(Protocol):
+    """Protocol of an engine."""
+
+    def session(self) -> Session:
+        """Returns an empty session, in which `generate` computes shared prefixes once."""
+        ...
+
+    def sync(self, policy: LanguageModel) -> None:
+        """Takes over the weights of a policy. Called before `generate` when they have changed.
+
+        Nothing that was computed with the old weights may be used afterwards: an engine with a
+        prefix cache resets it.
+        """
+        ...
+
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling, session: Any = None
+    ) -> list[Sample]:
+        """Generates one action for each request.
+
+        The log-probabilities of a sample are those of the distribution that its tokens were sampled
+        from: after temperature, constraint, top-k and top-p. A constrained action follows the
+        tokens of one candidate, as `LanguageModel.trie` has them.
+
+        Args:
+            requests: prompts, each with its random generator and optional candidates.
+            sampling: sampling parameters, without `normalization`.
+            session: created by `session`. None: no contexts are kept.
+        """
+        ...
+
+
+class OwnEngine:
+    """Generates with the policy's own model and weights.
+
+    Args:
+        policy: the policy.
+    """
+
+    def __init__(self, policy: LanguageModel):
+        self._policy = policy
+
+    def session(self) -> PrefixCache:
+        """Returns an empty prefix cache."""
+        return PrefixCache()
+
+    def sync(self, policy: LanguageModel) -> None:
+        """Does nothing: the weights are the policy's, and a `PrefixCache` notices their change."""
+
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling, session: PrefixCache | None = None
+    ) -> list[Sample]:
+        """Generates one action for each request."""
+        return generate(self._policy, requests, sampling, session)

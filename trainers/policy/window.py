@@ -1,0 +1,218 @@
+"""`Window`: continuous batching. Waiting rows take the places of finished ones.
+
+The rows of a call are consecutive rows of a `PrefixCache`. Those in progress are a window over
+them: finished rows move to its front, which it leaves behind, and it grows at its back. A row moves
+only when another one ends, so no keys or values are copied from token to token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, swapped
+from agentgym.trainers.policy.protocol import LanguageModel
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.generate import _Row as Row
+
+Advance = Callable[[Sequence["Row"], Tensor, Tensor | None], None]
+"""Appends a sampled token to each row, given the logits [b, V] of the model and of its guide."""
+
+PREFILL_CPU, PREFILL = 4096, 32768
+"""Maximum number of prompt tokens per forward pass, on a CPU and on other devices."""
+
+MOVE = 8
+"""Padding tokens that cost as much as moving the keys and values of a row."""
+
+SHARED = 256
+"""Tokens that a forward pass over a shared prefix must save."""
+
+
+class Window:
+    """Generates the actions of rows, of a model that allows padding at any position.
+
+    Args:
+        rows: the rows.
+        model: the language model.
+        guide: model whose logits are passed to `advance`, too.
+        cache: keys and values of earlier prompts, which are used and extended. None: no reuse.
+        advance: appends a sampled token to rows.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        model: LanguageModel,
+        guide: LanguageModel | None,
+        cache: PrefixCache | None,
+        advance: Advance,
+    ):
+        self._waiting = list(rows)
+        self._model, self._advance, self._keep = model, advance, cache is not None
+        self._caches = [(model, cache if cache is not None else PrefixCache())]
+        if guide is not None:
+            self._caches.append((guide, PrefixCache()))
+        for owner, store in self._caches:
+            store.open(owner.layer_shapes, owner.device, owner.weights_version())
+        self._columns = max((len(row.pending) + row.limit for row in rows), default=0)
+        self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
+        self._first = self._last = 0  # the rows in progress
+        self._rows: list[Row] = []
+
+    def run(self) -> None:
+        """Generates until all rows are done."""
+        while self._waiting:
+            at_once = min(store.max_rows(self._columns) for _, store in self._caches)
+            self._place(self._waiting[:at_once])
+            del self._waiting[:at_once]
+            while self._first < len(self._rows):
+                self._step()
+
+    def _place(self, rows: list[Row]) -> None:
+        """Assigns a row of the cache to each of the rows."""
+        rows.sort(key=lambda row: -len(row.pending))
+        sequences = [(row.request.slot if self._keep else None, row.pending) for row in rows]
+        placed, *_ = [store.place(sequences, self._columns) for _, store in self._caches]
+        self._rows = list(rows)
+        for row, (number, cached) in zip(rows, placed, strict=True):
+            row.skip(cached)
+            self._rows[number] = row
+        self._model.stats.cached_tokens += sum(row.read for row in rows)
+        self._first = self._last = 0
+        self._sort()
+        self._share(range(len(rows)), 0)
+
+    def _sort(self) -> None:
+        """Sorts rows by the number of pending tokens if this saves enough padding."""
+        lengths = np.array([len(row.pending) for row in self._rows])
+        order = np.argsort(-lengths, kind="stable")
+        places = min(
+            self._model.rows_at_once(self._columns), max(1, self._prefill // int(lengths.max()))
+        )
+        saved = _padding(lengths, places) - _padding(lengths[order], places)
+        moves = {to: of for to, of in enumerate(order.tolist()) if to != of}
+        if saved > MOVE * len(moves):
+            self._move(moves)
+
+    def _share(self, rows: Sequence[int], read: int) -> None:
+        """Computes prefixes that rows have in common once, for rows of which `read` is cached.
+
+        First the prefix of all rows, then those of the rows that continue it with the same token.
+        """
+        cold = [i for i in rows if self._rows[i].read == read]
+        if len(cold) < 2:
+            return
+        tokens = [self._rows[i].pending for i in cold]
+        common = min(map(len, tokens)) - 1
+        for other in tokens[1:]:
+            differs = np.flatnonzero(other[:common] != tokens[0][:common])
+            common = int(differs[0]) if len(differs) else common
+        if common * (len(cold) - 1) >= SHARED:
+            leader = cold[0]
+            for part in range(0, common, self._prefill):
+                self._feed(leader, leader + 1, min(self._prefill, common - part))
+            for _, store in self._caches:
+                store.copy(leader, cold[1:], read + common)
+            for i in cold[1:]:
+                self._rows[i].skip(common)
+            self._model.stats.cached_tokens += common * (len(cold) - 1)
+            tokens, read, common = [self._rows[i].pending for i in cold], read + common, 0
+        parts: dict[int, list[int]] = {}
+        for i, its in zip(cold, tokens, strict=True):
+            parts.setdefault(int(its[common]), []).append(i)
+        if len(parts) > 1:
+            for part in parts.values():
+                self._share(part, read)
+
+    def _step(self) -> None:
+        """Feeds new rows if a quarter of the places are free, otherwise those in progress."""
+        new = self._admitted()
+        first, last = (self._last, self._last + new) if new else (self._first, self._last)
+        self._last = last
+        ready = self._feed(first, last)
+        while not ready:  # a prompt that is fed in parts
+            ready = self._feed(first, last)
+        self._let_go()
+
+    def _admitted(self) -> int:
+        """Returns how many waiting rows to begin with."""
+        active, waiting = self._last - self._first, len(self._rows) - self._last
+        places = self._model.rows_at_once(self._columns)
+        if not waiting or (active and active > places * 3 // 4):
+            return 0
+        count, longest = 0, 0
+        for row in self._rows[self._last :][: places - active]:
+            longest = max(longest, len(row.pending))
+            if count and (count + 1) * longest > self._prefill:
+                break
+            count += 1
+        return count
+
+    def _feed(self, first: int, last: int, most: int | None = None) -> bool:
+        """Feeds pending tokens of consecutive rows. Returns whether any row got a new token.
+
+        Args:
+            first: the first row.
+            last: the row after the last one.
+            most: maximum number of tokens per row. If None, it depends on the device.
+        """
+        rows = self._rows[first:last]
+        starts = np.array([row.read for row in rows])
+        most = most or max(1, self._prefill // len(rows))
+        width = min(most, max(len(row.pending) for row in rows))
+        lengths = np.array([min(len(row.pending), width) for row in rows])
+        new = np.concatenate([row.feed(width) for row in rows]).astype(np.int64)
+        span = Span(first, starts, lengths, self._model.device)
+        tokens = new[(np.cumsum(lengths) - lengths)[:, None] + span.inside]
+        stats = self._model.stats
+        stats.forward_passes += 1
+        stats.fed_tokens += len(new)
+        stats.padded_tokens += tokens.size - len(new)
+        logits = []
+        for model, store in self._caches:
+            cache, mask = store.reading(span)
+            logits.append(model.next_logits(tokens, mask, span.positions, cache, lengths - 1))
+        ready = [i for i, row in enumerate(rows) if not len(row.pending)]
+        if not ready:
+            return False
+        if len(ready) < len(rows):
+            logits = [some[ready] for some in logits]
+        self._advance([rows[i] for i in ready], logits[0], logits[1] if len(logits) > 1 else None)
+        return True
+
+    def _let_go(self) -> None:
+        """Removes finished rows from the window."""
+        window = range(self._first, self._last)
+        done = [i for i in window if self._rows[i].done]
+        if not done:
+            return
+        for i in done:
+            row = self._rows[i]
+            if self._keep and row.request.slot is not None:
+                tokens = np.concatenate([row.request.prompt, row.tokens]).astype(np.int32)
+                self._caches[0][1].keep(i, row.request.slot, tokens[: row.read])
+        front = self._first + len(done)
+        late = [i for i in done if i >= front and front < self._last]
+        early = [i for i in window[: len(done)] if late and not self._rows[i].done]
+        self._move(swapped(late, early))
+        self._first = front
+
+    def _move(self, order: dict[int, int]) -> None:
+        """Permutes rows: see `PrefixCache.move`."""
+        columns = max((self._rows[i].read for i in order), default=0)
+        for _, store in self._caches:
+            store.move(order, columns)
+        moved = {to: self._rows[of] for to, of in order.items()}
+        for i, row in moved.items():
+            self._rows[i] = row
+
+
+def _padding(lengths: NDArray[np.int64], places: int) -> int:
+    """Returns the padding of rows that are fed `places` at a time."""
+    groups = [lengths[i : i + places] for i in range(0, len(lengths), places)]
+    return sum(int(group.max()) * len(group) - int(group.sum()) for group in groups)
