@@ -25,6 +25,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.tiny import SIZES
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import (
     EnvPool,
@@ -39,12 +40,14 @@ from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_ag
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.setup import (
     build_updater,
+    load_frozen,
     load_hooks,
     load_policy,
     load_run_state,
     make_accelerator,
     open_folder,
     write_checkpoint,
+    write_frozen,
     write_policy,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
@@ -139,6 +142,7 @@ class Trainer:
                 saved = load_hooks(start)
                 self.hooks = self._make_hooks()
                 with loading(start / "experience.pt"):
+                    self.hooks.load_frozen_state(load_frozen(self.folder))
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
@@ -156,6 +160,7 @@ class Trainer:
         )
         self.stop = StopSignal(self.accelerator)
         self._saved = (self.state.iteration, self.state.evaluated) if start else None
+        self._saved_time = time.monotonic()
 
     # One iteration.
 
@@ -225,7 +230,7 @@ class Trainer:
                     self._evaluate_if_due()
                     if self._finished():
                         break
-                    if self.state.iteration % self.config.run.save_every == 0:
+                    if self._save_is_due():
                         self._save()
                     self.iterate()
                 self._save()
@@ -272,6 +277,8 @@ class Trainer:
             )
             self.state.env_steps = turns if config.imitation.bc_share else 0
         self.hooks = self._make_hooks()
+        if self.is_main:
+            write_frozen(self.folder, self.hooks.frozen_state())
         if self._wants_reference and not self.policy.has_adapter:
             self.policy.freeze_reference()
             if self.is_main:
@@ -422,6 +429,15 @@ class Trainer:
         agent = policy_agent(self.config, self.policy, name)
         return self.hooks.agent(agent) if self.state.iteration else agent
 
+    def _save_is_due(self) -> bool:
+        run, minutes = self.config.run, self.config.run.save_minutes
+        if minutes is None:
+            minutes = 0.0 if self.config.model.model in SIZES else 10.0
+        due = time.monotonic() - self._saved_time >= 60 * minutes
+        if self.world > 1:  # the main process decides
+            due = gather_object([due])[0]
+        return due and self.state.iteration % run.save_every == 0
+
     def _save(self) -> None:
         """Writes a checkpoint unless the newest one is of the same state."""
         state = self.state
@@ -446,4 +462,4 @@ class Trainer:
                 best=state.best_iteration,
             )
         self.accelerator.wait_for_everyone()
-        self._saved = at
+        self._saved, self._saved_time = at, time.monotonic()
