@@ -34,6 +34,7 @@ from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.lm_head import HeadOutput
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.scoring import score_actions
 
 SIZES: dict[str, dict[str, Any]] = {
     "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
@@ -171,7 +172,7 @@ def count(shape: dict[str, Any], tokens: int, rank: int, checkpointing: bool) ->
         optimizer = torch.optim.AdamW(trained)
         collated = one_context(tokens)
         weights, live.peak = live.now, live.now
-        scores = policy(collated)
+        scores = score_actions(policy, collated)
         loss = scores.logprobs.mean() + scores.entropy.mean()
         kept = live.now - weights
         loss.backward()

@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
+from agentgym.trainers.model_defaults import (
+    NEW_MODELS,
+    Kind,
+    bfloat16_is_native,
+    defaults_of,
+    kind_of,
+)
 from agentgym.trainers.policy.policy import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.context import ContextSettings
@@ -41,6 +48,10 @@ class TrainConfig:
     `TrainConfig.of(lr=1e-4, env_id="WebShop-v0")` takes the settings by their flat names, as the
     command line does. A recipe's subclass adds settings as fields, and other defaults with
     `settings.defaults`.
+
+    Attributes:
+        kind: the kind of model, which decides on defaults.
+        by_kind: the settings that have the default of the kind of model, with their values.
     """
 
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
@@ -64,6 +75,8 @@ class TrainConfig:
                 )
             check(group)
         check(self)
+        self._resolve()
+        _check_optimisation(self)
         _check_rollout(self)
         _check_loss(self)
         if any(turns < 1 for turns in self.environment.horizons):
@@ -77,17 +90,30 @@ class TrainConfig:
                 "env_steps, and leave bc_demonstrations at 0."
             )
         model = self.model
-        if model.lora_rank and model.model in ("tiny", "nano", "small"):
+        if model.lora_rank and model.model in NEW_MODELS:
             raise ConfigError(
                 f"LoRA needs a pretrained model, and {model.model!r} is a new one: leave lora_rank "
                 "at 0, or set model to a trained model."
             )
         if model.dtype == "float16" and not model.lora_rank:
             raise ConfigError(
-                "float16 weights cannot take the small steps of full fine-tuning: use dtype "
-                "bfloat16 or float32 (with mixed_precision fp16), or train an adapter (lora_rank)."
+                "The gradients of float16 weights underflow in full fine-tuning: use dtype float32 "
+                "(with mixed_precision fp16, which scales the loss), use bfloat16, or train an "
+                "adapter (lora_rank)."
             )
         self.context_settings()  # raises for an invalid combination
+
+    def _resolve(self) -> None:
+        """Replaces the settings that are None by the defaults of the kind of model."""
+        model = self.model
+        self.kind: Kind = kind_of(model.model, model.lora_rank)
+        low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
+        found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
+        self.by_kind = {name: value for name, value in found.items() if given[name] is None}
+        for name in groups_of(type(self)):
+            group = getattr(self, name)
+            new = {key: self.by_kind[key] for key in vars(group).keys() & self.by_kind.keys()}
+            setattr(self, name, dataclasses.replace(group, **new))
 
     @classmethod
     def of(cls, **settings: Any) -> Self:
@@ -121,14 +147,19 @@ class TrainConfig:
         return cls(**direct)
 
     def with_changes(self, **settings: Any) -> Self:
-        """Returns a copy with some settings changed, by their flat names."""
-        return type(self).of(**self.as_dict() | settings)
+        """Returns a copy with some settings changed, by their flat names.
+
+        Defaults by kind of model follow the model of the copy.
+        """
+        chosen = {k: v for k, v in self.as_dict().items() if k not in self.by_kind}
+        return type(self).of(**chosen | settings)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns all settings by their flat names."""
         flat: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            flat |= vars(value) if name in groups_of(type(self)) else {name: value}
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            flat |= vars(value) if each.name in groups_of(type(self)) else {each.name: value}
         return flat
 
     def to_json(self) -> dict[str, Any]:
@@ -152,6 +183,12 @@ class TrainConfig:
                     f"This recipe supports {name} = {value!r} only, got {given[name]!r}: {why}."
                 )
 
+    def chosen_defaults(self) -> str:
+        """Returns the defaults by kind of model in one line."""
+        kind = {"new": "a new model", "loaded": "a loaded model", "adapter": "an adapter"}
+        listed = ", ".join(f"{name} {value}" for name, value in self.by_kind.items())
+        return f"Defaults for {kind[self.kind]}: {listed or 'none, all are set'}."
+
     @property
     def imitates(self) -> bool:
         """Whether the run begins with behaviour cloning."""
@@ -161,15 +198,22 @@ class TrainConfig:
     def recompute_logprobs(self) -> bool:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 
-        In low precision, generation and training round differently.
+        In low precision, generation and training round differently. Truncated importance weights
+        compare the two.
         """
-        return self.model.dtype != "float32" or self.model.mixed_precision != "no"
+        low = self.model.dtype != "float32" or self.model.mixed_precision != "no"
+        return low or self.loss.importance_cap is not None
 
     def context_settings(self) -> ContextSettings:
         """Returns the settings of the prompt."""
         rollout = self.rollout
         return ContextSettings(
-            rollout.context, rollout.window, rollout.instructions, rollout.max_tokens
+            rollout.context,
+            rollout.window,
+            rollout.instructions,
+            rollout.max_tokens,
+            rollout.template_kwargs,
+            rollout.overflow,
         )
 
     def sampling(self) -> Sampling:
@@ -181,6 +225,7 @@ class TrainConfig:
             rollout.top_p,
             rollout.max_new_tokens,
             rollout.normalization,
+            rollout.stop,
         )
 
     def evaluation_sampling(self) -> Sampling:
@@ -193,6 +238,12 @@ class TrainConfig:
         if not model.lora_rank:
             return None
         return LoraSettings(model.lora_rank, model.lora_alpha, targets=model.lora_targets)
+
+
+def _check_optimisation(config: TrainConfig) -> None:
+    betas = config.optimisation.adam_betas
+    if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        raise ConfigError(f"adam_betas must be two numbers in [0, 1), got {betas}.")
 
 
 def _check_rollout(config: TrainConfig) -> None:

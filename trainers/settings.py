@@ -11,14 +11,24 @@ import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from inspect import Parameter
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Optional,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import tyro
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.policy.sampling import Normalization
-from agentgym.trainers.rollout.context import Mode
+from agentgym.trainers.rollout.context import Mode, Overflow
 from agentgym.utils.arguments import check_types, parse_arguments
 
 KeyValues = Annotated[
@@ -41,6 +51,15 @@ Fraction = Annotated[float, Interval(ge=0.0, le=1.0)]
 """A number in [0, 1]."""
 Normalize = Literal["batch", "task", "agent", "group", "none"]
 
+T = TypeVar("T")
+if TYPE_CHECKING:
+    ByModel = Annotated[T, None]
+else:
+    ByModel = Optional
+"""A setting whose default depends on the kind of model. None stands for that default until
+`TrainConfig` replaces it by the value in `model_defaults`."""
+BY_MODEL: Any = None
+
 
 @dataclass
 class EnvironmentConfig:
@@ -50,6 +69,9 @@ class EnvironmentConfig:
     """Environment id (see `agentgym list`), or your_module:YourEnv-v0."""
     env_kwargs: KeyValues = field(default_factory=dict)
     """Arguments of the environment, such as max_turns=20."""
+    wrap: tuple[str, ...] = ()
+    """Wrappers of the environment, the first one innermost: names of agentgym.wrappers or
+    module:Class, with arguments as in ExtractAction:format=tags. Evaluations use them too."""
     train_tasks: Positive | None = None
     """Number of training tasks to use, from the first (None: all)."""
     curriculum: Literal["uniform", "window", "failures", "progress"] = "uniform"
@@ -78,8 +100,10 @@ class ModelConfig:
     """LoRA alpha. The adapter is scaled by alpha / rank."""
     lora_targets: tuple[str, ...] | None = None
     """Modules with an adapter (None: the default of the architecture)."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Data type of the weights."""
+    dtype: ByModel[Literal["float32", "bfloat16", "float16", "auto"]] = BY_MODEL
+    """Data type of the weights (None: bfloat16 for a loaded model on a GPU without
+    `mixed_precision`, otherwise float32). Adapters, and the weights that the optimiser of full
+    fine-tuning holds, are in float32."""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     """Autocast of accelerate. The frozen base of a LoRA adapter is then kept in this precision."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -103,8 +127,11 @@ class RolloutConfig:
     """Start every prompt with the environment's instructions."""
     constrain: bool = False
     """Sample from the admissible actions if the environment lists them."""
-    max_new_tokens: Positive = 32
-    """Maximum length of a free-form action in tokens."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a free-form action, such as "</action>", besides the end tokens of the
+    model. The action is the text before the string."""
+    max_new_tokens: ByModel[Positive] = BY_MODEL
+    """Maximum length of a free-form action in tokens (None: 32, for a loaded model 256)."""
     episodes_per_iteration: Positive = 64
     """Episodes per iteration."""
     group_size: Positive = 1
@@ -123,6 +150,11 @@ class RolloutConfig:
     tokens ("token") or words ("word")."""
     max_tokens: int | None = None
     """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
+    template_kwargs: KeyValues = field(default_factory=dict)
+    """Arguments of the model's chat template, such as enable_thinking=false."""
+    overflow: Overflow = "truncate"
+    """End of an episode whose prompt exceeds the context: truncated, so that a critic bootstraps
+    its last value, or terminal ("terminate"), so that no reward is expected after it."""
 
 
 @dataclass
@@ -137,16 +169,22 @@ class GroupRolloutConfig(RolloutConfig):
 class OptimisationConfig:
     """The optimiser and its schedule."""
 
-    lr: NonNegative = 3e-4
-    """Learning rate of the policy."""
+    lr: ByModel[NonNegative] = BY_MODEL
+    """Learning rate of the policy (None: 3e-4, for a loaded model 1e-6, for an adapter 1e-5)."""
     epochs: Positive = 2
     """Epochs over each rollout."""
     minibatches: Positive = 4
     """Optimiser steps per epoch."""
     lr_schedule: Literal["constant", "linear"] = "constant"
     """Learning-rate schedule. "linear" decays to 0 at the last iteration."""
+    lr_warmup: Count = 0
+    """Iterations in which the learning rates increase linearly to their full values."""
     weight_decay: float = 0.0
     """Decoupled weight decay (AdamW)."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of AdamW's averages of the gradient and of its square."""
+    adam_eps: ByModel[NonNegative] = BY_MODEL
+    """Added to the denominator of AdamW's step (None: 1e-5, for a loaded model 1e-8)."""
     max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
     """Gradient norm clip, for policy and critic separately."""
     microbatch_tokens: Positive | None = None
@@ -165,8 +203,9 @@ class LossConfig:
     """Upper clip, as in clip-higher (None: the same as `clip`)."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
-    ratio: Literal["token", "turn", "trajectory"] = "token"
-    """Granularity of the importance-sampling ratio."""
+    ratio: Literal["token", "turn", "turn_product", "trajectory"] = "token"
+    """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
+    of a turn or trajectory, or the product over a turn, which is the ratio of the action."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""
@@ -185,11 +224,23 @@ class LossConfig:
     (nats/token, None: never)."""
     max_kl: NonNegative = 10.0
     """Abort the run when the approximate KL to the behaviour policy exceeds this (nats/token)."""
+    importance_cap: Annotated[float, Gt(0.0)] | None = None
+    """Truncated importance sampling: weight the policy loss of each token by
+    min(exp(log p_training - log p_generation), cap), for generation and training that compute
+    different log-probabilities (None: no weights)."""
+    check_logprobs: NonNegative | None = None
+    """Abort the run when log-probabilities of generation and of training differ by more than this
+    (nats, None: never). `rollout/logprob_gap` is the largest difference."""
     covariance_clip: Fraction = 0.0
     """Maximum share of tokens detached from the gradient because they lower the entropy most
     (Clip-Cov)."""
     filter_groups: bool = False
     """Drop groups whose episodes all have the same return (dynamic sampling)."""
+    thought_coef: NonNegative = 1.0
+    """Weight of thought tokens in the policy loss (0: only the action of a reply is trained).
+    Thoughts are the parts of a reply that the wrapper ExtractAction does not read."""
+    thought_credit: Literal["token", "turn"] = "token"
+    """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
     overlong_margin: Count = 0
     """Soft overlong penalty: grows from 0 to 1 over the last tokens before `max_new_tokens`."""
 
@@ -198,8 +249,8 @@ class LossConfig:
 class CriticConfig:
     """The critic, for recipes that have one."""
 
-    critic_lr: NonNegative = 1e-3
-    """Learning rate of the critic."""
+    critic_lr: ByModel[NonNegative] = BY_MODEL
+    """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4)."""
     value_coef: NonNegative = 0.5
     """Value loss coefficient."""
     value_clip: NonNegative | None = None
@@ -220,8 +271,9 @@ class ImitationConfig:
     """Expert demonstrations on training tasks (0: no behaviour cloning)."""
     bc_epochs: Positive = 10
     """Epochs over the demonstrations."""
-    bc_lr: float = 1e-3
-    """Learning rate of behaviour cloning."""
+    bc_lr: ByModel[float] = BY_MODEL
+    """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
+    1e-4)."""
     bc_batch_tokens: Positive = 8192
     """Tokens per step of behaviour cloning, padding included."""
     bc_lm_coef: NonNegative = 0.0

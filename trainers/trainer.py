@@ -9,13 +9,12 @@ it had never stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
 from torch import nn
 
 from agentgym.evaluation.report import Report
@@ -23,8 +22,9 @@ from agentgym.making import tasks_of
 from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy.tiny import SIZES
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import (
@@ -35,9 +35,11 @@ from agentgym.trainers.rollout.collector import (
 )
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
-from agentgym.trainers.run.environment import RewardFn, environment_factory
+from agentgym.trainers.run.environment import RewardFn, check_constraint, environment_factory
 from agentgym.trainers.run.evaluation import conclude, evaluate_agent, policy_agent
+from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
+from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.setup import (
     build_updater,
     load_frozen,
@@ -54,9 +56,9 @@ from agentgym.trainers.run.signals import Interrupted, StopSignal
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.mismatch import logprob_gap
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.update.updater import Diverged, explained_variance
-from agentgym.utils.serialization import from_json
 
 CreditFn = Callable[[Batch, Values | None], Credit]
 
@@ -126,6 +128,7 @@ class Trainer:
             config.environment.env_workers,
         )
         self.tasks = tasks_of(self.pool.env(0)).split("train")
+        check_constraint(config, self.pool.env(0))
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()
@@ -134,13 +137,21 @@ class Trainer:
             self.critic = None if algorithm.critic is None else algorithm.critic(self.policy)
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             self.context = make_context(self.policy, config.context_settings())
+            self.journal = Journal(
+                self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"
+            )
+            if start is None:
+                self.journal.clear()
             self.hooks = RecipeHooks()
+            self._cloning: dict[str, Any] | None = None
             self.curriculum = KINDS[config.environment.curriculum](
                 self.tasks, config.environment.train_tasks
             )
             if start is not None:
                 saved = load_hooks(start)
-                self.hooks = self._make_hooks()
+                self._cloning = saved.get("cloning")
+                if self._cloning is None:
+                    self.hooks = self._make_hooks()
                 with loading(start / "experience.pt"):
                     self.hooks.load_frozen_state(load_frozen(self.folder))
                     self.hooks.load_state_dict(saved["experience"])
@@ -158,8 +169,9 @@ class Trainer:
             settings=config.to_json(),
             quiet=config.run.quiet,
         )
+        self.log.say(config.chosen_defaults())
         self.stop = StopSignal(self.accelerator)
-        self._saved = (self.state.iteration, self.state.evaluated) if start else None
+        self._saved = self._progress() if start else None
         self._saved_time = time.monotonic()
 
     # One iteration.
@@ -175,19 +187,34 @@ class Trainer:
         self.callbacks.call("on_rollout_end", self, trajectories)
         learning = without_equal_groups(trajectories) if config.loss.filter_groups else trajectories
         at, rng = state.iteration, self.rng(HOOKS, state.iteration)
-        batch = Batch.of(hooks.on_rollout_end(learning, at, rng))
+        learning = hooks.on_rollout_end(learning, at, rng)
+        learning, hooks.env_steps = from_main(self.accelerator, (learning, hooks.env_steps))
+        align(self.accelerator, hooks.modules())
+        batch = Batch.of(learning)
         forward = None
-        if self.critic is not None or self._wants_reference or config.recompute_logprobs:
+        checked, recompute = config.loss.check_logprobs is not None, config.recompute_logprobs
+        if self.critic is not None or self._wants_reference or recompute or checked:
             forward = self.updater.evaluate_actions(batch, reference=self._wants_reference)
+            self._check_logprobs(batch, forward)
+            batch = batch.with_recomputed(forward.logprobs) if recompute else batch
         rewarded = hooks.on_rewards(batch, forward, at, rng)
         if self.algorithm.credit is None:
             credit = hooks.credit(rewarded, forward, at, rng)
         else:
             values = None if forward is None else forward.values
             credit = self.algorithm.credit(with_penalties(rewarded, forward, config), values)
+        if config.loss.thought_credit == "turn":
+            credit = share_turn_credit(credit, batch)
         over = config.loss.normalize_advantages
-        entering = normalize_advantages(credit, batch, None if over == "none" else over)
+        entering = normalize_advantages(
+            credit,
+            batch,
+            None if over == "none" else over,
+            thought_coef=config.loss.thought_coef,
+        )
         entering = hooks.on_advantages(batch, entering, at)
+        credit, entering = from_main(self.accelerator, (credit, entering))
+        align(self.accelerator, hooks.modules())
         alternatives = self._alternatives(batch)  # before the weights change
         self._set_learning_rates()
         epochs = range(config.optimisation.epochs)
@@ -224,7 +251,7 @@ class Trainer:
         with self.stop:
             try:
                 self.callbacks.call("on_training_start", self)
-                if self._saved is None:
+                if self._saved is None or self._cloning is not None:
                     self._begin()
                 while True:
                     self._evaluate_if_due()
@@ -241,7 +268,7 @@ class Trainer:
                 return reports
             except Interrupted as interrupted:
                 if self._saved is not None:
-                    self._save()
+                    self._save(keep_journal=True)
                 at = self.state.iteration
                 interrupted.add_note(f"Stopped after iteration {at}. --resume continues the run.")
                 raise
@@ -273,17 +300,26 @@ class Trainer:
                 config,
                 rng=lambda *key: self.rng(CLONING, *key),
                 say=self.log.say,
-                check=self.stop.check,
+                check=self.stop.agree,
+                progress=self._cloning,
+                on_epoch=self._save_cloning,
             )
             self.state.env_steps = turns if config.imitation.bc_share else 0
+            self._cloning = None
         self.hooks = self._make_hooks()
         if self.is_main:
             write_frozen(self.folder, self.hooks.frozen_state())
-        if self._wants_reference and not self.policy.has_adapter:
+        if self._wants_reference:
             self.policy.freeze_reference()
             if self.is_main:
                 replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)
         self._save()
+
+    def _save_cloning(self, progress: dict[str, Any]) -> None:
+        """Writes a checkpoint of behaviour cloning every `save_every` epochs."""
+        self._cloning = progress
+        if progress["epochs"] % self.config.run.save_every == 0:
+            self._save()
 
     def _make_hooks(self) -> RecipeHooks:
         make = self.algorithm.hooks
@@ -296,7 +332,8 @@ class Trainer:
     def _finished(self) -> bool:
         budget, state = self.config.run, self.state
         out_of_steps = budget.env_steps is not None and state.env_steps >= budget.env_steps
-        return self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
+        finished = self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
+        return from_main(self.accelerator, finished)
 
     def _collect(self) -> list[Trajectory]:
         """Plays the episodes of an iteration. Each process plays a share and receives all."""
@@ -312,21 +349,50 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
             for j in range(size)
         ]
-        with self.accelerator.autocast():
-            mine = collect(
+        return self.play(episodes)
+
+    def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        """Plays episodes, of which each process plays a share, and returns all, in their order.
+
+        Episodes that were finished before the run was resumed come from the journal.
+
+        Raises:
+            Interrupted: if a process received a signal. A hook that plays episodes must not have
+                changed its state before.
+        """
+        config = self.config
+
+        def work(some: Sequence[EpisodeSpec]) -> list[Trajectory]:
+            return collect(
                 self.policy,
                 self.pool,
-                episodes[self.rank :: self.world],
+                some,
                 self.context,
                 config.sampling(),
                 constrain=config.rollout.constrain,
                 on_progress=self.stop.check,
+                on_episode=lambda i, trajectory: self.journal.append(some[i], trajectory),
             )
-        if self.world == 1:
-            return mine
-        numbers = range(self.rank, len(episodes), self.world)
-        found = gather_object(list(zip(numbers, mine, strict=True)))
-        return [trajectory for _, trajectory in sorted(found, key=lambda pair: pair[0])]
+
+        found = from_main(self.accelerator, self.journal.read(episodes))
+        left = [i for i in range(len(episodes)) if i not in found]
+        played = shared(self.accelerator, [episodes[i] for i in left], work)
+        found |= zip(left, played, strict=True)
+        return [found[i] for i in range(len(episodes))]
+
+    def act(self, requests: Sequence[Request]) -> list[Sample]:
+        """Generates an action for each request. Each process generates a share, and all get all."""
+        sampling = self.config.sampling()
+        return shared(self.accelerator, requests, lambda some: self.policy.act(some, sampling))
+
+    def _check_logprobs(self, batch: Batch, forward: ForwardPass) -> None:
+        gap, bound = logprob_gap(batch, forward.logprobs), self.config.loss.check_logprobs
+        if bound is not None and not gap <= bound:
+            raise Diverged(
+                f"Log-probabilities of generation and of training differ by up to {gap:.3g} nats, "
+                f"more than check_logprobs = {bound:g}. Do both use the same weights, precision, "
+                "temperature, top_k and top_p? importance_cap corrects for small differences."
+            )
 
     def _alternatives(self, batch: Batch) -> Alternatives:
         """Returns log-probabilities of the admissible actions in the transcripts to be logged."""
@@ -339,6 +405,8 @@ class Trainer:
         config, left = self.config, 1.0
         if config.optimisation.lr_schedule == "linear":
             left = 1.0 - self.state.iteration / config.run.iterations
+        if config.optimisation.lr_warmup:
+            left *= min(1.0, (self.state.iteration + 1) / config.optimisation.lr_warmup)
         rates = (config.optimisation.lr, config.critic.critic_lr)
         for group, rate in zip(self.updater.optimizer.param_groups, rates, strict=False):
             group["lr"] = rate * left
@@ -365,8 +433,7 @@ class Trainer:
         numbers["charts/tokens"] = float(state.tokens)
         numbers["charts/lr"] = float(self.updater.optimizer.param_groups[0]["lr"])
         if forward is not None:
-            gap = np.abs(forward.logprobs - batch.logprobs)
-            numbers["rollout/logprob_gap"] = float(gap.max(initial=0.0))
+            numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs)
             if forward.values is not None and credit.targets is not None:
                 values = forward.values.tokens
                 values = forward.values.turns if values is None else values
@@ -397,19 +464,15 @@ class Trainer:
         if not config.evaluation.eval_episodes or not due or state.evaluated == at:
             return
         begun = time.perf_counter()
-        found: list[Any] = []
-        if self.is_main:
-            name = self.recipe if at else ("imitation" if config.imitates else "start")
-            agent = self._agent(name)
-            found = [evaluate_agent(config, self.make_env, agent, self.stop.check).to_json()]
-        if self.world > 1:
-            found = gather_object(found)
-        report = from_json(Report, found[0])
+        name = self.recipe if at else ("imitation" if config.imitates else "start")
+        report = evaluate_agent(
+            config, self.make_env, self._agent(name), self.accelerator, self.stop.check
+        )
         estimates = report.aggregate()
         reward = estimates["reward"]
-        state.evaluated, state.last = at, found[0]
+        state.evaluated, state.last = at, report.to_json()
         if at == 0:
-            state.first = found[0]
+            state.first = state.last
         if state.best_reward is None or reward.mean > state.best_reward:
             state.best_reward, state.best_iteration = reward.mean, at
             if self.is_main:
@@ -433,15 +496,17 @@ class Trainer:
         run, minutes = self.config.run, self.config.run.save_minutes
         if minutes is None:
             minutes = 0.0 if self.config.model.model in SIZES else 10.0
-        due = time.monotonic() - self._saved_time >= 60 * minutes
-        if self.world > 1:  # the main process decides
-            due = gather_object([due])[0]
+        # Clocks differ, so the main process decides.
+        due = from_main(self.accelerator, time.monotonic() - self._saved_time >= 60 * minutes)
         return due and self.state.iteration % run.save_every == 0
 
-    def _save(self) -> None:
-        """Writes a checkpoint unless the newest one is of the same state."""
-        state = self.state
-        at = (state.iteration, state.evaluated)
+    def _save(self, keep_journal: bool = False) -> None:
+        """Writes a checkpoint unless the newest one is of the same state.
+
+        Args:
+            keep_journal: keep the finished episodes of an iteration that was interrupted.
+        """
+        state, at = self.state, self._progress()
         if self._saved == at:
             return
         if self.is_main:
@@ -455,6 +520,7 @@ class Trainer:
                     {
                         "experience": self.hooks.state_dict(),
                         "curriculum": self.curriculum.state_dict(),
+                        "cloning": self._cloning,
                     },
                     state,
                 ),
@@ -462,4 +528,11 @@ class Trainer:
                 best=state.best_iteration,
             )
         self.accelerator.wait_for_everyone()
+        if not keep_journal:
+            self.journal.clear()
         self._saved, self._saved_time = at, time.monotonic()
+
+    def _progress(self) -> tuple[int, int, int | None]:
+        """Returns the finished iterations, the last evaluation, and epochs of cloning under way."""
+        epochs = None if self._cloning is None else self._cloning["epochs"]
+        return self.state.iteration, self.state.evaluated, epochs

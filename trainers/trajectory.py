@@ -75,6 +75,10 @@ class Turn:
         choice: index of the action in `admissible` if it was sampled as a whole. Its first token
             then carries the log-probability of the whole action. None if the action was sampled
             token by token.
+        recomputed: [L] behaviour log-probabilities from the forward pass of training, computed in
+            the iteration of the rollout. None if they were not computed.
+        thought: [L] True for the tokens before and after the action in the reply of a model that
+            thinks (see `thoughts.thought_mask`). None: all tokens are the action's.
     """
 
     segment: int
@@ -91,6 +95,8 @@ class Turn:
     state_key: str
     admissible: tuple[str, ...] = ()
     choice: int | None = None
+    recomputed: FloatArray | None = None
+    thought: NDArray[np.bool_] | None = None
 
 
 @dataclass(slots=True)
@@ -112,6 +118,7 @@ class Trajectory:
             if the trajectory terminated.
         final_observation: that observation as text.
         agent: name of the agent in a multi-agent game, else "".
+        replayed: whether the policy of an earlier iteration played the episode.
         extras: statistics of the rollout (token counts, flags) and data kept by a recipe.
     """
 
@@ -126,6 +133,7 @@ class Trajectory:
     bootstrap: int | None = None
     final_observation: str = ""
     agent: str = ""
+    replayed: bool = False
     extras: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -153,6 +161,8 @@ class Batch:
         terminated: [N] whether the trajectory reached a terminal state. If False, bootstrap.
         logprobs: [K] behaviour log-probabilities.
         groups: [N] group index, equal for trajectories that start in the same state.
+        sampler_logprobs: [K] log-probabilities recorded in the rollout, if `logprobs` are those of
+            the forward pass of training (None: `logprobs` are recorded ones).
     """
 
     trajectories: Sequence[Trajectory]
@@ -162,6 +172,7 @@ class Batch:
     terminated: NDArray[np.bool_]
     logprobs: FloatArray
     groups: IntArray
+    sampler_logprobs: FloatArray | None = None
 
     @classmethod
     def of(cls, trajectories: Sequence[Trajectory]) -> Batch:
@@ -224,6 +235,49 @@ class Batch:
             if turn.choice is not None:
                 free[self.token_offsets[m]] = len(turn.admissible) > 1
         return free
+
+    @property
+    def fresh(self) -> NDArray[np.bool_]:
+        """[K] False for tokens of replayed trajectories."""
+        fresh = np.array([not t.replayed for t in self.trajectories], bool)
+        return fresh[self.turn_trajectory[self.token_turn]]
+
+    def with_recomputed(self, logprobs: FloatArray) -> Batch:
+        """Returns a copy whose `logprobs` come from the forward pass of training.
+
+        Fresh trajectories get the given ones, and their turns keep them. Replayed trajectories get
+        those of the iteration in which they were played, so their ratio still compares the policy
+        with the one that played them. If there are none, theirs stay as recorded.
+
+        Args:
+            logprobs: [K] log-probabilities under the current policy.
+        """
+        found = np.where(self.fresh, logprobs, self.logprobs)
+        replayed = np.array([t.replayed for t in self.trajectories])[self.turn_trajectory]
+        for turn, old, start, stop in zip(
+            self.turns, replayed, self.token_offsets, self.token_offsets[1:], strict=False
+        ):
+            if not old:
+                turn.recomputed = found[start:stop].copy()
+            elif turn.recomputed is not None:
+                found[start:stop] = turn.recomputed
+        return replace(self, logprobs=found, sampler_logprobs=self.logprobs)
+
+    @cached_property
+    def thought(self) -> NDArray[np.bool_]:
+        """[K] True for thought tokens, which are not part of the action of a reply."""
+        thought = np.zeros(self.num_tokens, bool)
+        for m, turn in enumerate(self.turns):
+            if turn.thought is not None:
+                thought[slice(*self.token_offsets[m : m + 2])] = turn.thought
+        return thought
+
+    def weights(self, thought_coef: float = 1.0) -> FloatArray:
+        """Returns the weight of each token in the policy loss [K].
+
+        It is 0 for forced tokens, `thought_coef` for other thought tokens, and 1 otherwise.
+        """
+        return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free
 
     def with_rewards(self, rewards: ArrayLike) -> Batch:
         """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.

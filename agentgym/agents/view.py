@@ -84,6 +84,9 @@ class View:
 class Agent(Protocol):
     """The protocol of agents: one method, which acts in a batch of episodes.
 
+    An agent may have an attribute `wrap`: the wrappers that its environments need, as in
+    `make_env`. They are used where no other wrappers are given.
+
     Attributes:
         name: name of the agent in reports.
     """

@@ -34,7 +34,7 @@ from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare
-from agentgym.evaluation.runner import EpisodeRunner, evaluate, read_saved
+from agentgym.evaluation.runner import EpisodeRunner, evaluate, own_wrappers, read_saved
 from agentgym.making import TextGym, full_id, make_env, render_modes, tasks_of
 from agentgym.registration import TABLE
 from agentgym.tasks import task_rng
@@ -122,6 +122,7 @@ def play(
     task: str | None = None,
     seed: int | None = None,
     env_kwargs: KeyValues = (),
+    wrap: Wrappers = (),
 ) -> int:
     """Play an episode in the terminal, or watch an agent play it.
 
@@ -134,6 +135,7 @@ def play(
         task: Name of the task. By default a training task is sampled by the seed.
         seed: Seed of the episode. By default a new one.
         env_kwargs: Arguments of the environment.
+        wrap: Wrappers of the environment, as in eval. By default those of the policy's training.
     """
     console = _console()
     seed = secrets.randbelow(2**31) if seed is None else seed
@@ -141,7 +143,8 @@ def play(
         raise ConfigError(f"seed must be at least 0, got {seed}.")
     player = make_agent(agent)
     ansi = {"render_mode": "ansi"} if "ansi" in render_modes(env) else {}
-    world = make_env(env, **parse_arguments(env_kwargs) | ansi)
+    wrappers = {"wrap": list(wrap)} if wrap else own_wrappers(player)
+    world = make_env(env, **wrappers | parse_arguments(env_kwargs) | ansi)
     tasks = tasks_of(world)
     if task is None:
         pool = tasks.train
@@ -225,7 +228,8 @@ def run_evaluation(
         suite: All environments of a suite. core: those without an extra.
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, the first one innermost: names of agentgym.wrappers or
-            module:Class, with arguments as in HistoryObservation:k=4,keep_first=true.
+            module:Class, with arguments as in HistoryObservation:k=4,keep_first=true. By default
+            those that a policy was trained with, and none for other agents.
         agent_kwargs: Arguments of the agents, such as temperature=0.7 history=4.
         price: Prices per million prompt tokens and completion tokens of a served model, to show the
             cost.

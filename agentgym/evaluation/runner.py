@@ -124,6 +124,7 @@ def evaluate(
     save: str | Path | None = None,
     resume: bool = False,
     settings: Mapping[str, Any] | None = None,
+    only: Sequence[int] | None = None,
     on_episode: Callable[[Report], None] | None = None,
 ) -> Report:
     """Evaluates an agent on tasks of an environment.
@@ -140,14 +141,16 @@ def evaluate(
         split: "train" or "test".
         num_envs: number of episodes played at the same time.
         seed: the seed of an episode is derived from it and the task.
-        env_kwargs: arguments of the environment, and its wrappers as "wrap": see `make_env`. Only
-            with an id.
+        env_kwargs: arguments of the environment, and its wrappers as "wrap" (default: those of the
+            agent, such as a policy's in training): see `make_env`. Only with an id.
         save: a file to which each finished episode is appended at once, as one line of JSON with
             the transcript.
         resume: whether to continue from the episodes in the file `save`, if it exists. Only those
             of the same environment, arguments, agent name, split and `settings` count.
         settings: JSON values that are written to each line of `save`, such as the options of the
             agent.
+        only: indices of the episodes to play, in the order of a whole evaluation, so that several
+            processes can share one. None: all.
         on_episode: called after each finished episode with the report so far, its newest last.
             Episodes that are continued from count too.
 
@@ -158,14 +161,15 @@ def evaluate(
     """
     given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
     given |= {"env_kwargs": env_kwargs, "save": save, "resume": resume, "settings": settings}
+    given["only"] = only
     check_types("evaluate", keyword_parameters(evaluate), given)
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
     if env_kwargs and not isinstance(env, str):
         raise ConfigError("env_kwargs go with an id. A function has its own arguments.")
-    kwargs = dict(env_kwargs or {})
-    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
     player = make_agent(agent) if isinstance(agent, str) else agent
+    kwargs = own_wrappers(player) | dict(env_kwargs or {}) if isinstance(env, str) else {}
+    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
     if not (hasattr(player, "name") and hasattr(player, "act")):
         raise ConfigError(
             "agent must be a specification for make_agent, or an object with a `name` and "
@@ -175,7 +179,7 @@ def evaluate(
     records: dict[int, Record] = {}
     try:
         plan = _plan(tasks_of(envs[0]), tasks, split, seed)
-        while len(envs) < min(num_envs, len(plan)):
+        while len(envs) < min(num_envs, len(plan) if only is None else len(only)):
             envs.append(make())
         report = Report(
             env=env_name(envs[0]),
@@ -205,9 +209,9 @@ def evaluate(
             if resume and save is not None:
                 for index, record in _continued(Path(save), header, plan).items():
                     count(index, record)
-            _play(
-                envs, player, [item for item in enumerate(plan) if item[0] not in records], finish
-            )
+            chosen = range(len(plan)) if only is None else only
+            left = [(index, plan[index]) for index in chosen if index not in records]
+            _play(envs, player, left, finish)
         except KeyboardInterrupt:
             pass
         except Exception as error:
@@ -219,6 +223,12 @@ def evaluate(
     finally:
         for each in envs:
             each.close()
+
+
+def own_wrappers(agent: Agent) -> dict[str, Any]:
+    """Returns the wrappers that an agent needs, as an argument of `make_env`, or nothing."""
+    wrap = list(getattr(agent, "wrap", ()))
+    return {"wrap": wrap} if wrap else {}
 
 
 def _adapted(make: Callable[[], TextGym]) -> Callable[[], TextGym]:

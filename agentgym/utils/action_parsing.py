@@ -30,11 +30,20 @@ def labelled(answer: str) -> str:
     2210.03629). Text that a model generates after its action, such as an "Observation:", is
     ignored.
     """
+    _, start, stop = find_labelled(answer) or (0, 0, 0)
+    return answer[start:stop].strip()
+
+
+def find_labelled(answer: str) -> tuple[int, int, int] | None:
+    """Returns where the first label "Action:" starts and where the text after it starts and stops.
+
+    The text stops at the next label. None if there is no label.
+    """
     label = _ACTION_LABEL.search(answer)
     if label is None:
-        return ""
+        return None
     following = _ANY_LABEL.search(answer, label.end())
-    return answer[label.end() : following.start() if following else None].strip()
+    return label.start(), label.end(), following.start() if following else len(answer)
 
 
 def unfenced(text: str) -> str:

@@ -11,47 +11,70 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.utils.action_parsing import labelled, unfenced
+from agentgym.utils.action_parsing import find_labelled, unfenced
 from agentgym.wrappers.base import TextWrapper
 
 _TAG = re.compile(r"<action>(.*?)(?:</action>|\Z)", re.IGNORECASE | re.DOTALL)
+_CALL_OPEN, _CALL_CLOSE = "<tool_call>", "</tool_call>"
+_PYTHON_TAG = "<|python_tag|>"
 _PLAIN_NAMES = ("act", "action", "say", "step")
 _MAX_BRACES = 64
+
+
+class Found(NamedTuple):
+    """An action in an answer.
+
+    Attributes:
+        action: the action.
+        start: index of the first character of the action with its marks (label, tags, call).
+        stop: index after the last one.
+    """
+
+    action: str
+    start: int
+    stop: int
 
 
 class Format(NamedTuple):
     """An answer format.
 
     Attributes:
-        read: (answer, call_format) -> the action in an answer, or "" if there is none.
+        read: (answer, call_format) -> the action in an answer. It raises ValueError with the
+            reason, a sentence, if there is none.
         write: action -> an answer with this action.
         hint: description of the format for the agent.
     """
 
-    read: Callable[[str, str], str]
+    read: Callable[[str, str], Found]
     write: Callable[[str], str]
     hint: str
 
 
-def without_thinking(answer: str) -> str:
-    """Returns the answer of a reasoning model without its `<think>...</think>` block."""
-    answer = answer.rpartition("</think>")[2]
-    return answer.partition("<think>")[0]
+def find_answer(text: str) -> tuple[int, int]:
+    """Returns where the answer of a reasoning model starts and stops, without `<think>` blocks.
+
+    The answer follows the last `</think>`. A block that is not closed reaches to the end.
+    """
+    start = text.rfind("</think>")
+    start = 0 if start < 0 else start + len("</think>")
+    stop = text.find("<think>", start)
+    return start, len(text) if stop < 0 else stop
 
 
-def read_labelled(answer: str, call_format: str = "") -> str:
-    """Returns the text after the first label "Action:" (see `action_parsing.labelled`)."""
-    return _bare(labelled(answer))
+def read_labelled(answer: str, call_format: str = "") -> Found:
+    """Finds the text after the first label "Action:" (see `action_parsing.labelled`)."""
+    label, start, stop = find_labelled(answer) or (0, 0, 0)
+    return _found(_bare(answer[start:stop]), label, stop)
 
 
-def read_tagged(answer: str, call_format: str = "") -> str:
-    """Returns the content of the first `<action>...</action>`. The closing tag may be missing."""
+def read_tagged(answer: str, call_format: str = "") -> Found:
+    """Finds the content of the first `<action>...</action>`. The closing tag may be missing."""
     tag = _TAG.search(answer)
-    return _bare(tag[1]) if tag else ""
+    return _found(_bare(tag[1]), *tag.span()) if tag else _found("", 0, 0)
 
 
-def read_json(answer: str, call_format: str) -> str:
-    """Returns the action in the first JSON object that is an action or a tool call, else "".
+def read_json(answer: str, call_format: str) -> Found:
+    """Finds the first JSON object that is an action or a tool call.
 
     Actions have the form `{"action": "text"}`. A number is converted to text. Tool calls have a
     name and arguments. They may be in a list or nested as chat servers do (`tool_calls`,
@@ -69,12 +92,68 @@ def read_json(answer: str, call_format: str) -> str:
         if start < 0:
             break
         try:
-            action = _read_call(decoder.raw_decode(answer, start)[0], call_format)
+            value, stop = decoder.raw_decode(answer, start)
+            action = _read_call(value, call_format)
         except (ValueError, RecursionError):
             continue
         if action:
-            return action
-    return ""
+            return Found(action, start, stop)
+    return _found("", 0, 0)
+
+
+def read_tool_call(answer: str, call_format: str) -> Found:
+    """Finds the call in the first `<tool_call>`, as the chat templates of Qwen and Hermes write it.
+
+    The closing tag may be missing. The call is converted to text as by `read_json`.
+    """
+    start = answer.find(_CALL_OPEN)
+    if start < 0:
+        return _found("", 0, 0)
+    action, stop = _decoded(answer, start + len(_CALL_OPEN), call_format)
+    rest = answer[stop:].lstrip()
+    if rest.startswith(_CALL_CLOSE):
+        stop = answer.index(_CALL_CLOSE, stop) + len(_CALL_CLOSE)
+    elif rest:
+        raise ValueError(f"The tool call does not end with {_CALL_CLOSE}.")
+    return Found(action, start, stop)
+
+
+def read_llama_call(answer: str, call_format: str) -> Found:
+    """Finds a call as the chat templates of Llama 3 write it: `{"name": ..., "parameters": ...}`.
+
+    It is the whole answer, or follows `<|python_tag|>`. Further calls after ";" are ignored. The
+    call is converted to text as by `read_json`.
+    """
+    tag = answer.find(_PYTHON_TAG)
+    begin = 0 if tag < 0 else tag + len(_PYTHON_TAG)
+    if tag < 0 and not answer.lstrip().startswith("{"):
+        return _found("", 0, 0)
+    action, stop = _decoded(answer, begin, call_format)
+    rest = answer[stop:].lstrip()
+    if rest and not rest.startswith(";"):
+        raise ValueError("There is text after the tool call.")
+    return Found(action, max(tag, 0), stop)
+
+
+def _decoded(answer: str, start: int, call_format: str) -> tuple[str, int]:
+    """Returns the action of the JSON call at an index of an answer, and the index after it."""
+    start += len(answer[start:]) - len(answer[start:].lstrip())
+    try:
+        value, stop = json.JSONDecoder().raw_decode(answer, start)
+        action = _read_call(value, call_format)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"The tool call is not valid JSON: {error.msg}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError("The tool call is not valid JSON.") from error
+    if not action:
+        raise ValueError("The tool call has no name or no action.")
+    return action, stop
+
+
+def _found(action: str, start: int, stop: int) -> Found:
+    if not action:
+        raise ValueError("No action was found.")
+    return Found(action, start, stop)
 
 
 def _read_call(value: Any, call_format: str) -> str:
@@ -128,6 +207,11 @@ def _bare(text: str) -> str:
     return text
 
 
+def _call(key: str, action: str) -> str:
+    """Returns a call of the tool "act" as JSON."""
+    return json.dumps({"name": "act", key: {"action": action}}, ensure_ascii=False)
+
+
 FORMATS: dict[str, Format] = {
     "thought_action": Format(
         read_labelled,
@@ -144,6 +228,16 @@ FORMATS: dict[str, Format] = {
         lambda action: json.dumps({"action": action}, ensure_ascii=False),
         'Answer with a JSON object {"action": "..."} or a tool call.',
     ),
+    "tool_call": Format(
+        read_tool_call,
+        lambda action: f"{_CALL_OPEN}\n{_call('arguments', action)}\n{_CALL_CLOSE}",
+        f"Answer with a tool call: {_CALL_OPEN}{_call('arguments', '...')}{_CALL_CLOSE}.",
+    ),
+    "llama_call": Format(
+        read_llama_call,
+        lambda action: _call("parameters", action),
+        f"Answer with a tool call and no other text: {_call('parameters', '...')}.",
+    ),
 }
 """The formats by name."""
 
@@ -154,21 +248,29 @@ class ExtractAction(TextWrapper):
     **Actions**: text. An answer without an action is an invalid action. The next observation then
     describes the format. It never raises.
 
-    **Observations**, **rewards**: unchanged.
+    **Observations**: unchanged.
+
+    **Rewards**: `format_penalty` is subtracted for an answer without an action. A bonus for the
+    right format would instead favour long episodes.
 
     **Info**: `action` (str) is added: the extracted action, or "" after a reset and if the answer
-    has no action.
+    has no action. With a `format_penalty`, `reward_terms` has the term `format`.
 
     Args:
         env: an environment with text actions.
-        format: "thought_action" (a line "Action: ..."), "tags" (`<action>...</action>`) or "json"
-            (a JSON object or tool call: see `read_json`).
-        call_format: text form of a JSON tool call, with `{name}` and `{arguments}` (joined by
-            commas). The default gives "search[red shoes]".
+        format: "thought_action" (a line "Action: ..."), "tags" (`<action>...</action>`), "json"
+            (any JSON object or tool call: see `read_json`), "tool_call" (Qwen and Hermes:
+            `<tool_call>{"name": ..., "arguments": ...}</tool_call>`) or "llama_call" (Llama 3:
+            `{"name": ..., "parameters": ...}`).
+        call_format: text form of a tool call, with `{name}` and `{arguments}` (joined by commas).
+            The default gives "search[red shoes]". A tool named "act", "action", "say" or "step"
+            with one argument stands for this argument.
+        format_penalty: penalty of an answer without an action, besides the environment's penalty of
+            invalid actions. At least 0.
 
     Raises:
         ConfigError: if the environment's actions are not text, or for an unknown `format` or an
-            invalid `call_format`.
+            invalid `call_format` or `format_penalty`.
     """
 
     def __init__(
@@ -177,8 +279,9 @@ class ExtractAction(TextWrapper):
         format: str = "thought_action",
         *,
         call_format: str = "{name}[{arguments}]",
+        format_penalty: float = 0.0,
     ):
-        super().__init__(env, format=format, call_format=call_format)
+        super().__init__(env, format=format, call_format=call_format, format_penalty=format_penalty)
         self._need_text("actions")
         if format not in FORMATS:
             raise ConfigError(
@@ -191,20 +294,16 @@ class ExtractAction(TextWrapper):
             raise ConfigError(
                 f"call_format may only contain {{name}} and {{arguments}}, got {call_format!r}."
             ) from error
+        if format_penalty < 0:
+            raise ConfigError(f"format_penalty must be at least 0, got {format_penalty}.")
         self.format = format
         self.call_format = call_format
+        self.format_penalty = float(format_penalty)
 
     @property
     def instructions(self) -> str:
         """The environment's instructions, followed by the answer format."""
         return f"{self.env.get_wrapper_attr('instructions')}\n\n{FORMATS[self.format].hint}"
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode: see `TextEnv.reset`."""
-        observation, info = super().reset(seed=seed, options=options)
-        return observation, {**info, "action": ""}
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays the action in an answer: see `TextEnv.step`.
@@ -214,8 +313,12 @@ class ExtractAction(TextWrapper):
         """
         extracted = self.extract(action)
         observation, reward, terminated, truncated, info = super().step(extracted)
-        played = "" if isinstance(extracted, UnreadableAction) else extracted
-        return observation, reward, terminated, truncated, {**info, "action": played}
+        unreadable = isinstance(extracted, UnreadableAction)
+        if unreadable and self.format_penalty:
+            reward -= self.format_penalty
+            info["reward_terms"]["format"] = -self.format_penalty
+        info["action"] = "" if unreadable else extracted
+        return observation, reward, terminated, truncated, info
 
     def extract(self, answer: str) -> str:
         """Returns the action in an answer, or an `UnreadableAction` if there is none.
@@ -227,9 +330,33 @@ class ExtractAction(TextWrapper):
             raise TypeError(f"An answer is a str, got {type(answer).__name__}: {answer!r:.80}.")
         if isinstance(answer, UnreadableAction):
             return answer
-        form = FORMATS[self.format]
-        action = form.read(without_thinking(answer), self.call_format)
-        return action or UnreadableAction(answer, f"No action was found. {form.hint}")
+        try:
+            return self._find(answer).action
+        except ValueError as reason:
+            return UnreadableAction(answer, f"{reason} {FORMATS[self.format].hint}")
+
+    def action_span(self, answer: str) -> tuple[int, int] | None:
+        """Returns where the action of an answer starts and stops, with its marks.
+
+        The marks are the label, the tags or the whole tool call. The other characters are thoughts.
+        None if the answer has no action.
+        """
+        try:
+            found = self._find(answer)
+        except ValueError:
+            return None
+        return found.start, found.stop
+
+    def _find(self, answer: str) -> Found:
+        start, stop = find_answer(answer)
+        found = FORMATS[self.format].read(answer[start:stop], self.call_format)
+        return Found(found.action, start + found.start, start + found.stop)
+
+    def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        info = {**info, "action": ""}
+        if self.format_penalty:
+            info["reward_terms"] = {**info.get("reward_terms", {}), "format": 0.0}
+        return observation, info
 
     def expert(self) -> str | None:
         """Returns an answer with the expert's action, or None if there is none."""

@@ -7,16 +7,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
-from agentgym.core import UnreadableAction
-from agentgym.errors import ConfigError, SnapshotError
 from agentgym.utils.action_parsing import numbered
-from agentgym.utils.token_trie import TokenTrie
 from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
-
-_CACHED_CANDIDATES = 50_000
+from agentgym.wrappers.token_view import PromptContext, TokenSettings, TokenView
+from agentgym.wrappers.tokens import Tokenizer
 
 
 class TokenAction(TextWrapper):
@@ -28,15 +23,16 @@ class TokenAction(TextWrapper):
     the wrapped environment for the same actions.
 
     **Actions**: `Discrete(V)`, token ids of a vocabulary of size V. An action is complete after the
-    end token or `max_action_tokens` tokens. If the turn is constrained to admissible actions, it is
-    complete as soon as it equals one of them. The end token is needed only if the action is a
-    prefix of another admissible action. A token that does not continue an admissible action
-    completes an invalid action.
+    end token or `max_action_tokens` tokens. If the turn is constrained to admissible actions, only
+    the end token completes one, as in the trainer, so that both count the same tokens. A token that
+    does not continue an admissible action completes an invalid action.
 
     **Observations**: `Dict` of
 
-    - `tokens`, int64 (max_tokens,): the tokens of the observation and of the current action, cut to
-      the last `max_tokens` and padded with 0 on the right.
+    - `tokens`, int64 (max_tokens,): the tokens of the prompt and of the current action, padded with
+      0 on the right. The prompt holds the instructions, the earlier turns with the action tokens as
+      they were sampled, and the observation. If it does not fit, the oldest turns are left out and
+      then the end of the observation, so that the task at its beginning is kept.
     - `length`, int64 (1,): the number of tokens without padding.
     - `action_mask`, int8 (V,): 1 for the tokens that may follow.
 
@@ -51,14 +47,20 @@ class TokenAction(TextWrapper):
         tokenizer: any tokenizer of `transformers`, or an object with `encode(text,
             add_special_tokens=False)`, `decode(ids)` and `__len__` or `vocab_size`.
         max_action_tokens: maximum number of tokens per action in turns without constraint.
-        max_tokens: length of the observation.
+        max_tokens: length of the observation, and maximum length of prompt plus action.
         constrain: whether actions are constrained to `info["admissible"]`. Turns in which it is
             empty (an open action set) are not constrained.
         end_token: id of the token that completes an action. None: the tokenizer's `eos_token_id`.
         gamma: discount per turn, in [0, 1].
+        instructions: whether prompts start with the environment's instructions.
+        context: builds the prompts, such as the trainer's `make_context(policy, settings)` of
+            `agentgym.trainers.policy_agent.agent`, with the same `max_tokens`: the tokens are then
+            those of its rollouts, with the chat template of the model. None: plain text, each
+            action after "> ".
 
     Raises:
-        ConfigError: if observations or actions are not text, or an argument is invalid.
+        ConfigError: if observations or actions are not text, or an argument is invalid. From
+            `reset` and `step`: if `max_tokens` is too small for the instructions.
     """
 
     def __init__(
@@ -71,47 +73,25 @@ class TokenAction(TextWrapper):
         constrain: bool = False,
         end_token: int | None = None,
         gamma: float = 1.0,
+        instructions: bool = True,
+        context: PromptContext | None = None,
     ):
-        super().__init__(
-            env,
-            tokenizer=tokenizer,
-            max_action_tokens=max_action_tokens,
-            max_tokens=max_tokens,
-            constrain=constrain,
-            end_token=end_token,
-            gamma=gamma,
-        )
+        options: dict[str, Any] = {
+            "max_action_tokens": max_action_tokens,
+            "max_tokens": max_tokens,
+            "constrain": constrain,
+            "end_token": end_token,
+            "gamma": gamma,
+            "instructions": instructions,
+            "context": context,
+        }
+        super().__init__(env, tokenizer=tokenizer, **options)
         self._need_text("observations")
         self._need_text("actions")
-        size = vocabulary_size(tokenizer)
-        end = getattr(tokenizer, "eos_token_id", None) if end_token is None else end_token
-        if end is None or not 0 <= end < size:
-            raise ConfigError(
-                f"TokenAction needs an end_token in [0, {size}), got {end!r}: pass the id that "
-                "completes an action (the tokenizer has no eos_token_id of its own)."
-            )
-        if max_action_tokens < 1 or max_tokens < 1:
-            raise ConfigError(
-                f"max_action_tokens and max_tokens must be at least 1, got {max_action_tokens} "
-                f"and {max_tokens}."
-            )
-        if not 0 <= gamma <= 1:
-            raise ConfigError(f"gamma must lie in [0, 1], got {gamma}.")
-        self.tokenizer = tokenizer
-        self.end_token = int(end)
-        self.max_action_tokens = max_action_tokens
-        self.max_tokens = max_tokens
-        self.constrain = constrain
-        self.gamma = float(gamma)
-        self.action_space = Discrete(size)
-        self.observation_space = Dict(
-            tokens=Box(0, size - 1, (max_tokens,), np.int64),
-            length=Box(0, max_tokens, (1,), np.int64),
-            action_mask=MultiBinary(size),
-        )
-        self._size = size
-        self._candidates: dict[str, list[int]] = {}
-        self._action: list[int] = []
+        self.settings = TokenSettings.of(tokenizer, **options)
+        self.action_space = self.settings.action_space
+        self.observation_space = self.settings.observation_space
+        self._tokens = TokenView(self.settings)
         self._ready = False
 
     def reset(
@@ -131,32 +111,25 @@ class TokenAction(TextWrapper):
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
         token = numbered(action)
-        if not 0 <= token < self._size:
-            raise ValueError(f"A token is an integer in [0, {self._size}), got {token}.")
+        if not 0 <= token < self.settings.size:
+            raise ValueError(f"A token is an integer in [0, {self.settings.size}), got {token}.")
         if not self._ready:
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
-        text = self._append(token)
+        text = self._tokens.append(token)
         if text is None:
             info = dict(self._info)
             if "reward_terms" in info:
                 info["reward_terms"] = dict.fromkeys(info["reward_terms"], 0.0)
-            return self._look(), 0.0, False, False, info
+            return self._tokens.observation(), 0.0, False, False, info
         observation, reward, terminated, truncated, info = self.env.step(text)
-        self._action = []
         tokens, info = self._view(observation, info)
         self._ready = not (terminated or truncated)
-        info = {**info, "turn_end": True, "discount": self.gamma}
+        info = {**info, "turn_end": True, "discount": self.settings.gamma}
         return tokens, float(reward), terminated, truncated, info
 
     def action_masks(self) -> np.ndarray:
         """Returns the mask of tokens that may follow, bool (V,), for `sb3_contrib.MaskablePPO`."""
-        mask = np.zeros(self._size, dtype=bool)
-        if self._trie is None:
-            mask[:] = True
-            return mask
-        mask[list(self._trie.children(self._node))] = True
-        mask[self.end_token] |= self._trie.is_complete(self._node)
-        return mask
+        return self._tokens.mask()
 
     def expert(self) -> int | None:
         """Returns the next token of the expert's action.
@@ -164,78 +137,27 @@ class TokenAction(TextWrapper):
         None if there is no expert or the current action deviates from the expert's.
         """
         text = self.env.get_wrapper_attr("expert")()
-        if text is None:
-            return None
-        tokens = [*self._encode_candidate(text), self.end_token]
-        count = len(self._action)
-        if tokens[:count] != self._action:
-            return None
-        if self._trie is not None and self._trie.walk(tokens[:-1]) is None:
-            return None
-        return tokens[count]
-
-    def _append(self, token: int) -> str | None:
-        """Appends a token to the action. Returns the action's text if it is complete."""
-        if self._trie is not None:
-            return self._append_constrained(self._trie, token)
-        if token == self.end_token:
-            return self.tokenizer.decode(self._action)
-        self._action.append(token)
-        full = len(self._action) >= self.max_action_tokens
-        return self.tokenizer.decode(self._action) if full else None
-
-    def _append_constrained(self, trie: TokenTrie, token: int) -> str | None:
-        leaf = trie.leaf(self._node)
-        if token == self.end_token and leaf is not None:
-            return self._info["admissible"][leaf]
-        if token not in trie.children(self._node):
-            text = self.tokenizer.decode([*self._action, token])
-            return UnreadableAction(text, f"{text[:80]!r} is not the start of a valid action.")
-        self._action.append(token)
-        self._node = trie.step(self._node, token)
-        leaf = trie.leaf(self._node)
-        # Returns the candidate itself: decoding may not be the exact inverse of encoding.
-        done = leaf is not None and not trie.children(self._node)
-        return self._info["admissible"][leaf] if done else None
+        return None if text is None else self._tokens.next_token(text)
 
     def _view(
         self, observation: str, info: dict[str, Any]
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        self._context = encode(self.tokenizer, observation)[-self.max_tokens :]
+        self._tokens.read(observation, info, self._instructions())
         self._info = {**info, "turn_end": False, "discount": 1.0}
-        admissible = info.get("admissible", ()) if self.constrain else ()
-        self._trie = TokenTrie(map(self._encode_candidate, admissible)) if admissible else None
-        node = self._trie.walk(self._action) if self._trie else 0
-        if node is None:
-            raise SnapshotError(
-                f"The tokens {self._action} are not the start of an admissible action."
-            )
-        self._node = node
-        return self._look(), dict(self._info)
+        return self._tokens.observation(), dict(self._info)
 
-    def _look(self) -> dict[str, np.ndarray]:
-        kept = (self._context + self._action)[-self.max_tokens :]
-        tokens = np.zeros(self.max_tokens, dtype=np.int64)
-        tokens[: len(kept)] = kept
-        return {
-            "tokens": tokens,
-            "length": np.array([len(kept)], dtype=np.int64),
-            "action_mask": self.action_masks().astype(np.int8),
-        }
-
-    def _encode_candidate(self, text: str) -> list[int]:
-        tokens = self._candidates.get(text)
-        if tokens is None:
-            if len(self._candidates) >= _CACHED_CANDIDATES:
-                self._candidates.clear()
-            tokens = self._candidates[text] = encode(self.tokenizer, text)
-        return tokens
+    def _instructions(self) -> str:
+        try:
+            return str(self.env.get_wrapper_attr("instructions"))
+        except AttributeError:
+            return ""
 
     def _begin(self) -> None:
-        self._action = []
+        self._tokens.begin()
 
     def _memory(self) -> dict[str, Any]:
-        return {"action": list(self._action), "ready": self._ready}
+        return {**self._tokens.memory(), "ready": self._ready}
 
     def _remember(self, memory: dict[str, Any]) -> None:
-        self._action, self._ready = [int(token) for token in memory["action"]], memory["ready"]
+        self._tokens.remember(memory)
+        self._ready = memory["ready"]

@@ -32,7 +32,7 @@ def same_reward(step: wrappers.Transition) -> dict[str, float]:
 
 
 WRAPPERS: dict[str, Make] = {
-    "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=40),
+    "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=400),
     "token-constrained": lambda env: wrappers.TokenAction(env, LATIN, constrain=True, gamma=0.9),
     "admissible": lambda env: wrappers.AdmissibleAction(env, 4),
     "hashed": lambda env: wrappers.EncodeObservation(env, size=32),
@@ -41,6 +41,7 @@ WRAPPERS: dict[str, Make] = {
     "history": lambda env: wrappers.HistoryObservation(env),
     "history-1": lambda env: wrappers.HistoryObservation(env, 1, keep_first=True),
     "extract": lambda env: wrappers.ExtractAction(env, "tags"),
+    "extract-penalty": lambda env: wrappers.ExtractAction(env, "tool_call", format_penalty=0.5),
     "reward": lambda env: wrappers.RewardFunction(env, same_reward),
     "weighted": lambda env: wrappers.WeightedReward(env, {"task": 2.0, "invalid": 0.5}),
     "trials": lambda env: wrappers.MultiTrial(env, 3),

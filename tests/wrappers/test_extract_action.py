@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +56,43 @@ GOOD = {
         ('{broken {"action": "go"}', "go"),
         ('{"thought": "first {"} {"action": "go"}', "go"),
     ],
+    "tool_call": [
+        ('<tool_call>\n{"name": "act", "arguments": {"action": "go"}}\n</tool_call>', "go"),
+        ('I will.<tool_call>{"name": "search", "arguments": {"q": "red"}}', "search[red]"),
+        ('<think><tool_call>no</think><tool_call>{"name":"look"}</tool_call>', "look"),
+        ('<tool_call>{"name": "say", "arguments": {"text": "</tool_call>"}}', "</tool_call>"),
+        ('<tool_call>{"name": "a", "arguments": "{\\"x\\": 1}"}</tool_call> <tool_call>{', "a[1]"),
+        ('<tool_call>{"name": "buy", "arguments": {"n": 2, "now": true}}', "buy[2, true]"),
+    ],
+    "llama_call": [
+        ('{"name": "act", "parameters": {"action": "go"}}', "go"),
+        ('\n {"name": "search", "parameters": {"q": "東京"}}\n', "search[東京]"),
+        ('So: <|python_tag|>{"name": "act", "parameters": {"action": "go"}}', "go"),
+        ('{"name": "a", "parameters": {}}; {"name": "b", "parameters": {}}', "a"),
+        ('<think>{"name": "no"}</think>{"name": "yes", "parameters": null}', "yes"),
+    ],
+}
+MALFORMED = {
+    "tool_call": [
+        ("<tool_call>", "not valid JSON: Expecting value."),
+        ("<tool_call>go</tool_call>", "not valid JSON: Expecting value."),
+        ('<tool_call>{"name": "act", "arguments": {"action": "go', "not valid JSON: Unterminated"),
+        ("<tool_call>{'name': 'act'}</tool_call>", "not valid JSON: Expecting property name"),
+        ('<tool_call>{"name": "look"}}</tool_call>', "does not end with </tool_call>"),
+        ('<tool_call>{"name": "look"} and then', "does not end with </tool_call>"),
+        ('<tool_call>{"arguments": {"action": "go"}}</tool_call>', "no name or no action"),
+        ('<tool_call>{"name": "act", "arguments": {"action": " "}}', "no name or no action"),
+        ('<tool_call>["look"]</tool_call>', "no name or no action"),
+        ('<tool_call>{"name": ' + "[" * 100_000, "not valid JSON."),
+        ('<tool_call>{"name": ' + "1" * 10_000, "not valid JSON"),
+    ],
+    "llama_call": [
+        ("<|python_tag|>", "not valid JSON: Expecting value."),
+        ("<|python_tag|>search.call(q=1)", "not valid JSON: Expecting value."),
+        ('{"name": "act", "parameters": {"action": "go"}', "not valid JSON: Expecting ','"),
+        ('{"name": "look", "parameters": {}} is my call', "text after the tool call"),
+        ('{"parameters": {"action": "go"}}', "no name or no action"),
+    ],
 }
 BAD = {
     "thought_action": [
@@ -82,6 +121,8 @@ BAD = {
         '{"tool_calls": []}',
         "1" * 10_000,
     ],
+    "tool_call": ["", "go", '{"name": "look"}', "<think><tool_call>{}"],
+    "llama_call": ["", "go", 'I call {"name": "look"}', "<think>{"],
 }
 
 
@@ -107,6 +148,81 @@ def test_an_answer_without_an_action_is_invalid_and_tells_how(format: str, answe
     assert observation.startswith(f"No action was found. {FORMATS[format].hint}")
     assert (reward, info["action"], info["valid"], info["turn"]) == (-1.0, "", False, 1)
     assert env.unwrapped.state.said == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("format", "answer", "reason"), [(f, *case) for f, cases in MALFORMED.items() for case in cases]
+)
+def test_a_malformed_call_is_invalid_and_the_feedback_has_the_reason(
+    format: str, answer: str, reason: str
+):
+    env = ExtractAction(Echo(invalid_penalty=1.0), format)
+    env.reset(seed=0)
+    observation, reward, _, _, info = env.step(answer)
+    assert reason in observation and FORMATS[format].hint in observation
+    assert (reward, info["action"], info["valid"]) == (-1.0, "", False)
+
+
+CALLS = ["tool_call", "llama_call"]
+
+
+@pytest.mark.parametrize("format", CALLS)
+@given(action=st.text(min_size=1, max_size=20).map(str.strip).filter(bool), data=st.data())
+def test_a_call_that_is_cut_off_is_no_action(format: str, action: str, data: Any):
+    answer = FORMATS[format].write(action)
+    if "</think>" in answer or "<think>" in answer:
+        return
+    env = ExtractAction(Echo(), format)
+    assert env.extract(answer) == action
+    cut = answer[: data.draw(st.integers(0, answer.rindex("}")))]
+    assert isinstance(env.extract(cut), UnreadableAction)
+    assert env.action_span(cut) is None
+
+
+@pytest.mark.parametrize("format", CALLS)
+@given(data=st.data())
+def test_no_damage_to_a_call_raises(format: str, data: Any):
+    answer = FORMATS[format].write('say "hello" 東')
+    at = data.draw(st.integers(0, len(answer)))
+    gone = data.draw(st.integers(0, 6))
+    answer = (
+        answer[:at] + data.draw(st.text('{}[]",:\\ue\ud800 1', max_size=6)) + answer[at + gone :]
+    )
+    env = ExtractAction(Echo(), format)
+    extracted, span = env.extract(answer), env.action_span(answer)
+    assert isinstance(extracted, UnreadableAction) == (span is None)
+    assert extracted.strip()
+
+
+@pytest.mark.parametrize(
+    ("format", "answer", "action"),
+    [
+        ("tags", "I go. <action> go </action> bye", "<action> go </action>"),
+        ("tags", "<think>x</think>hm <action>go", "<action>go"),
+        ("thought_action", "Thought: x\nAction: go\nThought: y", "Action: go\n"),
+        ("json", 'so {"a": {"action": "go"}} or', '{"action": "go"}'),
+        ("tool_call", 'a<tool_call>{"name": "b"}\n', '<tool_call>{"name": "b"}'),
+        ("llama_call", '<think>a</think> {"name": "b"}; {"name": "c"}', '{"name": "b"}'),
+        ("llama_call", 'a<|python_tag|>{"name": "b"}', '<|python_tag|>{"name": "b"}'),
+    ],
+)  # fmt: skip
+def test_the_span_of_an_action_holds_its_marks(format: str, answer: str, action: str):
+    env = ExtractAction(Echo(), format)
+    span = env.action_span(answer)
+    assert span is not None
+    assert answer[slice(*span)].strip() == action.strip()
+    assert env.extract(answer[slice(*span)]) == env.extract(answer)
+
+
+def test_a_missing_action_costs_the_format_penalty_and_an_invalid_action_does_not():
+    env = ExtractAction(Echo(invalid_penalty=1.0), "tags", format_penalty=0.25)
+    assert env.reset(seed=0)[1]["reward_terms"] == {"task": 0.0, "invalid": 0.0, "format": 0.0}
+    terms = [env.step(text)[4]["reward_terms"] for text in ("x", "<action>nonsense</action>")]
+    assert terms[0] == {"task": 0.0, "invalid": -1.0, "format": -0.25}
+    assert terms[1] == {"task": 0.0, "invalid": -1.0, "format": 0.0}
+    assert env.step("x")[1] == -1.25
+    with pytest.raises(ConfigError, match="format_penalty must be at least 0"):
+        ExtractAction(Echo(), format_penalty=-1.0)
 
 
 @given(

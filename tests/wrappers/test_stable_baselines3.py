@@ -47,7 +47,7 @@ def wrapped(env: gymnasium.Env[Any, Any]) -> AdmissibleAction:
 def tokens() -> TokenAction:
     line = NumberLine(size=5, max_turns=6)
     tokenizer = Characters("0123456789 Youareatgnd,'.!+-")
-    return TokenAction(line, tokenizer, max_tokens=24, constrain=True)
+    return TokenAction(line, tokenizer, max_tokens=24, constrain=True, instructions=False)
 
 
 def mean_return(make: Make, choose: Callable[[Any, Any], int], episodes: int = 100) -> float:

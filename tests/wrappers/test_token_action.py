@@ -29,7 +29,12 @@ def say(env: TokenAction, text: str) -> list[tuple[Any, ...]]:
 
 
 def text_of(observation: dict[str, np.ndarray]) -> str:
-    return LATIN.decode(observation["tokens"][: observation["length"][0]].tolist())
+    """The prompt, in which "�" is the end token, without the instructions."""
+    text = LATIN.decode(observation["tokens"][: observation["length"][0]].tolist())
+    return text.removeprefix(RULES)
+
+
+RULES = LATIN.decode(LATIN.encode(f"{Echo.instructions}\n\n", add_special_tokens=False))
 
 
 @given(st.lists(said, min_size=1, max_size=5), st.sampled_from([0.5, 1.0]))
@@ -37,11 +42,13 @@ def test_the_same_texts_have_the_same_return_as_in_the_turn_view(texts: list[str
     turns = Echo(max_turns=4, invalid_penalty=0.5)
     tokens = TokenAction(Echo(max_turns=4, invalid_penalty=0.5), LATIN, gamma=gamma)
     observation, _ = turns.reset(seed=1)
-    assert text_of(tokens.reset(seed=1)[0]) == observation
+    prompt = f"{observation}\n> "
+    assert text_of(tokens.reset(seed=1)[0]) == prompt
     for text in texts:
         observation, reward, terminated, truncated, info = turns.step(text)
         steps = say(tokens, text)
-        assert text_of(steps[-1][0]) == observation
+        prompt += f"{text}�\n{observation}\n> "
+        assert text_of(steps[-1][0]) == prompt
         assert steps[-1][1:4] == (reward, terminated, truncated)
         assert [step[1] for step in steps[:-1]] == [0.0] * (len(steps) - 1)
         assert [step[4]["discount"] for step in steps] == [1.0] * (len(steps) - 1) + [gamma]
@@ -74,12 +81,14 @@ def test_masked_play_says_exactly_the_admissible_actions(actions: set[str], data
     assert env.unwrapped.state.said[0] in actions  # type: ignore[attr-defined]
 
 
-def test_the_end_token_is_needed_only_where_a_longer_candidate_goes_on():
+def test_the_end_token_ends_every_candidate():
     env = TokenAction(Echo(admissible=("go", "go on", "stop")), LATIN, constrain=True)
     env.reset(seed=0)
-    assert len(say(env, "go on")) == 5
+    assert len(say(env, "go on")) == 6
     assert len(say(env, "go")) == 3
-    assert len(say(env, "stop")) == 4
+    steps = say(env, "stop")
+    assert len(steps) == 5
+    assert np.flatnonzero(steps[3][0]["action_mask"]).tolist() == [END]
     assert env.unwrapped.state.said == ["go on", "go", "stop"]  # type: ignore[attr-defined]
 
 
@@ -110,13 +119,31 @@ def test_the_budget_of_tokens_ends_an_action():
     assert env.unwrapped.state.said == ["abc"]  # type: ignore[attr-defined]
 
 
-def test_the_context_is_cut_on_the_left_and_grows_with_the_action():
-    env = TokenAction(Echo(), LATIN, max_tokens=6)
-    env.reset(seed=0)
-    say(env, "abcdefgh")
+def test_old_turns_are_left_out_and_the_beginning_of_a_long_page_is_kept():
+    small = {"max_tokens": 24, "max_action_tokens": 8, "instructions": False}
+    env = TokenAction(Echo(), LATIN, **small)
+    assert text_of(env.reset(seed=0)[0]) == Echo().reset(seed=0)[0][:13] + "\n> "
+    steps = say(env, "abc")
+    assert text_of(steps[-1][0]) == "abc\n> "
+    assert text_of(say(env, "d")[-1][0]) == "abc\n> d�\nd\n> "
     steps = say(env, "xyz")
-    assert [text_of(step[0]) for step in steps] == ["defghx", "efghxy", "fghxyz", "xyz"]
-    assert steps[-1][0]["tokens"].tolist()[3:] == [0, 0, 0]
+    assert [text_of(step[0]) for step in steps] == [
+        "abc\n> d�\nd\n> x", "abc\n> d�\nd\n> xy", "abc\n> d�\nd\n> xyz",
+        "d\n> xyz�\nxyz\n> ",
+    ]  # fmt: skip
+    wide = TokenAction(Echo(), LATIN, max_tokens=len(RULES) + 20, max_action_tokens=8)
+    wide.reset(seed=0)
+    text = text_of(say(wide, "goal abc")[-1][0])
+    assert text == "goal abc\n> "
+    long = TokenAction(Echo(), LATIN, max_tokens=len(RULES) + 40, max_action_tokens=30)
+    long.reset(seed=0)
+    assert text_of(say(long, "goal abcdefghijklmno")[-1][0]) == "goal ab\n> "
+
+
+def test_the_instructions_must_fit():
+    env = TokenAction(Echo(), LATIN, max_tokens=20, max_action_tokens=8)
+    with pytest.raises(ConfigError, match="no room for the instructions"):
+        env.reset(seed=0)
 
 
 def test_an_action_is_a_token():
@@ -210,7 +237,11 @@ def test_a_tokenizer_of_transformers():
     wild = Echo()
     wild.reset(seed=0)
     TokenAction(wild, tokenizer).restore(
-        {"wrapper": "TokenAction", "memory": {"action": [], "ready": True}, "env": _odd(wild)}
+        {
+            "wrapper": "TokenAction",
+            "memory": {"action": [], "turns": [], "ready": True},
+            "env": _odd(wild),
+        }
     )
 
 

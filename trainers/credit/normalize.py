@@ -22,10 +22,12 @@ def normalize_advantages(
     *,
     center: bool = True,
     epsilon: float = 1e-8,
+    thought_coef: float = 1.0,
 ) -> Credit:
     """Returns the credit with advantages (A - mean) / (std + epsilon).
 
-    Forced tokens do not contribute to mean and std, since they have no part in the loss.
+    Tokens contribute to mean and std with their weight in the loss (see `Batch.weights`): forced
+    tokens do not.
 
     Args:
         credit: credit whose advantages are normalised.
@@ -38,6 +40,7 @@ def normalize_advantages(
             actions do not dominate mean and std (StepPO, arXiv 2604.18401).
         center: whether to subtract the mean.
         epsilon: added to the standard deviation.
+        thought_coef: weight of thought tokens in the loss.
 
     Raises:
         ValueError: if `per` or `over` is unknown.
@@ -47,7 +50,7 @@ def normalize_advantages(
     if over not in ("tokens", "turns"):
         raise ValueError(f"over must be 'tokens' or 'turns', got {over!r}.")
     labels = _labels(batch, per)
-    weight = batch.free.astype(np.float64)
+    weight = batch.weights(thought_coef).astype(np.float64)
     if over == "turns":
         weight /= np.maximum(np.bincount(batch.token_turn, weight), 1.0)[batch.token_turn]
     group = None if per == "batch" else labels[batch.turn_trajectory][batch.token_turn]

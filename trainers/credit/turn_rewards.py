@@ -8,14 +8,15 @@ rewards.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from agentgym.trainers.credit.group import anchor_groups, members_of
+from agentgym.trainers.credit.group import anchor_groups, members_of, trajectory_outcomes
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, IntArray, Values
 
 
 def attribute_progress(
@@ -80,22 +81,35 @@ def implicit_process_rewards(
 class StepBaseline:
     """The credit of iStar (arXiv 2509.19199): A = A_E + omega A_S, with leave-one-out baselines.
 
-    A_E compares the environment's return of a trajectory with the other returns of its group. A_S
-    compares the batch's reward of a turn (from `implicit_process_rewards`) with all other turns of
-    the group.
+    A_E compares the environment's return of a trajectory, or its success, with the others of its
+    group. A_S compares the batch's reward of a turn (from `implicit_process_rewards`) with all
+    other turns of the group.
 
     Attributes:
         omega: weight of the step-level advantage A_S.
+        scale: divides both by the group's sample standard deviation (n - 1).
+        outcome: "return" compares undiscounted returns, "success" compares 1 for success, else 0.
+        epsilon: added to the standard deviation.
     """
 
     omega: float = 1.0
+    scale: bool = False
+    outcome: Literal["return", "success"] = "return"
+    epsilon: float = 1e-6
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
-        outcomes = np.array([t.episode_return for t in batch.trajectories])
-        episode = _leave_one_out(outcomes, batch.groups)[batch.turn_trajectory]
-        step = _leave_one_out(batch.rewards, batch.groups[batch.turn_trajectory])
+        played = batch.with_rewards([turn.reward for turn in batch.turns])
+        outcomes = trajectory_outcomes(played, self.outcome)
+        episode = self._leave_one_out(outcomes, batch.groups)[batch.turn_trajectory]
+        step = self._leave_one_out(batch.rewards, batch.groups[batch.turn_trajectory])
         return Credit(broadcast(episode + self.omega * step, batch))
+
+    def _leave_one_out(self, x: Float64, groups: IntArray) -> Float64:
+        """Returns each item minus the mean of the others of its group [n], 0 for single items."""
+        members = members_of(groups)
+        difference = members.compare(x, scale=self.scale, epsilon=self.epsilon)
+        return difference * members.count / np.maximum(members.count - 1, 1)
 
 
 def turn_credit(
@@ -189,10 +203,3 @@ def value_gains(batch: Batch, values: ArrayLike, gamma: float = 0.95) -> Float64
     expected = np.append(0.0, values[:-1]) / gamma
     expected[first] = members_of(batch.groups).mean(values[first])
     return values - expected
-
-
-def _leave_one_out(x: Float64, groups: ArrayLike) -> Float64:
-    """Returns each item minus the mean of the other items of its group [n], 0 for single items."""
-    members = members_of(np.asarray(groups))
-    difference = members.compare(x, scale=False, epsilon=0.0)
-    return difference * members.count / np.maximum(members.count - 1, 1)

@@ -8,7 +8,7 @@ Shapes: b transitions, M turns, H features.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy, Request
-from agentgym.trainers.policy.sampling import Sample, Sampling, Tokens
+from agentgym.trainers.policy.sampling import Sample, Tokens
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 
@@ -174,18 +174,16 @@ class TransitionBuffer:
 
 
 def answer(
-    policy: Policy,
+    act: Callable[[Sequence[Request]], list[Sample]],
     prompts: Sequence[Prompt],
-    sampling: Sampling,
     constrain: bool,
     rng: np.random.Generator,
 ) -> list[Trajectory]:
     """Samples a new action for each prompt, as an episode of one turn with reward 0.
 
     Args:
-        policy: policy to sample from.
+        act: generates an action for each request, such as `Trainer.act`.
         prompts: prompts with their admissible actions.
-        sampling: sampling parameters.
         constrain: whether to restrict actions to the admissible ones, if there are any.
         rng: random generator.
     """
@@ -194,7 +192,7 @@ def answer(
         Request(tokens, np.random.default_rng(seed), texts if constrain and texts else None)
         for (tokens, texts), seed in zip(prompts, seeds, strict=True)
     ]
-    samples = policy.act(requests, sampling)
+    samples = act(requests)
     return [
         one_turn(number, tokens, texts, sample)
         for number, ((tokens, texts), sample) in enumerate(zip(prompts, samples, strict=True))
@@ -203,7 +201,7 @@ def answer(
 
 def say(policy: Policy, prompt: Prompt, text: str) -> Trajectory:
     """Returns an episode of one turn with a given action and reward 0."""
-    tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
+    tokens = np.array(policy.encode_action(text), np.int32)
     sample = Sample(tokens, np.zeros(len(tokens), np.float32), None, text, True)
     return one_turn(0, *prompt, sample)
 

@@ -21,6 +21,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
+from agentgym.trainers.update.optimizer import AdamW
 
 Loss = Callable[[Tensor, Tensor], Sum]
 """From predictions [m] and the indices of their turns in the batch [m] to a loss."""
@@ -47,7 +48,7 @@ class TurnModel(nn.Module):
         self.head.to(policy.device)
         self._epochs, self._tokens = epochs, tokens
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
+        self.optimizer = AdamW(trained, lr=lr, weight_decay=0.0)
 
     def forward(self, batch: Batch, rows: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
         """Returns the predictions [m] for the turns of some rows, and their indices [m]."""

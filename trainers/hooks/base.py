@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import nn
 
 from agentgym.trainers.trajectory import Batch, Credit, Segment, Support, Trajectory, Turn
 from agentgym.trainers.update.learner import ForwardPass
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 class RecipeHooks:
     """Hooks that do nothing. A recipe overrides the ones it needs.
+
+    With several processes, the hooks run in all of them, on the same trajectories. The main
+    process's results and the weights of its `modules` replace those of the others after each hook.
 
     Attributes:
         needs_reference: whether the hooks use the reference policy's log-probabilities.
@@ -66,6 +70,10 @@ class RecipeHooks:
     def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
         """Returns the credit that enters the loss, after normalisation."""
         return credit
+
+    def modules(self) -> Sequence[nn.Module]:
+        """Returns the modules that the hooks train, besides the trainer's updates."""
+        return ()
 
     def agent(self, policy: PolicyAgent) -> PolicyAgent:
         """Returns the agent that plays evaluations: the policy, or a variant with learned parts.
@@ -143,8 +151,12 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
         if support is not None:
             offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
             support = Support(offsets, ids)
-        logprobs = np.array(turn["logprobs"], np.float32)
-        rest = {"logprobs": logprobs, "support": support, "admissible": tuple(turn["admissible"])}
+        rest = {"support": support, "admissible": tuple(turn["admissible"])}
+        for name in ("logprobs", "recomputed"):
+            if turn.get(name) is not None:
+                rest[name] = np.array(turn[name], np.float32)
+        if turn.get("thought") is not None:
+            rest["thought"] = np.array(turn["thought"], bool)
         turns.append(Turn(**turn | rest))
     segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
     return Trajectory(**packed | {"turns": turns, "segments": segments})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.collector import EpisodeSpec, collect, samples_of
+from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
@@ -49,14 +49,7 @@ class Branching(RecipeHooks):
                 root = fresh[number]
                 key = (config.run.seed, BRANCHES + iteration, len(episodes))
                 episodes.append(EpisodeSpec(root.task, root.seed, key, samples_of(root, turn)))
-        branches = collect(
-            trainer.policy,
-            trainer.pool,
-            episodes,
-            trainer.context,
-            config.sampling(),
-            constrain=config.rollout.constrain,
-        )
+        branches = trainer.play(episodes)
         new = [len(t.turns) - len(e.opening) for t, e in zip(branches, episodes, strict=True)]
         self.env_steps = sum(new)
         self.metrics = {

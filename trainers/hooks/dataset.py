@@ -11,7 +11,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, collect, draw_tasks
+from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, draw_tasks
 from agentgym.trainers.settings import Count
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
@@ -35,7 +35,9 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
         raise ConfigError("The data set is empty: set dataset_episodes above 0.")
     config.fixed("no episodes are played", filter_groups=False)
     config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
-    config.fixed("the data are not the policy's own", kl_in="loss")
+    config.fixed(
+        "the data are not the policy's own", kl_in="loss", importance_cap=None, check_logprobs=None
+    )
 
 
 class DataSet(RecipeHooks):
@@ -75,19 +77,12 @@ class DataSet(RecipeHooks):
             EpisodeSpec(task, seed, (config.run.seed, 1 << 30, i))
             for i, (task, seed) in enumerate(starts)
         ]
-        policy, sampling, constrain = trainer.policy, config.sampling(), config.rollout.constrain
-        room = action_room(policy, sampling, constrain)
+        policy, constrain = trainer.policy, config.rollout.constrain
+        room = action_room(policy, config.sampling(), constrain)
         found = demonstrate(
             policy, trainer.pool, episodes[:shown], trainer.context, room, constrain
         )
-        return found + collect(
-            policy,
-            trainer.pool,
-            episodes[shown:],
-            trainer.context,
-            sampling,
-            constrain=constrain,
-        )
+        return found + trainer.play(episodes[shown:])
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the data set."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import nn
+
 from agentgym.trainers.critics.turn_model import TurnModel
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.trainer import Trainer
@@ -21,6 +23,10 @@ class TurnJudge(RecipeHooks):
     def __init__(self, trainer: Trainer, *, lr: float, epochs: int):
         super().__init__()
         self.model = TurnModel(trainer.policy, lr=lr, epochs=epochs, seed=trainer.config.run.seed)
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the turn model."""
+        return (self.model,)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the model and its optimiser."""

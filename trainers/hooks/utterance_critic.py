@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.critics.transitions import Encoder, TransitionBuffer, answer
@@ -93,14 +93,9 @@ class UtteranceHooks(RecipeHooks):
         if self.expectile is None:
             number = min(self.settings.replayed, len(self.buffer))
             old = rng.choice(len(self.buffer), number, replace=False)
-            config = self.trainer.config
-            answers = answer(
-                self.trainer.policy,
-                [self.buffer.prompt(int(i)) for i in old],
-                config.sampling(),
-                config.rollout.constrain,
-                rng,
-            )
+            prompts = [self.buffer.prompt(int(i)) for i in old]
+            constrain = self.trainer.config.rollout.constrain
+            answers = answer(self.trainer.act, prompts, constrain, rng)
         self._fit(answers, rng)
         return fresh + answers
 
@@ -148,6 +143,10 @@ class UtteranceHooks(RecipeHooks):
         values = None if forward is None else forward.values
         advantages = utterance_advantages(q, v).numpy()
         return turn_credit(advantages, batch, values, baseline=self.token_baseline)
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the critic."""
+        return (self.critic,)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns critic, optimiser and buffer."""

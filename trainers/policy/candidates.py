@@ -83,7 +83,7 @@ def choose_candidates(
         uniform = torch.tensor([request.rng.random()], dtype=torch.float64, device=score.device)
         column, logprob, _ = draw(score[None], uniform, sampling.temperature)
         choice = int(column)
-        tokens = np.array([*policy.encode(texts[choice]), policy.end_token], np.int32)
+        tokens = np.array(policy.encode_action(texts[choice]), np.int32)
         logprobs = np.zeros(len(tokens), np.float32)
         logprobs[0] = float(logprob)
         forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
@@ -187,7 +187,7 @@ def _lengths(policy: LanguageModel, texts: Sequence[str], normalization: Normali
     if normalization == "sum":
         return np.ones(len(texts), np.float32)
     if normalization == "token":
-        return np.array([len(policy.encode(text)) + 1 for text in texts], np.float32)
+        return np.array([len(policy.encode_action(text)) for text in texts], np.float32)
     return np.array([max(1, len(text.split())) for text in texts], np.float32)
 
 
@@ -214,7 +214,7 @@ class _Tree:
         paths = []
         for text in texts:
             node, path = 0, []
-            for item in (*policy.encode(text), policy.end_token):
+            for item in policy.encode_action(text):
                 child = trie.step(node, item)
                 token[child], parent[child], depth[child] = item, node, depth[node] + 1
                 path.append(child)
@@ -369,7 +369,7 @@ def _row_totals(
     """Like `_tree_totals`, for any model: every candidate follows its own copy of the prompt."""
     totals = []
     for prompt, texts in zip(prompts, candidates, strict=True):
-        endings = [[*policy.encode(text), policy.end_token] for text in texts]
+        endings = [policy.encode_action(text) for text in texts]
         parts = []
         for start in range(0, len(endings), policy.batch_size):
             parts.append(_rows(policy, prompt, endings[start : start + policy.batch_size]))

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.distribution import draw
 from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.sampling import (
@@ -62,7 +63,7 @@ def generate(
     stats.prompt_tokens += sum(len(row.request.prompt) for row in rows)
     stats.new_tokens += sum(len(row.tokens) for row in rows)
     stats.forced_tokens += sum(row.forced for row in rows)
-    return [row.sample(model, sampling.restricts) for row in rows]
+    return [row.sample(sampling.restricts) for row in rows]
 
 
 class _Row:
@@ -89,7 +90,7 @@ class _Row:
                 f"tokens exceed the model's maximum length of {model.max_length} tokens. Shorten "
                 "the context (for example with a window of turns) or lower max_new_tokens."
             )
-        self.end_token = model.end_token
+        self.ending = Ending(model, sampling.stop)
         self.uniforms = request.rng.random(self.limit)
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
@@ -119,7 +120,7 @@ class _Row:
         before = len(self.tokens)
         self._append(token, logprob, allowed)
         if self.trie is None:
-            self.done = token == self.end_token or len(self.tokens) == self.limit
+            self.done = len(self.tokens) == self.limit or self.ending.reached(self.tokens)
         else:
             self._force()
         self.pending = np.array(self.tokens[before:], np.int32)
@@ -140,17 +141,17 @@ class _Row:
             self.forced += 1
         self.done = not only
 
-    def sample(self, model: LanguageModel, restricted: bool) -> Sample:
+    def sample(self, restricted: bool) -> Sample:
         """Returns the finished action."""
         support = None
         if restricted or self.trie is not None:
             offsets = np.cumsum([0, *map(len, self.allowed)]).astype(np.int32)
             ids = np.fromiter(itertools.chain.from_iterable(self.allowed), np.int32, offsets[-1])
             support = Support(offsets, ids)
-        finished = self.tokens[-1] == self.end_token
         if self.trie is None:
-            text = model.decode(self.tokens[:-1] if finished else self.tokens)
+            finished, text = self.ending.reached(self.tokens), self.ending.text(self.tokens)
         else:
+            finished = True
             index = self.trie.leaf(self.node)
             assert index is not None and self.request.candidates is not None
             text = self.request.candidates[index]
@@ -164,7 +165,7 @@ def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str
         return None
     trie, node = model.trie(candidates)[0], 0
     allowed: list[Sequence[int]] = []
-    for token in (*model.encode(text), model.end_token):
+    for token in model.encode_action(text):
         allowed.append(trie.children(node))
         node = trie.step(node, token)
     offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)

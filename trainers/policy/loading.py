@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from torch import nn
 
 from agentgym.errors import ConfigError, MissingExtraError
 
+REFERENCE = "reference"
+"""Name of the frozen adapter of the reference policy."""
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 
@@ -163,6 +167,49 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
             nn.init.kaiming_uniform_(fresh, a=math.sqrt(5), generator=generator)
             parameter.data.copy_(fresh)
     return wrapped
+
+
+def copy_adapter(model: Any) -> None:
+    """Copies the weights of a model's adapter to a second adapter, the frozen reference.
+
+    Args:
+        model: a `peft` model.
+    """
+    peft, trained = _peft(), model.active_adapter
+    if REFERENCE not in model.peft_config:
+        # The usual initialisation leaves the base model alone, unlike that of PiSSA or OLoRA.
+        settings = replace(model.peft_config[trained], init_lora_weights=True)
+        with torch.random.fork_rng():
+            model.add_adapter(REFERENCE, settings)
+    weights = peft.get_peft_model_state_dict(model, adapter_name=trained)
+    peft.set_peft_model_state_dict(model, weights, adapter_name=REFERENCE)
+    model.set_requires_grad(REFERENCE, False)
+
+
+def load_reference_adapter(model: Any, folder: str | Path) -> None:
+    """Loads the adapter in a folder as the frozen reference.
+
+    Args:
+        model: a `peft` model.
+        folder: an adapter folder.
+    """
+    with torch.random.fork_rng():
+        model.load_adapter(str(folder), REFERENCE, torch_device=str(model.device))
+
+
+@contextmanager
+def reference_adapter(model: Any) -> Iterator[None]:
+    """Context manager that activates the reference adapter. Gradients are not computed."""
+    trained = model.active_adapter
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    model.set_adapter(REFERENCE, inference_mode=True)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.set_adapter(trained, inference_mode=True)
+        for parameter in parameters:  # peft freezes adapters that are not active
+            parameter.requires_grad_(True)
 
 
 def _peft() -> Any:

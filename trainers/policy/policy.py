@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,11 +28,19 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.generate import generate
 from agentgym.trainers.policy.lm_head import check_head, head_reads
-from agentgym.trainers.policy.loading import LoraSettings, load_model
+from agentgym.trainers.policy.loading import (
+    REFERENCE,
+    LoraSettings,
+    copy_adapter,
+    load_model,
+    load_reference_adapter,
+    reference_adapter,
+)
 from agentgym.trainers.policy.reading import layers_to_checkpoint
 from agentgym.trainers.policy.sampling import (
     GenerationStats,
@@ -81,7 +89,7 @@ class Policy(nn.Module):
     Attributes:
         model: the model.
         tokenizer: the tokenizer.
-        end_token: id of the token that ends an action (the tokenizer's end of sequence).
+        format: the delimiters of actions.
         pad_token: id used for padding (always masked).
         hidden_size: hidden size H.
         max_length: maximum sequence length in tokens, or None if unlimited.
@@ -90,6 +98,8 @@ class Policy(nn.Module):
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
         stats: counters of the work done by `act`.
+        autocast: makes the context manager in which the model computes, such as
+            `Accelerator.autocast`. Clones share it.
         logits_at_once: maximum number of logits (action tokens times vocabulary) that `forward`
             holds in memory. They are computed in parts, and again in the backward pass.
         gradient_checkpointing: whether `forward` keeps only the inputs of the model's layers, and
@@ -114,11 +124,13 @@ class Policy(nn.Module):
                 module.p = 0.0
         self.model: Any = model
         self.tokenizer = tokenizer
-        self.end_token: int = tokenizer.eos_token_id
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self.format = ActionFormat.of(plain, tokenizer)
         pad = tokenizer.pad_token_id
         self.pad_token: int = self.end_token if pad is None else pad
         self._batch_size = batch_size
         self.stats = GenerationStats()
+        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
         self.max_length: int | None = getattr(config, "max_position_embeddings", None)
@@ -128,7 +140,6 @@ class Policy(nn.Module):
         self._steering: list[Any] = []
         self._encoded: dict[str, tuple[int, ...]] = {}
         self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
-        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
         accepted = inspect.signature(plain.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
@@ -181,10 +192,16 @@ class Policy(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Saves the weights (or the adapter) and the tokenizer as a Hugging Face folder."""
-        self.model.save_pretrained(str(folder))
+        selected = {"selected_adapters": [self.model.active_adapter]} if self.has_adapter else {}
+        self.model.save_pretrained(str(folder), **selected)
         self.tokenizer.save_pretrained(str(folder))
         for steering in self._steering:
             steering.save(Path(folder) / STEERING_FILE)
+
+    @property
+    def end_token(self) -> int:
+        """Id of the token that ends admissible actions and demonstrations."""
+        return self.format.end_token
 
     @property
     def device(self) -> torch.device:
@@ -201,6 +218,10 @@ class Policy(nn.Module):
     def has_adapter(self) -> bool:
         """Whether only a LoRA adapter is trained."""
         return hasattr(self.model, "disable_adapter")
+
+    @property
+    def _has_reference_adapter(self) -> bool:
+        return self.has_adapter and REFERENCE in self.model.peft_config
 
     @property
     def guide(self) -> Policy | None:
@@ -243,10 +264,12 @@ class Policy(nn.Module):
         self.gradient_checkpointing = True
 
     def clone(self) -> Policy:
-        """Returns an independent copy of the policy. Only the tokenizer is shared."""
+        """Returns an independent copy without the reference. Only the tokenizer is shared."""
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
         copied.model = copy.deepcopy(self.model)
+        if self._has_reference_adapter:
+            copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()
         copied._reference, copied._guide, copied._steering = [], [], []
         return copied
@@ -269,6 +292,10 @@ class Policy(nn.Module):
             tokens = self._encoded[text] = tuple(ids["input_ids"])
         return list(tokens)
 
+    def encode_action(self, text: str) -> list[int]:
+        """Returns the token ids of an action, with the end token."""
+        return [*self.encode(self.format.prefix + text), self.end_token]
+
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
         """Returns the text of token ids, without special tokens."""
         return self.tokenizer.decode(
@@ -282,7 +309,7 @@ class Policy(nn.Module):
         if found is None:
             if len(self._tries) >= MEMO >> 4:
                 self._tries.clear()
-            sequences = [self.encode(text) for text in key]
+            sequences = [self.encode(self.format.prefix + text) for text in key]
             depth = 1 + max(map(len, sequences))
             found = self._tries[key] = TokenTrie(sequences, end=self.end_token), depth
         return found
@@ -324,7 +351,7 @@ class Policy(nn.Module):
         training = self.training
         self.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self.autocast():
                 yield
         finally:
             self.train(training)
@@ -368,7 +395,8 @@ class Policy(nn.Module):
 
         Forced tokens, which have a single legal continuation, get log-probability and entropy 0.
         """
-        return score_actions(self, collated)
+        with self.autocast():
+            return score_actions(self, collated)
 
     def hidden(self, collated: Collated) -> tuple[Tensor, Tensor]:
         """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H].
@@ -378,7 +406,8 @@ class Policy(nn.Module):
         Args:
             collated: the segments.
         """
-        return read_hidden(self, collated)
+        with self.autocast():
+            return read_hidden(self, collated)
 
     def own_weights(self) -> dict[str, Tensor]:
         """Returns the weights, without those of an adapter's base model, which never change."""
@@ -398,27 +427,37 @@ class Policy(nn.Module):
         self.load_state_dict(weights, strict=False)
 
     def freeze_reference(self) -> None:
-        """Stores the current weights as the reference policy. A no-op for a policy with adapter."""
-        if not self.has_adapter:
+        """Stores the current weights, or those of the adapter, as the reference policy."""
+        if self.has_adapter:
+            copy_adapter(self.model)
+        else:
             self._reference = [self.frozen_copy()]
+
+    def load_reference(self, folder: str | Path, **options: Any) -> None:
+        """Loads the reference policy that `save` wrote when it was frozen.
+
+        Args:
+            folder: a model folder, or an adapter folder for a policy with adapter.
+            **options: options of `Policy.load`, which is not called for an adapter.
+        """
+        if self.has_adapter:
+            load_reference_adapter(self.model, folder)
+        else:
+            self._reference = [Policy.load(folder, **options).requires_grad_(False)]
 
     def reference_logprobs(self, collated: Collated) -> Tensor:
         """Returns the log-probs [k] of the action tokens under the reference policy.
 
-        The reference policy is the base model without its adapter if there is one, otherwise the
-        copy made by `freeze_reference`.
-
         Raises:
-            ConfigError: if there is neither an adapter nor a frozen reference.
+            ConfigError: if no reference was frozen or loaded.
         """
         with torch.no_grad():
-            if self.has_adapter:
-                with self.model.disable_adapter():
-                    return score_actions(self, collated).logprobs
+            if self._has_reference_adapter:
+                with reference_adapter(self.model):
+                    return self(collated).logprobs
             if not self._reference:
                 raise ConfigError(
-                    "There is no reference policy: call freeze_reference() before training, or "
-                    "train an adapter (its base model is the reference)."
+                    "There is no reference policy: call freeze_reference() before training."
                 )
             return self._reference[0].to(self.device)(collated).logprobs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -14,13 +14,16 @@ from agentgym.trainers.policy.lm_head import HeadOutput
 from agentgym.trainers.policy.sampling import GenerationStats, States
 from agentgym.utils.token_trie import TokenTrie
 
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.action_format import ActionFormat
+
 
 class LanguageModel(Protocol):
     """Protocol of a language model that generates actions.
 
     Attributes:
         model: the `transformers` model.
-        end_token: id of the token that ends an action.
+        format: the delimiters of actions.
         pad_token: id used for padding.
         max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether sequences of different lengths can share a batch.
@@ -33,7 +36,7 @@ class LanguageModel(Protocol):
     """
 
     model: Any
-    end_token: int
+    format: ActionFormat
     pad_token: int
     max_length: int | None
     padding: bool
@@ -60,6 +63,10 @@ class LanguageModel(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Returns the token ids of a text."""
+        ...
+
+    def encode_action(self, text: str) -> list[int]:
+        """Returns the token ids of an action, with the end token."""
         ...
 
     def trie(self, candidates: Sequence[str]) -> tuple[TokenTrie, int]:

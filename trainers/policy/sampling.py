@@ -36,6 +36,8 @@ class Sampling:
             token by token from the legal continuations. Otherwise, they are sampled as a whole from
             a softmax over the sums of their tokens' log-probs ("sum"), divided by the number of
             tokens ("token") or words ("word").
+        stop: strings that end a free-form action, besides the model's end tokens. The action is the
+            text before the string. All generated tokens are kept.
 
     Raises:
         ConfigError: if a parameter is out of range, or `normalization` is combined with `top_k` or
@@ -47,8 +49,12 @@ class Sampling:
     top_p: float = 1.0
     max_new_tokens: int = 32
     normalization: Normalization | None = None
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.stop, str) or not all(self.stop):
+            raise ConfigError(f"stop must be a tuple of texts that are not empty: {self.stop!r}.")
+        object.__setattr__(self, "stop", tuple(self.stop))  # a list in JSON
         if not 0 <= self.temperature < float("inf"):
             raise ConfigError(f"temperature must be 0 (greedy) or positive: {self.temperature}.")
         if self.top_k < 0:
@@ -92,11 +98,13 @@ class Sample:
     """A generated action.
 
     Attributes:
-        tokens: [L] action tokens, including the end token unless the action was cut off. L >= 1.
+        tokens: [L] action tokens as they were generated, including the end token or the stop string
+            unless the action was cut off. L >= 1.
         logprobs: [L] log-probabilities under the distribution that was sampled from.
         support: the tokens that could have been sampled, or None for the whole vocabulary.
-        text: the action as text, without the end token. A candidate is returned verbatim.
-        finished: whether the end token was generated.
+        text: the action as text, without the end token, up to the stop string. A candidate is
+            returned verbatim.
+        finished: whether an end token or a stop string was generated.
         choice: index of the candidate if the action was sampled as a whole. Its first token then
             carries the log-probability of the action and the others are forced. None if the action
             was sampled token by token.

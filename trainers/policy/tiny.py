@@ -18,9 +18,10 @@ import torch
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.making import make_env
+from agentgym.trainers.model_defaults import NEW_MODEL_KEY
+from agentgym.trainers.policy.action_format import END, PAD
 from agentgym.trainers.policy.policy import Policy
 
-PAD, END = "<|pad|>", "<|end|>"
 # BPE merges within these pieces: a marker such as " [SEP]", a word, one digit, signs, white space.
 PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MOST_TURNS = 50
@@ -122,6 +123,7 @@ def tiny_model(
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
+    setattr(config, NEW_MODEL_KEY, True)
     with torch.random.fork_rng():
         model: Any = LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(seed)

@@ -46,6 +46,8 @@ class PolicyAgent:
         sampling: sampling parameters. Temperature 0 is greedy decoding.
         constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
         name: name of the agent in reports.
+        wrap: the wrappers of the environments it was trained in (see `make_env`), which
+            evaluations use too.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class PolicyAgent:
         *,
         constrain: bool = False,
         name: str = "policy",
+        wrap: Sequence[str] = (),
     ):
         self.policy = policy
         self.sampling = sampling
         self.constrain = constrain
         self.name = name
+        self.wrap = tuple(wrap)
         self.settings = settings
         self._context = make_context(policy, settings)
         self._cache = policy.session() if self._context.repeats else None
@@ -80,6 +84,7 @@ class PolicyAgent:
             "context": dataclasses.asdict(self.settings),
             "sampling": dataclasses.asdict(self.sampling),
             "constrain": self.constrain,
+            "wrap": self.wrap,
             **notes,
         }
         text = json.dumps(saved, indent=1) + "\n"
@@ -108,7 +113,7 @@ class PolicyAgent:
             seen = self._begin(view)
             for observation, action in view.history:
                 seen.conversation.observe(observation)
-                seen.conversation.act([*self.policy.encode(action), self.policy.end_token])
+                seen.conversation.act(self.policy.encode_action(action))
             seen.turns = turns
         seen.conversation.observe(view.observation)
         return seen
@@ -122,7 +127,7 @@ class PolicyAgent:
 
     def _request(self, view: View, seen: _Seen) -> Request:
         admissible = tuple(view.info.get("admissible", ())) if self.constrain else ()
-        lengths = [len(self.policy.encode(text)) + 1 for text in admissible]
+        lengths = [len(self.policy.encode_action(text)) for text in admissible]
         room = max(lengths, default=self.sampling.max_new_tokens)
         prompt = seen.conversation.prompt(room)
         if prompt is None:
@@ -138,6 +143,6 @@ def make_context(policy: Policy, settings: ContextSettings) -> Context:
     return Context(
         settings,
         policy.tokenizer,
-        end_token=policy.end_token,
+        policy.format,
         model_max_tokens=policy.max_length,
     )

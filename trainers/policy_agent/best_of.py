@@ -37,7 +37,12 @@ class BestOf(PolicyAgent):
         if n > 1 and sampling.temperature == 0:
             sampling = replace(sampling, temperature=1.0)
         super().__init__(
-            agent.policy, agent.settings, sampling, constrain=agent.constrain, name=agent.name
+            agent.policy,
+            agent.settings,
+            sampling,
+            constrain=agent.constrain,
+            name=agent.name,
+            wrap=agent.wrap,
         )
         self.judge, self.n = judge, n
 

@@ -48,6 +48,7 @@ def load_agent(
         settings = ContextSettings(**saved["context"])
         constrain = bool(saved["constrain"]) if constrain is None else constrain
         name = str(saved.get("name", "policy"))
+        wrap = tuple(map(str, saved.get("wrap", ())))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{path} holds no policy: {SETTINGS_FILE} is missing or damaged ({error!r:.200}). "
@@ -62,6 +63,6 @@ def load_agent(
     if (steering := path / STEERING_FILE).exists():
         with loading(steering):
             policy.steer(TokenQ.load(steering).to(device))
-    agent = PolicyAgent(policy, settings, sampling, constrain=constrain, name=name)
+    agent = PolicyAgent(policy, settings, sampling, constrain=constrain, name=name, wrap=wrap)
     with loading(path / "judge.pt"):
         return BestOf.load(agent, path)

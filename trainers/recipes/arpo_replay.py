@@ -62,7 +62,7 @@ class SuccessReplay(RecipeHooks):
             old = self.solved.get(fresh[i].task)
             if name not in succeeded and old is not None:
                 # Its seed may differ: a success of the same task joins the group.
-                mixed[i] = dataclasses.replace(old, seed=fresh[i].seed)
+                mixed[i] = dataclasses.replace(old, seed=fresh[i].seed, replayed=True)
                 used += 1
         self.solved.update((t.task, t) for t in fresh if t.success)
         self.metrics = {"replayed": float(used), "tasks_solved": float(len(self.solved))}

@@ -62,14 +62,13 @@ class BestActions(UtteranceHooks):
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Adds turns to the buffer, fits the critic, returns the best actions."""
-        config, best_of = self.trainer.config, self.best_of
+        best_of = self.best_of
         batch = Batch.of(fresh)
         self.buffer.add(batch, self.encoder.encode(batch))
         number = min(self.settings.replayed, len(self.buffer))
         old = np.repeat(rng.choice(len(self.buffer), number, replace=False), best_of)
         prompts = [self.buffer.prompt(int(i)) for i in old]
-        constrain = config.rollout.constrain
-        answers = answer(self.trainer.policy, prompts, config.sampling(), constrain, rng)
+        answers = answer(self.trainer.act, prompts, self.trainer.config.rollout.constrain, rng)
         self._fit(answers, rng)
         features = self.encoder.encode(Batch.of(answers))
         with torch.no_grad():

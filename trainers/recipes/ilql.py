@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from agentgym.trainers.config import TrainConfig
@@ -45,6 +45,7 @@ from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import Row, Rows
 from agentgym.trainers.update.offline_losses import expectile_loss
+from agentgym.trainers.update.optimizer import AdamW
 
 Int64 = NDArray[np.int64]
 
@@ -103,7 +104,7 @@ class ImplicitQ(Demonstrations):
             generator=torch.Generator().manual_seed(config.run.seed),
         ).to(policy.device)
         modules = ((self.heads, config.critic.critic_lr), (policy, config.trunk_lr))
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = AdamW(
             [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
         )
 
@@ -187,6 +188,10 @@ class ImplicitQ(Demonstrations):
         discount = np.where(ends, self.config.gamma, 1.0) * ~(final & batch.terminated[trajectory])
         rewards = np.where(ends, batch.rewards[turn], 0.0)
         return tensor(rewards).float() + tensor(discount).float() * following
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the heads and the policy."""
+        return (self.heads, self.trainer.policy)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns data set, heads and optimiser."""

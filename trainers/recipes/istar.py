@@ -12,10 +12,11 @@ turn is compared with all other turns of its group (the authors' code uses first
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import nn
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
@@ -25,6 +26,7 @@ from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutC
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.learner import ForwardPass, Rows
+from agentgym.trainers.update.optimizer import AdamW
 
 
 @dataclass
@@ -36,6 +38,10 @@ class Config(TrainConfig):
     """Temperature of the preference loss, and scale of the step rewards."""
     omega: NonNegative = 1.0
     """Weight of the turn-level comparison."""
+    scale: bool = False
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
     model_lr: NonNegative = 6e-4
     """Learning rate of the preference model."""
 
@@ -51,10 +57,11 @@ class ImplicitReward(RecipeHooks):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.config = config
+        self.autocast = trainer.accelerator.autocast
         self.microbatch_tokens = trainer.updater.microbatch_tokens
         self.model = trainer.policy.clone()
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=config.model_lr, weight_decay=0.0)
+        self.optimizer = AdamW(trained, lr=config.model_lr, weight_decay=0.0)
 
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
@@ -73,7 +80,9 @@ class ImplicitReward(RecipeHooks):
         found = np.zeros(batch.num_tokens, np.float32)
         for rows in self._parts(batch):
             collated = self._collate(batch, rows)
-            found[collated.index.cpu().numpy()] = self.model(collated).logprobs.cpu().numpy()
+            with self.autocast():  # as the policy's, so that equal models have a ratio of 1
+                logprobs = self.model(collated).logprobs
+            found[collated.index.cpu().numpy()] = logprobs.float().cpu().numpy()
         return found
 
     def _fit(self, batch: Batch, logprobs: FloatArray, pairs: list[tuple[int, int]]) -> float:
@@ -98,7 +107,8 @@ class ImplicitReward(RecipeHooks):
         self.optimizer.zero_grad(set_to_none=True)
         for rows in self._parts(batch):
             collated = self._collate(batch, rows)
-            loss = -(tokens[collated.index] * self.model(collated).logprobs).sum()
+            with self.autocast():
+                loss = -(tokens[collated.index] * self.model(collated).logprobs).sum()
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.optimisation.max_grad_norm)
         self.optimizer.step()
@@ -116,6 +126,10 @@ class ImplicitReward(RecipeHooks):
         )
         return collated.to(self.model.device)
 
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the preference model."""
+        return (self.model,)
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the model and its optimiser."""
         return {"model": self.model.own_weights(), "optimizer": self.optimizer.state_dict()}
@@ -129,6 +143,6 @@ class ImplicitReward(RecipeHooks):
 def build(config: Config) -> Algorithm:
     """Returns the parts of iStar."""
     return Algorithm(
-        credit=StepBaseline(config.omega),
+        credit=StepBaseline(config.omega, config.scale, config.outcome),
         hooks=lambda trainer: ImplicitReward(trainer, config),
     )

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
@@ -174,7 +174,7 @@ class SoftActorCritic(RecipeHooks):
         self.metrics = {"relabelled": float(len(relabelled)), "buffer": float(len(self.buffer))}
         self._fit(steps)
         prompts = [step.prompt for step in steps]
-        return answer(self.trainer.policy, prompts, config.sampling(), True, rng)
+        return answer(self.trainer.act, prompts, True, rng)
 
     def _fit(self, steps: Sequence[Step]) -> None:
         config, critic, policy = self.config, self.critic, self.trainer.policy
@@ -239,6 +239,10 @@ class SoftActorCritic(RecipeHooks):
         at = candidates.first + choice
         gain = q.min(0).values[at] - alpha * candidates.logprob[at] - candidates.value(q, alpha)
         return turn_credit(gain.double().numpy(), batch)
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the critic."""
+        return (self.critic,)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns critic, optimiser and buffer."""

@@ -96,7 +96,7 @@ class SelfImitation(RecipeHooks):
             "replay_weight": self._weight(iteration),
             "usual_return": usual,
         }
-        return fresh + good
+        return fresh + [replace(trajectory, replayed=True) for trajectory in good]
 
     def _weight(self, iteration: int) -> float:
         return 0.5 * (1 - math.cos(math.pi * min(1.0, iteration / self.config.ramp)))

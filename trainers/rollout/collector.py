@@ -19,6 +19,7 @@ import numpy as np
 
 from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
+from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
@@ -103,6 +104,7 @@ class Play:
 
     def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
+        self.action_span = span_finder(env)
         self.sample: Sample | None = None
         self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
         self.turns: list[Turn] = []
@@ -129,7 +131,9 @@ class Play:
         self.conversation.observe(str(self.observation))
         self.prompt = None if self.over else self.conversation.prompt(room(self.admissible))
         if self.prompt is None and not self.over:
-            self.truncated = self.overflow = True
+            self.overflow = True
+            self.terminated = context.settings.overflow == "terminate"
+            self.truncated = not self.terminated
 
     @property
     def over(self) -> bool:
@@ -148,14 +152,22 @@ class Play:
         candidates = self.admissible if constrain and self.admissible else None
         return Request(self.prompt, self.rng, candidates, slot=self.index)
 
-    def record(self, sample: Sample) -> None:
-        """Records the model's action, which `step` passes to the environment."""
+    def record(self, sample: Sample, policy: Policy | None = None) -> None:
+        """Records the model's action, which `step` passes to the environment.
+
+        Args:
+            sample: the action.
+            policy: the policy that thought before it acted. None: there are no thoughts.
+        """
         assert self.prompt is not None
         segment, start = self._append(self.prompt)
         self.segments[segment] = np.concatenate([self.prompt, sample.tokens]).astype(np.int32)
         self.conversation.act(sample.tokens)
         self.read_tokens += len(self.prompt)
         self.sample = sample
+        thought = None
+        if policy is not None and self.action_span is not None:
+            thought = thought_mask(sample, policy.decode, self.action_span)
         self.turns.append(
             Turn(
                 segment=segment,
@@ -172,6 +184,7 @@ class Play:
                 state_key=str(self.info.get("state_key", self.observation)),
                 admissible=self.admissible,
                 choice=sample.choice,
+                thought=thought,
             )
         )
 
@@ -244,6 +257,7 @@ def collect(
     *,
     constrain: bool = False,
     on_progress: Callable[[int], None] | None = None,
+    on_episode: Callable[[int, Trajectory], None] | None = None,
 ) -> list[Trajectory]:
     """Plays episodes and returns their trajectories, in the order of `episodes`.
 
@@ -256,6 +270,7 @@ def collect(
         constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
         on_progress: callback with the number of finished episodes, before each call of the model.
             An exception in it ends the collection.
+        on_episode: callback with the index and the trajectory of each finished episode.
     """
     room = action_room(policy, sampling, constrain)
     cache = policy.session() if context.repeats else None
@@ -274,12 +289,14 @@ def collect(
             for play in _answered(running, enough=max(1, pool.num_envs // 2) - len(ready)):
                 play.read(context, room)
                 if play.over:
-                    results[play.index] = play.trajectory()
+                    results[play.index] = trajectory = play.trajectory()
+                    if on_episode is not None:
+                        on_episode(play.index, trajectory)
                     free.append(play.slot)
                     if cache is not None:
                         cache.drop(play.index)
                 elif (settled := play.settled) is not None:
-                    play.record(settled)
+                    play.record(settled, policy)
                     running[pool.submit(play.step)] = play
                 else:
                     ready.append(play)
@@ -290,7 +307,7 @@ def collect(
             if ready:
                 samples = policy.act([play.request(constrain) for play in ready], sampling, cache)
                 for play, sample in zip(ready, samples, strict=True):
-                    play.record(sample)
+                    play.record(sample, policy)
                     running[pool.submit(play.step)] = play
                 ready = []
     finally:
@@ -302,7 +319,7 @@ def action_room(policy: Policy, sampling: Sampling, constrain: bool) -> Room:
     """Returns a function from admissible actions to the maximum length of an action in tokens."""
 
     def room(admissible: Sequence[str]) -> int:
-        lengths = [len(policy.encode(text)) + 1 for text in admissible] if constrain else []
+        lengths = [len(policy.encode_action(text)) for text in admissible] if constrain else []
         return max(lengths, default=sampling.max_new_tokens)
 
     return room
@@ -351,6 +368,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "valid": share([turn.valid for turn in turns]),
         "truncated": share([t.truncated for t in trajectories]),
         "action_tokens": share(lengths),
+        "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
         "prompt_tokens": sum(t.extras.get("read_tokens", 0) for t in trajectories) / len(turns),
         "context_overflows": float(sum(t.extras.get("overflow", False) for t in trajectories)),
         "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),

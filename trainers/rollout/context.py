@@ -10,11 +10,8 @@ Otherwise, every action follows a line break and `> `, as in a terminal session.
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -22,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.policy.chat_template import RESERVED, template_pieces
 
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
-TEMPLATE_SECONDS = 10.0
-"""Longest time that a chat template may take to render."""
-_OBSERVATION, _ACTION = "[[the observation]]", "[[the action]]"
+Overflow = Literal["truncate", "terminate"]
 
 
 @dataclass(frozen=True)
@@ -41,17 +38,24 @@ class ContextSettings:
         window: number of earlier turns in mode "window".
         instructions: whether the prompt starts with the environment's instructions.
         max_tokens: maximum length of prompt plus action in tokens. If None, the model's maximum. In
-            mode "full", an episode that exceeds it is truncated. In the other modes, the oldest
-            turns are left out. A single observation that does not fit is cut at its end.
+            mode "full", an episode that exceeds it ends. In the other modes, the oldest turns are
+            left out. A single observation that does not fit is cut at its end.
+        template_kwargs: arguments of the chat template, such as `enable_thinking`.
+        overflow: the end of an episode that exceeds `max_tokens` in a rollout. "truncate": it is
+            truncated, and its last value is bootstrapped. "terminate": it is terminal, and the
+            value after it is 0.
 
     Raises:
-        ConfigError: if the mode is unknown or a number is out of range.
+        ConfigError: if the mode is unknown, a number is out of range, or an argument of the chat
+            template is one that is set here.
     """
 
     mode: Mode = "full"
     window: int = 3
     instructions: bool = True
     max_tokens: int | None = None
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    overflow: Overflow = "truncate"
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
@@ -61,6 +65,8 @@ class ContextSettings:
             raise ConfigError(f"window must be at least 0, got {self.window}.")
         if self.max_tokens is not None and self.max_tokens < 8:
             raise ConfigError(f"max_tokens must be None or at least 8, got {self.max_tokens}.")
+        if taken := RESERVED & set(self.template_kwargs):
+            raise ConfigError(f"template_kwargs cannot set {', '.join(sorted(taken))}.")
 
 
 class Context:
@@ -69,23 +75,32 @@ class Context:
     Args:
         settings: settings of the prompt context.
         tokenizer: a `transformers` tokenizer.
-        end_token: id of the token that ends an action.
+        format: the delimiters of actions.
         model_max_tokens: the model's maximum sequence length in tokens, or None if unlimited.
+
+    Raises:
+        ConfigError: if there are `template_kwargs` but the tokenizer has no chat template.
     """
 
     def __init__(
         self,
         settings: ContextSettings,
         tokenizer: Any,
+        format: ActionFormat,
         *,
-        end_token: int,
         model_max_tokens: int | None = None,
     ):
         limits = [n for n in (settings.max_tokens, model_max_tokens) if n is not None]
         self.settings = settings
-        self.end_token = end_token
+        self._format = format
         self.limit = min(limits) if limits else None
         self._tokenizer = tokenizer
+        self._chat = bool(getattr(tokenizer, "chat_template", None))
+        if settings.template_kwargs and not self._chat:
+            raise ConfigError(
+                f"template_kwargs {dict(settings.template_kwargs)} have no effect: the tokenizer "
+                "has no chat template."
+            )
         self._opening = lru_cache(maxsize=None)(self._make_opening)
         self.observation_tokens = lru_cache(maxsize=1 << 14)(self._encode_text)
         self.omitted = self.observation_tokens("...")
@@ -109,26 +124,41 @@ class Context:
 
     def _make_opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
         """Returns tokens before the first observation, after each, and between action and next."""
-        if getattr(self._tokenizer, "chat_template", None):
-            with _time_limit(TEMPLATE_SECONDS):
-                opening, after, between = _template_pieces(self._tokenizer, instructions)
+        if self._chat:
+            kwargs = self.settings.template_kwargs
+            opening, after, between = template_pieces(self._tokenizer, instructions, kwargs)
             return self._encode(opening), self._encode(after), self._with_end(between)
         opening = self._encode(f"{instructions}\n\n" if instructions else "")
         if _adds_bos(self._tokenizer):
             opening = np.insert(opening, 0, self._tokenizer.bos_token_id)
-        return opening, self._encode("\n> "), self._with_end("\n")
+        between = self._with_end("" if self._format.newline else "\n")
+        return opening, self._encode(self._format.prompt), between
 
     def _with_end(self, text: str) -> Tokens:
         tokens = self._encode(text)
-        if len(tokens) and tokens[0] == self.end_token:
+        if len(tokens) and tokens[0] == self._format.end_token:
             return tokens
-        return np.insert(tokens, 0, self.end_token)
+        return np.insert(tokens, 0, self._format.end_token)
+
+    def closes(self, token: int) -> bool:
+        """Returns whether an action that ends with a token is complete without the end token."""
+        if token == self._format.end_token:
+            return True
+        return self._format.newline and "\n" in self._tokenizer.decode([token])
 
     def _encode(self, text: str) -> Tokens:
         return np.array(self._tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
 
+    def shorten(self, observation: Tokens, room: int) -> Tokens:
+        """Returns the first `room` tokens of an observation. Its line break stays."""
+        kept = observation[: max(0, room)].copy()
+        if self._format.newline:
+            kept[-1:] = observation[-1:]
+        return kept
+
     def _encode_text(self, text: str) -> Tokens:
         # Special tokens in an observation must not be able to end a turn.
+        text += "\n" if self._format.newline else ""
         ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         tokens = np.array(ids["input_ids"], np.int32)
         tokens.setflags(write=False)
@@ -199,7 +229,7 @@ class Conversation:
                 f"longer. Raise max_tokens, lower max_new_tokens, or leave the instructions out "
                 f"(instructions=False)."
             )
-        self._observations[-1] = self._observations[-1][: max(0, room)]
+        self._observations[-1] = self._context.shorten(self._observations[-1], room)
         return self._render(first)[:limit]
 
     def _render(self, first: int) -> Tokens:
@@ -215,70 +245,10 @@ class Conversation:
 
     def _link(self, action: Tokens) -> Tokens:
         """Returns the tokens between an action and the next observation."""
-        ended = len(action) > 0 and action[-1] == self._context.end_token
+        ended = len(action) > 0 and self._context.closes(int(action[-1]))
         return self._between[1:] if ended else self._between
-
-
-class _TooSlow(BaseException):
-    """The time limit; no `except Exception` catches it."""
-
-
-@contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Ends the rendering of a chat template, a program of the model folder, after some seconds.
-
-    Only the main thread can be interrupted, on systems with `SIGALRM`.
-
-    Raises:
-        ConfigError: if the limit is reached.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        raise _TooSlow
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        yield
-    except _TooSlow:
-        raise ConfigError(
-            f"The tokenizer's chat template takes more than {seconds:g} s to render: it is damaged "
-            "or hostile."
-        ) from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _adds_bos(tokenizer: Any) -> bool:
     bos = tokenizer.bos_token_id
     return bos is not None and bos in tokenizer("")["input_ids"]
-
-
-def _template_pieces(tokenizer: Any, instructions: str) -> tuple[str, str, str]:
-    """Extracts the texts around observations and actions from a chat template."""
-    try:
-        system = [{"role": "system", "content": instructions}] if instructions else []
-        return _cut_template(tokenizer, system, "")
-    except Exception:  # templates without a system role may raise any exception
-        return _cut_template(tokenizer, [], f"{instructions}\n\n" if instructions else "")
-
-
-def _cut_template(tokenizer: Any, system: list[dict[str, str]], lead: str) -> tuple[str, str, str]:
-    user = {"role": "user", "content": lead + _OBSERVATION}
-    assistant = {"role": "assistant", "content": _ACTION}
-    again = {"role": "user", "content": _OBSERVATION}
-
-    def render(messages: list[dict[str, str]]) -> str:
-        return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-
-    opening, _, after = render([*system, user]).partition(_OBSERVATION)
-    rest = render([*system, user, assistant, again]).partition(_ACTION)[2]
-    between, found, _ = rest.partition(_OBSERVATION)
-    if not found:
-        raise ConfigError("The tokenizer's chat template does not render user and assistant turns.")
-    return opening, after, between

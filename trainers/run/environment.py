@@ -13,8 +13,10 @@ from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.textify.text_actions import TextActionEnv, as_text_env
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.rollout.thoughts import span_finder
 from agentgym.wrappers import RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
+from agentgym.wrappers.wrapping import wrap_env
 
 __all__ = ["MakeEnv", "RewardFn", "environment_factory"]
 
@@ -29,7 +31,7 @@ def environment_factory(
     A plain Gymnasium environment with `Text` spaces is adapted (`agentgym.textify`).
 
     Args:
-        config: the settings. `env_id` and `env_kwargs` are used if `env` is None.
+        config: the settings. `env_id` and `env_kwargs` are used if `env` is None, `wrap` always.
         env: an environment, of which every slot plays a copy, or a function that makes a new one
             at each call.
         reward: replaces the reward of every step.
@@ -49,18 +51,30 @@ def environment_factory(
     return lambda: RewardFunction(make(), reward), config
 
 
+def check_constraint(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
+    """Raises ConfigError if actions are constrained in an environment that reads whole replies."""
+    if config.rollout.constrain and span_finder(env) is not None:
+        raise ConfigError(
+            "constrain samples an admissible action as the whole reply, but ExtractAction reads "
+            "the action from a longer one: leave out constrain or the wrapper."
+        )
+
+
 def _factory(config: TrainConfig, env: Any) -> MakeEnv:
     chosen = config.environment
+    if "wrap" in chosen.env_kwargs:
+        raise ConfigError("Wrappers are a setting of their own: use wrap, not env_kwargs.")
     if env is None:
-        return lambda: make_env(chosen.env_id, **chosen.env_kwargs)
+        return lambda: make_env(chosen.env_id, wrap=chosen.wrap, **chosen.env_kwargs)
     if isinstance(env, str):
         raise ConfigError(f"env must be an environment or a function: use env_id={env!r}.")
     if chosen.env_kwargs:
         raise ConfigError("env_kwargs need env_id: pass them to the constructor of env instead.")
     if isinstance(env, gymnasium.Env):
-        return lambda: as_text_env(copy.deepcopy(env))
+        return lambda: wrap_env(as_text_env(copy.deepcopy(env)), chosen.wrap)
     if callable(env):
-        return _checked(env)
+        make = _checked(env)
+        return lambda: wrap_env(make(), chosen.wrap)
     raise ConfigError(
         f"env must be an environment or a function that makes one, got {env!r:.80} "
         f"({type(env).__name__})."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from accelerate import Accelerator
 from rich.console import Console
 
 from agentgym.agents import Agent
-from agentgym.evaluation.report import Report, compare
+from agentgym.evaluation.report import Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
@@ -17,6 +19,7 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run.checkpoint import RunFolder, write_text
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.logger import RunLog, draw_curve
+from agentgym.trainers.run.processes import shared
 from agentgym.trainers.run.setup import RunState
 from agentgym.utils.serialization import from_json
 
@@ -29,6 +32,7 @@ def policy_agent(config: TrainConfig, policy: Policy, name: str) -> PolicyAgent:
         config.evaluation_sampling(),
         constrain=config.rollout.constrain,
         name=name,
+        wrap=config.environment.wrap,
     )
 
 
@@ -36,6 +40,7 @@ def evaluate_agent(
     config: TrainConfig,
     make_env: MakeEnv,
     agent: Agent | str,
+    accelerator: Accelerator | None = None,
     check: Callable[[Any], None] | None = None,
 ) -> Report:
     """Evaluates an agent on held-out tasks, the same ones for every run and seed.
@@ -44,16 +49,32 @@ def evaluate_agent(
         config: the number of tasks.
         make_env: makes one environment.
         agent: an agent or its name.
+        accelerator: its processes share the episodes. None: this process plays all.
         check: called after each episode. An exception from it ends the evaluation.
     """
-    report = evaluate(
-        make_env,
-        agent,
-        tasks=config.evaluation.eval_episodes,
-        num_envs=config.rollout.num_envs,
-        on_episode=check,
-    )
-    report.env_kwargs.update(config.to_json()["env_kwargs"])
+    count = config.evaluation.eval_episodes
+    world = 1 if accelerator is None else accelerator.num_processes
+    played: list[Report] = []
+
+    def play(numbers: Sequence[int]) -> list[Record]:
+        report = evaluate(
+            make_env,
+            agent,
+            tasks=count,
+            num_envs=-(-config.rollout.num_envs // world),
+            only=numbers,
+            on_episode=check,
+        )
+        played.append(report)
+        return report.episodes
+
+    everything = range(count)
+    records = play(everything) if accelerator is None else shared(accelerator, everything, play)
+    report = replace(played[0], episodes=records)
+    settings = config.to_json()
+    report.env_kwargs.update(settings["env_kwargs"])
+    if settings["wrap"]:
+        report.env_kwargs["wrap"] = settings["wrap"]
     return report
 
 

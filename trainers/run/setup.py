@@ -23,6 +23,7 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.update.learner import Learner
+from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.updater import Updater
 from agentgym.utils.serialization import from_json
 
@@ -167,13 +168,10 @@ def _open_policy(
     if start is not None:
         with checkpoint.loading(start / "policy"):
             policy = Policy.load(start / "policy", **options)
-        if not (folder.path / "reference").exists():
-            return policy
-        reference = Policy.load(folder.path / "reference", **options)
-        reference.freeze_reference()
-        with checkpoint.loading(start / "policy"):
-            reference.model.load_state_dict(policy.model.state_dict())
-        return reference
+        if (folder.path / "reference").exists():
+            with checkpoint.loading(folder.path / "reference"):
+                policy.load_reference(folder.path / "reference", **options)
+        return policy
     if config.model.model not in SIZES:
         return Policy.load(config.model.model, lora=config.lora(), **options)
     if accelerator.is_main_process:
@@ -220,8 +218,12 @@ def build_updater(
     if critic is not None:
         critic.to(accelerator.device)
         groups.append(parameter_group(critic, config.critic.critic_lr))
-    optimizer: Any = torch.optim.AdamW(
-        groups, eps=1e-5, weight_decay=config.optimisation.weight_decay
+    optimisation = config.optimisation
+    optimizer: Any = AdamW(
+        groups,
+        betas=optimisation.adam_betas,
+        eps=optimisation.adam_eps,
+        weight_decay=optimisation.weight_decay,
     )
     saved: dict[str, Any] = {}
     if start is not None:
@@ -232,6 +234,7 @@ def build_updater(
             state = _load(start / "critic.pt")
             with checkpoint.loading(start / "critic.pt"):
                 critic.load_state_dict(state)
+    policy.autocast = accelerator.autocast
     learner, optimizer = accelerator.prepare(Learner(policy, critic), optimizer)
     if accelerator.scaler is not None and "scaler" in saved:
         accelerator.scaler.load_state_dict(saved["scaler"])
@@ -243,7 +246,6 @@ def build_updater(
         optimisation=config.optimisation,
         critic=config.critic,
         sampling=config.sampling(),
-        recompute_logprobs=config.recompute_logprobs,
         seed=config.run.seed,
     )
 

@@ -48,14 +48,15 @@ class StopSignal:
         os.write(2, b"Stopping at the next safe point. Repeat to stop immediately.\n")
 
     def check(self, _: Any = None) -> None:
-        """Raises Interrupted after a signal. With several processes, only `agree` does."""
-        if self._heard is not None and self._accelerator.num_processes == 1:
+        """Raises Interrupted if this process received a signal: for work in `processes.shared`."""
+        if self._heard is not None:
             raise Interrupted(self._heard)
 
     def agree(self) -> None:
         """Raises Interrupted in all processes if any of them received a signal."""
         if self._accelerator.num_processes > 1:
-            heard: Any = torch.tensor(float(self._heard or 0), device=self._accelerator.device)
-            if self._accelerator.reduce(heard, "sum").sum() > 0:  # type: ignore[union-attr]
-                raise Interrupted(self._heard or signal.SIGTERM)
+            mine = torch.tensor([self._heard or 0], device=self._accelerator.device)
+            heard: Any = self._accelerator.gather(mine)
+            if heard.any():
+                raise Interrupted(int(heard.max()))
         self.check()

@@ -38,6 +38,7 @@ from agentgym.trainers.rollout.collector import (
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.updater import Updater, clip_gradients
 
 
@@ -74,7 +75,7 @@ def demonstrate(
                 raise ConfigError(
                     f"{env} has no scripted expert to clone: set bc_demonstrations = 0."
                 )
-            tokens = np.array([*policy.encode(text), policy.end_token], np.int32)
+            tokens = np.array(policy.encode_action(text), np.int32)
             own = len(tokens)
             play.read(context, lambda texts, own=own: max(room(texts), own))
             if not play.over:
@@ -140,6 +141,8 @@ def clone_expert(
     rng: Callable[..., np.random.Generator],
     say: Callable[[str], None],
     check: Callable[[], None],
+    progress: dict[str, Any] | None = None,
+    on_epoch: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> int:
     """Plays demonstrations and fits the policy to them and returns the number of turns played.
 
@@ -151,12 +154,16 @@ def clone_expert(
         config: the settings of a run.
         rng: maps a key to a random generator.
         say: prints a line.
-        check: called before each step. An exception from it ends behaviour cloning.
+        check: called before each demonstration and each step. An exception from it ends behaviour
+            cloning.
+        progress: the latest argument of `on_epoch`, from a checkpoint. None: a new start.
+        on_epoch: called after each epoch with the number of finished epochs and the optimiser's
+            state, as tensors and plain Python values.
 
     Raises:
         ConfigError: if the environment has no expert.
     """
-    trajectories = _demonstrations(updater.policy, pool, context, tasks, config, rng(0))
+    trajectories = _demonstrations(updater.policy, pool, context, tasks, config, rng(0), check)
     turns = sum(len(trajectory.turns) for trajectory in trajectories)
     shown = rollout_metrics(trajectories)
     say(
@@ -164,15 +171,19 @@ def clone_expert(
         f"return {shown['return']:.3f}, "
         f"success {shown['success']:.3f}, {shown['turns']:.1f} turns."
     )
-    optimizer: Any = torch.optim.AdamW(
+    optimizer: Any = AdamW(
         [parameter for parameter in updater.policy.parameters() if parameter.requires_grad],
         lr=config.imitation.bc_lr,
         weight_decay=config.optimisation.weight_decay,
     )
 
-    def on_epoch(number: int, losses: dict[str, float]) -> None:
+    if progress is not None:
+        optimizer.load_state_dict(progress["optimizer"])
+
+    def after(number: int, losses: dict[str, float]) -> None:
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in losses.items())
         say(f"behaviour cloning, epoch {number:3d}  {numbers}")
+        on_epoch({"epochs": number, "optimizer": optimizer.state_dict()})
 
     fit_demonstrations(
         updater.accelerator,
@@ -180,12 +191,14 @@ def clone_expert(
         # Not prepared: accelerate would keep it and its state for the rest of the run.
         AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
         trajectories,
+        lr=config.imitation.bc_lr,
+        finished=0 if progress is None else progress["epochs"],
         epochs=config.imitation.bc_epochs,
         batch_tokens=config.imitation.bc_batch_tokens,
         lm_coef=config.imitation.bc_lm_coef,
         max_grad_norm=config.optimisation.max_grad_norm,
         rngs=lambda number: rng(1, number),
-        on_epoch=on_epoch,
+        on_epoch=after,
         check=check,
     )
     return turns
@@ -198,6 +211,7 @@ def _demonstrations(
     tasks: Sequence[str],
     config: TrainConfig,
     rng: np.random.Generator,
+    check: Callable[[], None],
 ) -> list[Trajectory]:
     """Plays `bc_demonstrations` demonstrations, or as many as `bc_share` of the steps allows."""
     budget = config.imitation.bc_share * (config.run.env_steps or 0)
@@ -206,6 +220,7 @@ def _demonstrations(
     room = action_room(policy, config.sampling(), config.rollout.constrain)
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
+        check()
         shown += demonstrate(policy, pool, [EpisodeSpec(task, seed, (i,))], context, room)
         if (
             config.imitation.bc_share
@@ -221,6 +236,7 @@ def fit_demonstrations(
     optimizer: Any,
     trajectories: Sequence[Trajectory],
     *,
+    lr: float,
     epochs: int,
     batch_tokens: int,
     lm_coef: float,
@@ -228,6 +244,7 @@ def fit_demonstrations(
     rngs: Callable[[int], np.random.Generator],
     on_epoch: Callable[[int, dict[str, float]], None],
     check: Callable[[], None] = lambda: None,
+    finished: int = 0,
 ) -> None:
     """Fits the policy to demonstrations. The learning rate decays to 0 on a cosine.
 
@@ -236,6 +253,7 @@ def fit_demonstrations(
         learner: a `Learner`, as prepared by accelerate.
         optimizer: an `AcceleratedOptimizer` of the policy's parameters.
         trajectories: the demonstrations.
+        lr: learning rate of the first step.
         epochs: number of epochs.
         batch_tokens: tokens per step, padding included.
         lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
@@ -244,12 +262,12 @@ def fit_demonstrations(
         rngs: maps the number of an epoch to the generator that shuffles it.
         on_epoch: called after each epoch with its number and its losses.
         check: called before each step. An exception from it ends behaviour cloning.
+        finished: number of epochs that are finished already.
     """
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
-    peak = optimizer.param_groups[0]["lr"]
     begun = time.perf_counter()
-    for epoch in range(epochs):
+    for epoch in range(finished, epochs):
         rng = rngs(epoch)
         # Rows of similar length share a step, in another combination every epoch.
         quarters = np.array_split(rng.permutation(len(rows.rows)), 4)
@@ -258,7 +276,7 @@ def fit_demonstrations(
         for i, chosen in enumerate(rng.permutation(len(steps))):
             check()
             progress = (epoch + i / len(steps)) / epochs
-            optimizer.param_groups[0]["lr"] = peak * 0.5 * (1 + np.cos(np.pi * progress))
+            optimizer.param_groups[0]["lr"] = float(lr * 0.5 * (1 + np.cos(np.pi * progress)))
             sums += _step(accelerator, learner, material, rows, steps[chosen], lm_coef)
             clip_gradients(accelerator, optimizer, max_grad_norm)
             optimizer.step()

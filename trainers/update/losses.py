@@ -71,6 +71,7 @@ def aggregation_weights(
     trajectory: Tensor,
     length: float | None = None,
     dtype: torch.dtype = torch.float32,
+    importance: Tensor | None = None,
 ) -> Weights:
     """Returns the weights that aggregate a loss per token into a scalar.
 
@@ -88,24 +89,27 @@ def aggregation_weights(
         trajectory: [k] index of each token's trajectory.
         length: the constant of "constant", such as the maximum number of tokens per trajectory.
         dtype: data type of the weights.
+        importance: [k] relative weight of each token, which makes all means above weighted means.
+            None: 1.
 
     Raises:
         ValueError: for an unknown aggregation, or "constant" without a positive length.
     """
+    if importance is None:
+        importance = torch.ones(turn.shape, device=turn.device)
+    importance = importance.to(dtype)
     if how == "token":
-        ones = torch.ones(turn.shape, dtype=dtype, device=turn.device)
-        return Weights(ones, ones)
+        return Weights(importance, importance)
     if how == "turn":
-        weight = _reciprocal_size(turn, dtype)
+        weight = _shares(turn, importance)
         return Weights(weight, weight)
     if how == "trajectory":
-        weight = _reciprocal_size(trajectory, dtype)
+        weight = _shares(trajectory, importance)
         return Weights(weight, weight)
     if how == "constant":
         if length is None or length <= 0:
             raise ValueError(f"Aggregation 'constant' needs a positive length, got {length}.")
-        share = _reciprocal_size(trajectory, dtype)
-        return Weights(torch.full_like(share, 1.0 / length), share)
+        return Weights(importance * (1.0 / length), _shares(trajectory, importance))
     raise ValueError(
         f"aggregation must be 'token', 'turn', 'trajectory' or 'constant', got {how!r}."
     )
@@ -145,6 +149,7 @@ def clipped_surrogate(
     advantages: Tensor,
     *,
     span: Tensor | None = None,
+    span_ratio: Literal["mean", "product"] = "mean",
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     dual_clip: float | None = None,
@@ -155,10 +160,11 @@ def clipped_surrogate(
 
         loss_k = max(-rho_k A_k, -clip(rho_k, 1 - clip_low, 1 + clip_high) A_k)
 
-    where log rho_k = log pi(w_k) - log mu(w_k), or its mean over the span of token k.
+    where log rho_k = log pi(w_k) - log mu(w_k), or its mean or sum over the span of token k.
 
     Sources: "Proximal Policy Optimization Algorithms", arXiv 1707.06347, eq. 7 (token). ReMA, arXiv
-    2503.09501 (turn). GSPO, arXiv 2507.18071 (trajectory). DAPO, arXiv 2503.14476 (clip_high >
+    2503.09501 (turn). TWOSOME, arXiv 2401.14151 (product over a turn, the ratio of the whole
+    action). GSPO, arXiv 2507.18071 (trajectory). DAPO, arXiv 2503.14476 (clip_high >
     clip_low). arXiv 1912.09729, eq. 5 (dual clip).
 
     Args:
@@ -166,8 +172,10 @@ def clipped_surrogate(
         old_logprobs: [k] log-probabilities under the behaviour policy.
         advantages: [k] advantages.
         span: [k] index of the turn or trajectory of each token, any integers. None: one ratio per
-            token. The mean is over the tokens given, so all tokens of a span must be passed
-            together.
+            token. Means and products are over the tokens given, so all tokens of a span must be
+            passed together.
+        span_ratio: the ratio of a span: the geometric mean of the ratios of its tokens, or their
+            product.
         clip_low: lower clip. The ratio is at least 1 - clip_low.
         clip_high: upper clip. The ratio is at most 1 + clip_high.
         dual_clip: bound of the loss for negative advantages, -dual_clip * A. It must be above 1.
@@ -186,7 +194,7 @@ def clipped_surrogate(
     token_log_ratio = logprobs - old_logprobs.to(logprobs.dtype).detach()
     log_ratio = token_log_ratio
     if span is not None:
-        log_ratio = _span_means(log_ratio, span)
+        log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
     ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
     plain = -ratio * advantages
     bounded = -ratio.clamp(1 - clip_low, 1 + clip_high) * advantages
@@ -344,14 +352,15 @@ def overlong_penalty(lengths: Tensor, limit: int, margin: int) -> Tensor:
     return ((limit - margin - lengths) / margin).clamp(-1.0, 0.0)
 
 
-def _reciprocal_size(span: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns 1 / the number of tokens in the span of each token, [k]."""
+def _shares(span: Tensor, importance: Tensor) -> Tensor:
+    """Returns each token's share in the total importance of its span, [k]."""
     _, inverse, counts = torch.unique(span, return_inverse=True, return_counts=True)
-    return counts.to(dtype).reciprocal()[inverse]
+    totals = importance.new_zeros(len(counts)).index_add(0, inverse, importance)
+    return importance / totals[inverse]
 
 
-def _span_means(x: Tensor, span: Tensor) -> Tensor:
-    """Returns the mean of x over the span of each token, [k]."""
+def _over_spans(x: Tensor, span: Tensor, mean: bool) -> Tensor:
+    """Returns the mean or the sum of x over the span of each token, [k]."""
     _, inverse, counts = torch.unique(span, return_inverse=True, return_counts=True)
-    means = x.new_zeros(len(counts)).index_add(0, inverse, x) / counts
-    return means[inverse]
+    sums = x.new_zeros(len(counts)).index_add(0, inverse, x)
+    return (sums / counts if mean else sums)[inverse]

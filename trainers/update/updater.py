@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from agentgym.trainers.trajectory import Batch, Credit, FloatArray
 from agentgym.trainers.update import losses
 from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
 from agentgym.trainers.update.memory import fitting_tokens
+from agentgym.trainers.update.mismatch import importance_weights
 
 T = TypeVar("T")
 
@@ -47,7 +48,10 @@ _KL, _FREE = _SUMS.index("kl"), _SUMS.index("free")
 
 
 class Diverged(AgentGymError, RuntimeError):
-    """Training diverged: a loss or gradient is not finite, or the KL exceeds `max_kl`."""
+    """Training diverged: a loss or gradient is not finite, or the KL exceeds `max_kl`.
+
+    It is also raised if `check_logprobs` finds that generation and training disagree.
+    """
 
 
 class Updater:
@@ -62,8 +66,6 @@ class Updater:
         optimisation: epochs, minibatches, microbatches and gradient clip.
         critic: settings of the value loss.
         sampling: the decoding parameters of the behaviour policy.
-        recompute_logprobs: whether ratios start from log-probabilities of `evaluate_actions`
-            instead of those recorded in the rollout.
         seed: the seed of the run.
     """
 
@@ -77,14 +79,13 @@ class Updater:
         optimisation: OptimisationConfig,
         critic: CriticConfig,
         sampling: Sampling,
-        recompute_logprobs: bool = False,
         seed: int = 0,
     ):
         self.accelerator = accelerator
         self.learner = learner
         self.optimizer = optimizer
         self.loss, self.optimisation, self.critic = loss, optimisation, critic
-        self.sampling, self.recompute_logprobs, self.seed = sampling, recompute_logprobs, seed
+        self.sampling, self.seed = sampling, seed
         self.module: Learner = accelerator.unwrap_model(learner)
         self._microbatch_tokens = optimisation.microbatch_tokens
 
@@ -194,8 +195,7 @@ class Updater:
         Args:
             batch: the trajectories.
             credit: normalised advantages and value targets.
-            forward: the result of `evaluate_actions`. None if it is not needed: no critic, no
-                reference, and no recomputed log-probabilities.
+            forward: the result of `evaluate_actions`. None if there is no critic and no reference.
             iteration: number of finished iterations.
             rngs: the generators that shuffle the rows, one per epoch.
 
@@ -228,7 +228,7 @@ class Updater:
                 steps += 1
             if stopped:
                 break
-        return _metrics(totals, norms / max(steps, 1), steps, stopped, weight)
+        return _metrics(totals, norms / max(steps, 1), steps, stopped, weight) | data.metrics
 
     def _data(
         self, batch: Batch, credit: Credit, forward: ForwardPass | None, iteration: int
@@ -237,7 +237,8 @@ class Updater:
         device = self.policy.device
         turn = torch.from_numpy(batch.token_turn)
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
-        free = torch.from_numpy(batch.free)
+        importance = torch.from_numpy(batch.weights(self.loss.thought_coef))
+        free = importance > 0
         weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
         if free.any():
             some = losses.aggregation_weights(
@@ -245,12 +246,9 @@ class Updater:
                 turn[free],
                 trajectory[free],
                 length=self.sampling.max_new_tokens,
+                importance=importance[free],
             )
             weights.weight[free], weights.share[free] = some.weight, some.share
-        # In low precision, generation and training round differently. The first ratio is 1 only if
-        # both of its log-probs come from the forward pass of training.
-        recompute = self.recompute_logprobs
-        old = forward.logprobs if recompute and forward else batch.logprobs
         values = None if forward is None else forward.values
         old_values = None
         if values is not None:
@@ -259,7 +257,7 @@ class Updater:
         def tensor(array: FloatArray | None) -> Tensor | None:
             return None if array is None else torch.from_numpy(np.asarray(array)).to(device)
 
-        old_logprobs, advantages = tensor(old), tensor(credit.advantages)
+        old_logprobs, advantages = tensor(batch.logprobs), tensor(credit.advantages)
         assert old_logprobs is not None and advantages is not None
         detached = None
         if self.loss.covariance_clip:
@@ -267,12 +265,15 @@ class Updater:
             # does not depend on the split into minibatches.
             detached = torch.zeros_like(free)
             detached[free] = losses.covariance_clip(
-                torch.as_tensor(np.asarray(old))[free],
+                torch.as_tensor(batch.logprobs)[free],
                 torch.as_tensor(credit.advantages)[free],
                 fraction=self.loss.covariance_clip,
                 generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
             )
-        span = {"token": None, "turn": turn, "trajectory": trajectory}[self.loss.ratio]
+        span = {"token": None, "trajectory": trajectory}.get(self.loss.ratio, turn)
+        importance, metrics = None, {}
+        if self.loss.importance_cap is not None:
+            importance, metrics = importance_weights(batch, self.loss.importance_cap)
         return _Data(
             advantages=advantages,
             old_logprobs=old_logprobs,
@@ -284,6 +285,8 @@ class Updater:
             targets=None if values is None else tensor(credit.targets),
             old_values=tensor(old_values),
             detached=None if detached is None else detached.to(device),
+            importance=tensor(importance),
+            metrics=metrics,
         )
 
     def _accumulate(
@@ -389,6 +392,8 @@ class _Data:
     targets: Tensor | None  # [K] or [M]
     old_values: Tensor | None  # [K] or [M]
     detached: Tensor | None
+    importance: Tensor | None
+    metrics: dict[str, float]
 
     def counts(self, tokens: NDArray[np.int64]) -> _Counts:
         """Returns the denominators of sums over these action tokens."""
@@ -412,16 +417,20 @@ class _Data:
         chosen = index[free]
         weights = self.weights[chosen]
         logprobs = output.logprobs[free].float()
+        weighted = weights
+        if self.importance is not None:
+            weighted = replace(weights, weight=weights.weight * self.importance[chosen])
         surrogate = losses.clipped_surrogate(
             logprobs,
             self.old_logprobs[chosen],
             self.advantages[chosen],
             span=None if self.span is None else self.span[chosen],
+            span_ratio="product" if settings.ratio == "turn_product" else "mean",
             clip_low=settings.clip,
             clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
             dual_clip=settings.dual_clip,
             detached=None if self.detached is None else self.detached[chosen],
-            weights=weights,
+            weights=weighted,
         )
         entropy = losses.aggregate(output.entropy[free], weights).total
         bonus = entropy

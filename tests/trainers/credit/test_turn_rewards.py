@@ -50,6 +50,19 @@ def test_golden_step_baseline():
     assert np.allclose(advantages, [1 + 2 * 0.0, 1 + 2 * 0.45, -1 - 2 * 0.45])
 
 
+def test_step_baseline_divides_by_standard_deviations_and_compares_successes():
+    played = [trajectory([1, 1], [0.0, 3.0]), trajectory([1], [2.0], success=True)]
+    process = Batch.of(played).with_rewards([0.3, 0.6, 0.0])
+    episode, step = [1, 1, -1], [0.0, 0.45, -0.45]
+    plain = StepBaseline()(process).advantages
+    assert np.allclose(plain, np.add(episode, step))
+    scaled = StepBaseline(scale=True)(process).advantages
+    std = np.std([3.0, 2.0], ddof=1), np.std([0.3, 0.6, 0.0], ddof=1)
+    assert np.allclose(scaled, np.divide(episode, std[0]) + np.divide(step, std[1]), atol=1e-4)
+    solved = StepBaseline(outcome="success")(process).advantages
+    assert np.allclose(solved, np.subtract(step, episode))
+
+
 def test_golden_monte_carlo_values():
     batch = Batch.of(
         [

@@ -185,17 +185,82 @@ def test_first_ratio_in_bfloat16(make_model, tokenizer, as_batch, kind):
         assert error.mean() < 0.02
 
 
-def test_the_reference_of_an_adapter_is_its_base(make_model, tokenizer, make_policy, as_batch):
-    base, policy = make_policy(), with_adapter(make_model(), tokenizer)
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "qwen2"])
+def test_the_reference_of_an_adapter_is_its_copy(make_model, tokenizer, as_batch, kind):
+    policy = with_adapter(make_model(kind), tokenizer)
     assert policy.has_adapter
     _, collated = acted(policy, as_batch)
-    expected = base(collated)
+    with pytest.raises(ConfigError, match="freeze_reference"):
+        policy.reference_logprobs(collated)
+    names = policy.state_dict().keys()
+    trained = {name for name, p in policy.named_parameters() if p.requires_grad}
+    before, state = policy(collated).logprobs.detach(), torch.get_rng_state()
     policy.freeze_reference()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(policy.reference_logprobs(collated), before)
+    assert {name for name, p in policy.named_parameters() if p.requires_grad} == trained
+    assert torch.equal(policy(collated).logprobs, before)
+
+    optimiser = torch.optim.SGD([p for p in policy.parameters() if p.requires_grad], lr=0.5)
+    version = policy.weights_version()
+    policy(collated).logprobs.sum().backward()
+    optimiser.step()
+    assert policy.weights_version() != version
+    after = policy(collated).logprobs
+    assert not torch.allclose(after, before, atol=1e-3)
+    for copied in (policy.clone(), policy.frozen_copy()):  # copies have no reference
+        assert copied.state_dict().keys() == names
+        assert torch.equal(copied(collated).logprobs, after)
+        with pytest.raises(ConfigError, match="freeze_reference"):
+            copied.reference_logprobs(collated)
     reference = policy.reference_logprobs(collated)
-    torch.testing.assert_close(reference, expected.logprobs.detach())
+    assert torch.equal(reference, before)
     assert not reference.requires_grad
-    assert not torch.allclose(policy(collated).logprobs, reference, atol=1e-3)
-    torch.testing.assert_close(policy.hidden(collated)[0], policy(collated).hidden)
+    assert torch.equal(policy(collated).logprobs, after)
+    assert {name for name, p in policy.named_parameters() if p.requires_grad} == trained
+    assert {n for n, p in policy.clone().named_parameters() if p.requires_grad} == trained
+    assert not any(p.requires_grad for p in policy.frozen_copy().parameters())
+    policy.freeze_reference()
+    assert torch.equal(policy.reference_logprobs(collated), after)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_reference_of_an_adapter_in_low_precision(make_model, tokenizer, as_batch, dtype):
+    policy = with_adapter(make_model().to(dtype), tokenizer)
+    _, collated = acted(policy, as_batch)
+    policy.freeze_reference()
+    optimiser = torch.optim.SGD([p for p in policy.parameters() if p.requires_grad], lr=0.5)
+    with torch.autocast("cpu", torch.bfloat16):
+        before = policy(collated).logprobs
+        assert torch.equal(policy.reference_logprobs(collated), before)
+    before.sum().backward()
+    optimiser.step()
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        # Autocast keeps the weights of the policy that it has cast.
+        assert not torch.allclose(policy(collated).logprobs, before, atol=1e-2)
+        assert torch.equal(policy.reference_logprobs(collated), before)
+
+
+def test_the_reference_of_an_adapter_is_saved_apart_from_it(make_policy, as_batch, tmp_path):
+    make_policy("llama").save(tmp_path / "base")
+    policy = Policy.load(tmp_path / "base", lora=LoraSettings(rank=4))
+    _, collated = acted(policy, as_batch)
+    policy.freeze_reference()
+    policy.save(tmp_path / "reference")
+    before = policy(collated).logprobs.detach()
+    optimiser = torch.optim.SGD([p for p in policy.parameters() if p.requires_grad], lr=1.0)
+    policy(collated).logprobs.sum().backward()
+    optimiser.step()
+    policy.save(tmp_path / "adapter")
+    files = {file.name for file in (tmp_path / "adapter").iterdir()}
+    assert files == {file.name for file in (tmp_path / "reference").iterdir()}
+    loaded = Policy.load(tmp_path / "adapter")
+    assert len(loaded.state_dict()) < len(policy.state_dict())
+    loaded.load_reference(tmp_path / "reference")
+    assert torch.equal(loaded.reference_logprobs(collated), before)
+    assert torch.equal(loaded(collated).logprobs, policy(collated).logprobs)
+    names = {name for name, p in policy.named_parameters() if p.requires_grad}
+    assert {name for name, p in loaded.named_parameters() if p.requires_grad} == names
 
 
 def test_only_the_adapter_is_trained(make_model, tokenizer, as_batch):
@@ -339,9 +404,6 @@ def test_an_adapter_is_saved_and_loaded(make_policy, as_batch, tmp_path):
     loaded = Policy.load(tmp_path / "adapter")
     assert loaded.has_adapter
     torch.testing.assert_close(loaded(collated).logprobs, policy(collated).logprobs)
-    torch.testing.assert_close(
-        loaded.reference_logprobs(collated), policy.reference_logprobs(collated)
-    )
     trained = {name for name, p in loaded.named_parameters() if p.requires_grad}
     assert trained == {name for name, p in policy.named_parameters() if p.requires_grad}
     with pytest.raises(ConfigError, match="adapter already"):

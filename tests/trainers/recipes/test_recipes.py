@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import torch
 
 import agentgym.trainers
 from agentgym.errors import ConfigError
+from agentgym.evaluation.report import Report
 from agentgym.trainers import recipes
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trainer import Trainer
 
 # Settings with which a recipe solves NumberLine in seconds, beyond the common ones below.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -53,7 +57,35 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
+class UntilSolved(Callback):
+    """Stops training when the mean return of five iterations exceeds 0.8."""
+
+    def __init__(self) -> None:
+        self.returns: list[float] = []
+
+    def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+        self.returns.append(metrics["rollout/return"])
+        return len(self.returns) < 5 or bool(np.mean(self.returns[-5:]) <= 0.8)
+
+
+class UntilImproved(Callback):
+    """Stops training when the reward of an evaluation exceeds the first one's by 0.12."""
+
+    def __init__(self) -> None:
+        self.rewards: list[float] = []
+
+    @property
+    def gain(self) -> float:
+        return self.rewards[-1] - self.rewards[0]
+
+    def on_evaluation_end(self, trainer: Trainer, report: Report) -> bool:
+        self.rewards.append(report.aggregate()["reward"].mean)
+        return self.gain <= 0.12
+
+
+def train(
+    recipe: str, folder: Path, seed: int = 0, callbacks: Iterable[Callback] = (), **changes: Any
+) -> list[dict[str, Any]]:
     """Trains on NumberLine and returns the rows of metrics.jsonl."""
     settings = {
         "env_id": "NumberLine-v0",
@@ -77,9 +109,11 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
         "threads": 1,
         "quiet": True,
         "save_every": 100,
+        "seed": seed,
         "run_dir": str(folder),
     }
-    agentgym.trainers.train(recipe, **settings | SETTINGS.get(recipe, {}) | changes)
+    settings |= SETTINGS.get(recipe, {}) | changes
+    agentgym.trainers.train(recipe, callbacks=callbacks, **settings)
     return read_metrics(folder)
 
 
@@ -97,19 +131,19 @@ OFFLINE = ("archer_iql", "bc", "ilql", "mc")
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", OFFLINE)
 def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path):
-    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=128)
-    rewards = [row["eval/reward"] for row in rows if "eval/reward" in row]
-    assert rewards[-1] > rewards[0] + 0.12
+    until = UntilImproved()
+    rows = train(recipe, tmp_path / "run", 1, [until], eval_episodes=128, eval_every=5)
+    assert until.gain > 0.12
     assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0  # nothing is played after the first
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [name for name in recipes.names() if name not in OFFLINE])
 def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
-    rows = train(recipe, tmp_path / "run", seed=1, eval_episodes=0)
-    returns = [row["rollout/return"] for row in rows if "rollout/return" in row]
-    assert returns[0] < 0.75, "the little imitation must not have solved it"
-    assert np.mean(returns[-5:]) > 0.8
+    until = UntilSolved()
+    train(recipe, tmp_path / "run", 1, [until], eval_episodes=0)
+    assert until.returns[0] < 0.75, "the little imitation must not have solved it"
+    assert np.mean(until.returns[-5:]) > 0.8
 
 
 @pytest.mark.parametrize("recipe", recipes.names())
@@ -127,8 +161,6 @@ def test_the_same_seed_gives_the_same_losses(recipe: str, tmp_path: Path):
 
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_trainable_parameter_changes(recipe: str, tmp_path: Path, monkeypatch):
-    from agentgym.trainers.trainer import Trainer
-
     before: dict[str, torch.Tensor] = {}
     after: dict[str, torch.Tensor] = {}
 
@@ -251,7 +283,7 @@ def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
     settings = {"model": str(tmp_path / "base"), "lora_rank": 4, "kl_coef": 0.01}
     few = {"iterations": 2, "episodes_per_iteration": 32, "eval_episodes": 8}
     rows = train("poad", tmp_path / "run", **settings, **few)
-    assert rows[-1]["losses/reference_kl"] > 0  # the reference is the base, adapter off
+    assert rows[-1]["losses/reference_kl"] > 0
     base = Policy.load(tmp_path / "base").model.state_dict()
     trained = Policy.load(tmp_path / "run" / "policy")
     assert trained.has_adapter
@@ -261,6 +293,30 @@ def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
         assert torch.equal(kept, weight), name
     resumed = train("poad", tmp_path / "run", **settings, **few | {"iterations": 3}, resume=True)
     assert resumed[-1]["iteration"] == 3
+
+
+def test_the_reference_of_an_adapter_is_the_imitated_policy(tmp_path: Path):
+    from agentgym.trainers.policy.tiny import tiny_policy
+
+    kwargs = {"size": 6, "max_turns": 8}
+    tiny_policy("NumberLine-v0", seed=0, size="nano", folder=tmp_path / "base", env_kwargs=kwargs)
+    # A single step per iteration: the loss of the first one is that of the reference itself.
+    few = {"episodes_per_iteration": 16, "eval_episodes": 0, "epochs": 1, "minibatches": 1}
+    few |= {"kl_coef": 0.01, "lr": 0.01}
+    start = {"model": str(tmp_path / "base"), "lora_rank": 8, "bc_demonstrations": 16}
+
+    def divergences(run: str, **settings: Any) -> list[float]:
+        rows = train("poad", tmp_path / run, **few | settings)
+        return [row["losses/reference_kl"] for row in rows if "losses/reference_kl" in row]
+
+    whole = divergences("whole", **start, iterations=3)
+    assert abs(whole[0]) < 1e-6
+    assert min(whole[1:]) > 1e-5
+    divergences("resumed", **start, iterations=1)
+    assert divergences("resumed", **start, iterations=3, resume=True) == whole
+    # The reference of a run that begins with an adapter is this adapter.
+    again = divergences("again", model=str(tmp_path / "whole" / "policy"), iterations=2)
+    assert abs(again[0]) < 1e-6 < again[1]
 
 
 def test_losses_stay_finite_without_any_reward(tmp_path: Path):

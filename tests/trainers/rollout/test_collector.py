@@ -2,7 +2,7 @@
 
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium
 import numpy as np
@@ -11,10 +11,12 @@ import pytest
 from agentgym import TextEnv, TimeStep
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.tasks import Tasks
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
-from agentgym.trainers.rollout.context import Context, ContextSettings
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.rollout.context import Context, ContextSettings, Overflow
+from agentgym.trainers.trajectory import Batch, Values
 
 END = 0
 
@@ -43,18 +45,26 @@ class RandomWalk:
     def encode(self, text: str) -> list[int]:
         return [ord(c) + 1 for c in text]
 
+    def encode_action(self, text: str) -> list[int]:
+        return [*self.encode(text), END]
+
     def act(self, requests, sampling, cache=None) -> list[Sample]:
         self.calls.append(["".join(chr(t - 1) if t else "$" for t in r.prompt) for r in requests])
         self.candidates += [r.candidates for r in requests]
         return [self.say("+-"[int(r.rng.integers(2))]) for r in requests]
 
     def say(self, text: str) -> Sample:
-        tokens = np.array([*self.encode(text), END], np.int32)
+        tokens = np.array(self.encode_action(text), np.int32)
         return Sample(tokens, np.full(len(tokens), -0.5, np.float32), None, text, True)
 
 
 def context(limit: int | None = None, **settings: Any) -> Context:
-    return Context(ContextSettings(**settings), Letters(), end_token=END, model_max_tokens=limit)
+    return Context(
+        ContextSettings(**settings),
+        Letters(),
+        ActionFormat(END, frozenset([END])),
+        model_max_tokens=limit,
+    )
 
 
 def episodes(n: int) -> list[EpisodeSpec]:
@@ -168,6 +178,30 @@ def test_an_episode_that_outgrows_the_context_is_truncated_and_counted():
     windows = play(n=30, limit=200, mode="window", window=9)
     assert not any(t.extras["overflow"] for t in windows)
     assert rollout_metrics(windows)["turns_left_out"] > 0
+
+
+def test_an_episode_that_outgrows_the_context_may_count_as_terminal():
+    """Without a bootstrap its last value is its last reward, in every estimator."""
+    kinds = {kind: play(n=30, limit=200, mode="full", overflow=kind) for kind in get_args(Overflow)}
+    cut = [t.extras["overflow"] for t in kinds["terminate"]]
+    assert any(cut) and cut == [t.extras["overflow"] for t in kinds["truncate"]]
+    targets = {}
+    for kind, trajectories in kinds.items():
+        batch = Batch.of(trajectories)
+        high = np.full(len(trajectories), 100, np.float32)
+        zeros = np.zeros(batch.num_turns, np.float32)
+        credit = two_clock.turn(0.5, 1.0)(batch, Values(None, zeros, high))
+        assert credit.targets is not None
+        targets[kind] = credit.targets[batch.turn_offsets[1:] - 1]
+    for i, (t, old) in enumerate(zip(kinds["terminate"], kinds["truncate"], strict=True)):
+        assert [turn.action for turn in t.turns] == [turn.action for turn in old.turns]
+        if cut[i]:
+            assert t.terminated and not t.truncated and t.bootstrap is None
+            assert targets["terminate"][i] == t.turns[-1].reward
+            assert targets["truncate"][i] == t.turns[-1].reward + 50
+        else:
+            assert targets["terminate"][i] == targets["truncate"][i]
+    assert rollout_metrics(kinds["terminate"])["context_overflows"] == sum(cut)
 
 
 def test_constraint_hands_over_the_admissible_actions_where_there_are_any():

@@ -11,7 +11,8 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.rollout import context as context_module
+from agentgym.trainers.policy import chat_template
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.rollout.context import Context, ContextSettings
 
 TEMPLATE = (
@@ -44,12 +45,16 @@ def make_tokenizer(template: str | None = None) -> Any:
     return tokenizer
 
 
+def plain_format(tokenizer: Any) -> ActionFormat:
+    return ActionFormat(tokenizer.eos_token_id, frozenset([tokenizer.eos_token_id]))
+
+
 def make_context(template: str | None = None, limit: int | None = None, **settings) -> Context:
     tokenizer = make_tokenizer(template)
     return Context(
         ContextSettings(**settings),
         tokenizer,
-        end_token=tokenizer.eos_token_id,
+        plain_format(tokenizer),
         model_max_tokens=limit,
     )
 
@@ -66,7 +71,7 @@ def played(context: Context, turns: int, action: list[int] | None = None):
 
 def action_of(context: Context, turn: int) -> list[int]:
     ids = context._tokenizer(f"go {turn}", add_special_tokens=False)["input_ids"]
-    return [*ids, context.end_token]
+    return [*ids, context._tokenizer.eos_token_id]
 
 
 def prompt_of(conversation, room: int = 0):
@@ -195,7 +200,7 @@ def test_begin_of_sequence_opens_the_prompt_where_the_tokenizer_wants_it():
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="<|start|> $A", special_tokens=[("<|start|>", tokenizer.bos_token_id)]
     )
-    context = Context(ContextSettings(), tokenizer, end_token=tokenizer.eos_token_id)
+    context = Context(ContextSettings(), tokenizer, plain_format(tokenizer))
     prompt = prompt_of(played(context, 1)).tolist()
     assert prompt[0] == tokenizer.bos_token_id
     assert prompt.count(tokenizer.bos_token_id) == 1
@@ -225,7 +230,7 @@ ENDLESS = (
 
 
 def test_a_chat_template_that_never_ends_is_refused(monkeypatch):
-    monkeypatch.setattr(context_module, "TEMPLATE_SECONDS", 0.05)
+    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 0.05)
     before = signal.getsignal(signal.SIGALRM)
     context = make_context(ENDLESS)
     with pytest.raises(ConfigError, match=r"chat template takes more than 0\.05 s"):

@@ -34,7 +34,7 @@ from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metr
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
     "--no-instructions --constrain --iterations 6 --episodes-per-iteration 16 --eval-every 3 "
-    "--eval-episodes 8 --device cpu --threads 1 --bc-demonstrations 8 --bc-epochs 1"
+    "--eval-episodes 8 --device cpu --threads 1 --bc-demonstrations 8 --bc-epochs 3"
 ).split()
 
 
@@ -71,14 +71,23 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# The child kills itself the moment it has logged, or begins to write, what the marker says: a
-# SIGKILL at a point that is the same in every test run.
+# The child kills itself the moment it has logged, played or computed, or begins to write, what the
+# marker says: a SIGKILL at a point that is the same in every test run.
 KILL = """
 import os, signal, sys
 import agentgym.trainers.run.checkpoint as checkpoint
+import agentgym.trainers.rollout.collector as collector
 import agentgym.trainers.run.logger as log
+import agentgym.trainers.update.behaviour_cloning as cloning
+import agentgym.trainers.update.updater as updater
 place, count = sys.argv[1], int(sys.argv[2])
-target = {"row": (log.RunLog, "row"), "save": (checkpoint, "replace_folder")}[place]
+target = {
+    "row": (log.RunLog, "row"),
+    "save": (checkpoint, "replace_folder"),
+    "cloning": (cloning, "clip_gradients"),
+    "episode": (collector.Play, "trajectory"),
+    "update": (updater, "clip_gradients"),
+}[place]
 original = getattr(*target)
 calls = 0
 def counted(*args, **kwargs):
@@ -104,7 +113,18 @@ main(["poad", *sys.argv[3:]])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "count"), [("row", 1), ("row", 4), ("save", 2), ("save", 6)])
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [
+        ("row", 1),
+        ("row", 4),
+        ("save", 2),
+        ("save", 6),
+        ("cloning", 6),  # the second of three epochs, each of four steps
+        ("episode", 8 + 16 + 5),
+        ("update", 3 * 8 + 2),
+    ],
+)
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     place: str, count: int, uninterrupted: Path, tmp_path: Path
 ):
@@ -115,6 +135,10 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     resumed = run(folder, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert curve(folder) == curve(uninterrupted)
+    assert not (folder / "journal").exists()
+    if place == "cloning":
+        assert "epoch   1" not in resumed.stdout
+        assert "epoch   2" in resumed.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -24,14 +24,21 @@ RATIOS, ADVANTAGES = (1.5, 0.5, 1.5, 0.5), (1.0, 1.0, -1.0, -1.0)
 ENTROPY = (0.2, 0.4, 0.6, 0.8)
 # Clipped at 0.2, the tokens lose -1.2, -0.5, 1.5 and 0.8.
 PLAIN = 0.15
+PRODUCT = 1.5 * 0.5
 TURN, WHOLE = math.sqrt(1.5 * 0.5), (1.5 * 0.5 * 1.5) ** (1 / 3)
 
 
-def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor, list[Any]]:
+def loss_of(
+    changes: dict[str, Any], logprobs: Any = -1.0, thought: Any = None
+) -> tuple[torch.Tensor, list[Any]]:
     """The loss, and the log-probs and entropies that it depends on."""
-    batch = Batch.of([trajectory([2, 1], [0, 0]), trajectory([1], [0])])
+    first = trajectory([2, 1], [0, 0])
+    first.turns[0].thought = thought
+    batch = Batch.of([first, trajectory([1], [0])])
     old = np.array(np.broadcast_to(logprobs, 4), np.float32)
-    batch = replace(batch, logprobs=old)
+    # Generation reported log-probs of which the first is too low, and the last too high, by log 2.
+    sampled = old + np.log([0.5, 1, 1, 2]).astype(np.float32)
+    batch = replace(batch, logprobs=old, sampler_logprobs=sampled)
     new = torch.from_numpy(old + np.log(RATIOS).astype(np.float32)).requires_grad_()
     entropy = torch.tensor(ENTROPY, requires_grad=True)
     reference = new.detach().numpy() - np.float32(math.log(2))
@@ -63,6 +70,9 @@ def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor
         ({"kl_coef": 0.3}, PLAIN + 0.3 * (0.5 - 1 + math.log(2))),
         ({"kl_coef": 0.3, "kl_in": "reward"}, PLAIN),
         ({"ratio": "turn"}, (-2 * TURN + 1.5 + 0.8) / 4),
+        ({"ratio": "turn_product"}, (-2 * PRODUCT + 1.5 + 0.8) / 4),
+        ({"importance_cap": 3.0}, (-1.2 * 2 - 0.5 + 1.5 + 0.8 / 2) / 4),
+        ({"importance_cap": 1.5}, (-1.2 * 1.5 - 0.5 + 1.5 + 0.8 / 2) / 4),
         ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
         ({"aggregation": "turn"}, ((-1.2 - 0.5) / 2 + 1.5 + 0.8) / 3),
         ({"aggregation": "trajectory"}, ((-1.2 - 0.5 + 1.5) / 3 + 0.8) / 2),
@@ -72,6 +82,27 @@ def loss_of(changes: dict[str, Any], logprobs: Any = -1.0) -> tuple[torch.Tensor
 )
 def test_the_loss_of_a_switch(changes: dict[str, Any], expected: float):
     assert float(loss_of(changes)[0]) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"thought_coef": 1.0}, PLAIN),
+        ({"thought_coef": 0.0}, (-0.5 + 1.5 + 0.8) / 3),
+        ({"thought_coef": 0.5}, (-0.6 - 0.5 + 1.5 + 0.8) / 3.5),
+        ({"thought_coef": 0.5, "aggregation": "turn"}, ((-0.6 - 0.5) / 1.5 + 1.5 + 0.8) / 3),
+        ({"thought_coef": 0.0, "ratio": "turn"}, (-0.5 + 1.5 + 0.8) / 3),
+        ({"thought_coef": 0.0, "entropy_coef": 0.1}, (1.8 - 0.1 * (0.4 + 0.6 + 0.8)) / 3),
+        (
+            {"thought_coef": 0.0, "aggregation": "constant", "max_new_tokens": 10},
+            ((-0.5 + 1.5) / 10 + 0.8 / 10) / 2,
+        ),
+    ],
+)
+def test_the_first_token_is_a_thought(changes: dict[str, Any], expected: float):
+    thought = np.array([True, False])
+    assert float(loss_of(changes, thought=thought)[0]) == pytest.approx(expected, abs=1e-6)
+    assert float(loss_of({})[0]) == float(loss_of({"thought_coef": 0.5})[0])  # without thoughts
 
 
 def test_above_the_floor_entropy_has_no_gradient():

@@ -1,0 +1,147 @@
+"""`TokenAEC`: a turn-based game in which agents act token by token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Dict, Discrete
+from pettingzoo import AECEnv
+from pettingzoo.utils import BaseWrapper
+
+from agentgym.errors import ConfigError, SnapshotError
+from agentgym.spaces import UnicodeText
+from agentgym.utils.action_parsing import numbered
+from agentgym.wrappers.token_view import PromptContext, TokenSettings, TokenView
+from agentgym.wrappers.tokens import Tokenizer
+
+
+class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
+    """Makes each step of an agent one token. The game is played when an action is complete.
+
+        env = TokenAEC(make_aec("TicTacToe-v0"), tokenizer, constrain=True)
+
+    It is `agentgym.wrappers.TokenAction` for games. The arguments, the spaces and the info keys
+    `turn_end` and `discount` are the same, for each agent. An agent stays selected until its action
+    is complete, and its reward is 0 within an action. Its prompt holds the observations at its own
+    turns. The action mask of agents that are not selected is 0, and their prompt is that of their
+    last turn.
+
+    Args:
+        env: a turn-based game with text actions (`agentgym.make_aec`).
+        tokenizer: see `TokenAction`, like all further arguments.
+
+    Raises:
+        ConfigError: if the actions are not text, or an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        env: AECEnv[str, dict[str, Any], Any],
+        tokenizer: Tokenizer,
+        *,
+        max_action_tokens: int = 32,
+        max_tokens: int = 512,
+        constrain: bool = False,
+        end_token: int | None = None,
+        gamma: float = 1.0,
+        instructions: bool = True,
+        context: PromptContext | None = None,
+    ):
+        super().__init__(env)
+        if not all(isinstance(env.action_space(a), UnicodeText) for a in env.possible_agents):
+            raise ConfigError("TokenAEC needs a game with text actions: action_mode='text'.")
+        self.settings = TokenSettings.of(
+            tokenizer,
+            max_action_tokens=max_action_tokens,
+            max_tokens=max_tokens,
+            constrain=constrain,
+            end_token=end_token,
+            gamma=gamma,
+            instructions=instructions,
+            context=context,
+        )
+        self._views = {agent: TokenView(self.settings) for agent in env.possible_agents}
+        self._ended = dict.fromkeys(env.possible_agents, False)
+        self.observation_spaces: dict[str, Dict] = {}
+        self.action_spaces: dict[str, Discrete] = {}
+        for agent in env.possible_agents:
+            self.observation_spaces[agent] = self.settings.observation_space
+            self.action_spaces[agent] = self.settings.action_space
+
+    def observation_space(self, agent: str) -> Dict:
+        """Returns the agent's observation space, always the same object."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Discrete:
+        """Returns the agent's action space, always the same object."""
+        return self.action_spaces[agent]
+
+    @property
+    def infos(self) -> dict[str, dict[str, Any]]:
+        """The infos of the game, with `turn_end` and `discount` of the agent's last token."""
+        found = {}
+        for agent, info in self.env.infos.items():
+            ended = self._ended[agent]
+            info = {**info, "turn_end": ended, "discount": self.settings.gamma if ended else 1.0}
+            if not ended and "reward_terms" in info:
+                info["reward_terms"] = dict.fromkeys(info["reward_terms"], 0.0)
+            found[agent] = info
+        return found
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Starts an episode: see `AECGame.reset`."""
+        super().reset(seed, options)
+        self._ended = dict.fromkeys(self.possible_agents, False)
+        for view in self._views.values():
+            view.begin()
+        self._read()
+
+    def observe(self, agent: str) -> dict[str, np.ndarray]:
+        """Returns the prompt of the agent's last turn with its action so far."""
+        observation = self._views[agent].observation()
+        if agent != self.agent_selection or self._over(agent):
+            observation["action_mask"][:] = 0
+        return observation
+
+    def step(self, action: Any) -> None:
+        """Appends a token to the action of `agent_selection`, and plays the action if complete.
+
+        Args:
+            action: the token. None if the episode is over for the agent.
+
+        Raises:
+            TypeError: if the token is not an integer.
+            ValueError: if the token is not in [0, V).
+        """
+        agent = self.agent_selection
+        if self._over(agent):
+            super().step(action)
+            self._read()
+            return
+        token = numbered(action)
+        if not 0 <= token < self.settings.size:
+            raise ValueError(f"A token is an integer in [0, {self.settings.size}), got {token}.")
+        text = self._views[agent].append(token)
+        self._ended[agent] = text is not None
+        if text is None:
+            game = self.unwrapped
+            game._cumulative_rewards[agent] = 0.0
+            game._clear_rewards()
+            return
+        super().step(text)
+        self._read()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Raises SnapshotError: the state of a game does not hold the tokens of its agents."""
+        raise SnapshotError("TokenAEC has no snapshots. Those of the game are env.env.snapshot().")
+
+    def _over(self, agent: str) -> bool:
+        return self.terminations.get(agent, True) or self.truncations[agent]
+
+    def _read(self) -> None:
+        """Shows the selected agent its observation."""
+        if self.agents:
+            agent = self.agent_selection
+            text = self.env.observe(agent)["text"]
+            self._views[agent].read(text, self.env.infos[agent], self.unwrapped.instructions)

@@ -1,0 +1,322 @@
+"""`TokenView`: an episode as a language model sees it, one token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+
+from agentgym.core import UnreadableAction
+from agentgym.errors import ConfigError, SnapshotError
+from agentgym.utils.token_trie import TokenTrie
+from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
+
+_CACHED_CANDIDATES = 50_000
+
+
+class Conversation(Protocol):
+    """The prompts of one episode. That of the trainer's `Context` satisfies it."""
+
+    def observe(self, text: str) -> None:
+        """Adds an observation."""
+
+    def act(self, tokens: Sequence[int]) -> None:
+        """Adds the tokens of the action that followed."""
+
+    def prompt(self, room: int) -> Sequence[int] | np.ndarray | None:
+        """Returns the prompt of the next action, with `room` tokens free. None: it is too long."""
+
+
+class PromptContext(Protocol):
+    """Makes the conversation of an episode."""
+
+    def begin(self, instructions: str) -> Conversation:
+        """Returns the empty conversation of a new episode."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlainContext:
+    """Instructions, observations and actions as plain text, each action after "> ".
+
+    If a prompt is too long, the oldest turns are left out. An observation that does not fit is cut
+    at its end.
+
+    Attributes:
+        tokenizer: the tokenizer.
+        end_token: the token that ends an action.
+        max_tokens: maximum length of prompt plus action in tokens.
+    """
+
+    tokenizer: Tokenizer
+    end_token: int
+    max_tokens: int
+
+    def begin(self, instructions: str) -> PlainConversation:
+        """Returns the empty conversation of a new episode."""
+        return PlainConversation(self, instructions)
+
+
+class PlainConversation:
+    """The conversation of one episode in a `PlainContext`."""
+
+    def __init__(self, context: PlainContext, instructions: str):
+        self._context = context
+        self._opening = self._encode(f"{instructions}\n\n" if instructions else "")
+        self._after, self._between = self._encode("\n> "), self._encode("\n")
+        self._observations: list[list[int]] = []
+        self._actions: list[list[int]] = []
+
+    def _encode(self, text: str) -> list[int]:
+        return encode(self._context.tokenizer, text)
+
+    def observe(self, text: str) -> None:
+        """Adds an observation."""
+        self._observations.append(self._encode(text))
+
+    def act(self, tokens: Sequence[int]) -> None:
+        """Adds the tokens of the action that followed, and the end token if it has none."""
+        ended = bool(tokens) and tokens[-1] == self._context.end_token
+        self._actions.append([*tokens] if ended else [*tokens, self._context.end_token])
+
+    def prompt(self, room: int) -> list[int]:
+        """Returns the prompt of the next action, with `room` tokens free for it.
+
+        Raises:
+            ConfigError: if the instructions alone do not fit.
+        """
+        last = self._observations[-1]
+        left = self._context.max_tokens - room - len(self._opening) - len(self._after)
+        if left < 0:
+            raise ConfigError(
+                f"max_tokens = {self._context.max_tokens} leaves no room for the instructions, "
+                f"{len(self._opening)} tokens, and an action of {room}. Raise max_tokens, lower "
+                "max_action_tokens, or leave the instructions out (instructions=False)."
+            )
+        last = self._observations[-1] = last[:left]
+        pieces, left = [], left - len(last)
+        for observation, action in zip(
+            self._observations[-2::-1], self._actions[::-1], strict=True
+        ):
+            piece = [*observation, *self._after, *action, *self._between]
+            left -= len(piece)
+            if left < 0:
+                break
+            pieces.append(piece)
+        return [*self._opening, *(t for piece in pieces[::-1] for t in piece), *last, *self._after]
+
+
+@dataclass(frozen=True)
+class TokenSettings:
+    """Settings of token-level actions (see `TokenAction`)."""
+
+    tokenizer: Tokenizer
+    max_action_tokens: int
+    max_tokens: int
+    constrain: bool
+    end_token: int
+    gamma: float
+    instructions: bool
+    context: PromptContext
+    size: int
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        *,
+        end_token: int | None,
+        context: PromptContext | None,
+        max_action_tokens: int,
+        max_tokens: int,
+        gamma: float,
+        **others: Any,
+    ) -> TokenSettings:
+        """Returns checked settings.
+
+        Raises:
+            ConfigError: if there is no valid end token, or a number is out of range.
+        """
+        size = vocabulary_size(tokenizer)
+        end = getattr(tokenizer, "eos_token_id", None) if end_token is None else end_token
+        if end is None or not 0 <= end < size:
+            raise ConfigError(
+                f"TokenAction needs an end_token in [0, {size}), got {end!r}: pass the id that "
+                "completes an action (the tokenizer has no eos_token_id of its own)."
+            )
+        if max_action_tokens < 1 or max_tokens < 1:
+            raise ConfigError(
+                f"max_action_tokens and max_tokens must be at least 1, got {max_action_tokens} "
+                f"and {max_tokens}."
+            )
+        if not 0 <= gamma <= 1:
+            raise ConfigError(f"gamma must lie in [0, 1], got {gamma}.")
+        return cls(
+            tokenizer=tokenizer,
+            max_action_tokens=max_action_tokens,
+            max_tokens=max_tokens,
+            end_token=int(end),
+            gamma=float(gamma),
+            context=PlainContext(tokenizer, int(end), max_tokens) if context is None else context,
+            size=size,
+            **others,
+        )
+
+    @property
+    def action_space(self) -> Discrete:
+        """The token ids."""
+        return Discrete(self.size)
+
+    @property
+    def observation_space(self) -> Dict:
+        """The space of `TokenView.observation`."""
+        return Dict(
+            tokens=Box(0, self.size - 1, (self.max_tokens,), np.int64),
+            length=Box(0, self.max_tokens, (1,), np.int64),
+            action_mask=MultiBinary(self.size),
+        )
+
+
+class TokenView:
+    """The prompt of an agent's turn and the tokens of its action so far.
+
+    Args:
+        settings: the settings.
+
+    Attributes:
+        action: the tokens of the action so far.
+    """
+
+    def __init__(self, settings: TokenSettings):
+        self.settings = settings
+        self.action: list[int] = []
+        self._turns: list[tuple[str, int, list[int]]] = []
+        self._conversation: Conversation | None = None
+        self._prompt: list[int] = []
+        self._text, self._room = "", 0
+        self._admissible: tuple[str, ...] = ()
+        self._trie: TokenTrie | None = None
+        self._node = 0
+        self._candidates: dict[str, list[int]] = {}
+
+    def begin(self) -> None:
+        """Forgets the episode."""
+        self.action, self._turns, self._conversation = [], [], None
+
+    def read(self, text: str, info: Mapping[str, Any], instructions: str) -> None:
+        """Starts a turn with an observation, or continues the action of a snapshot.
+
+        Raises:
+            SnapshotError: if the tokens of the action do not begin an admissible action.
+        """
+        settings = self.settings
+        admissible = tuple(info.get("admissible", ())) if settings.constrain else ()
+        sequences = [self.encode(each) for each in admissible]
+        trie = TokenTrie(sequences, end=settings.end_token) if admissible else None
+        node = trie.walk(self.action) if trie else 0
+        if node is None:
+            raise SnapshotError(
+                f"The tokens {self.action} are not the start of an admissible action."
+            )
+        self._admissible, self._trie, self._node = admissible, trie, node
+        room = max((len(each) + 1 for each in sequences), default=settings.max_action_tokens)
+        rules = instructions if settings.instructions else ""
+        if self._conversation is None:
+            self._conversation = settings.context.begin(rules)
+            for earlier, space, tokens in self._turns:
+                self._observe(earlier, space, rules)
+                self._conversation.act(tokens)
+        self._prompt = self._observe(text, room, rules)
+        self._text, self._room = text, room
+
+    def _observe(self, text: str, room: int, instructions: str) -> list[int]:
+        """Returns the prompt. If it does not fit, the conversation starts anew."""
+        assert self._conversation is not None
+        self._conversation.observe(text)
+        prompt = self._conversation.prompt(room)
+        if prompt is None:
+            self._conversation = self.settings.context.begin(instructions)
+            self._conversation.observe(text)
+            prompt = self._conversation.prompt(room)
+            assert prompt is not None, "the first observation is cut to fit"
+        return [int(token) for token in prompt]
+
+    def append(self, token: int) -> str | None:
+        """Appends a token to the action. Returns the action as text if it is complete."""
+        settings, trie = self.settings, self._trie
+        decode = settings.tokenizer.decode
+        text = None
+        if trie is None:
+            full = len(self.action) + 1 >= settings.max_action_tokens
+            if token == settings.end_token:
+                text = decode(self.action)
+            elif full:
+                text = decode([*self.action, token])
+        elif token not in trie.children(self._node):
+            said = decode([*self.action, token])
+            text = UnreadableAction(said, f"{said[:80]!r} is not the start of a valid action.")
+        else:
+            self._node = trie.step(self._node, token)
+            if (leaf := trie.leaf(self._node)) is not None:
+                # The candidate itself: decoding may not be the exact inverse of encoding.
+                text = self._admissible[leaf]
+        self.action.append(token)
+        if text is None:
+            return None
+        self._turns.append((self._text, self._room, self.action))
+        if self._conversation is not None:
+            self._conversation.act(self.action)
+        self.action = []
+        return text
+
+    def mask(self) -> np.ndarray:
+        """Returns the mask of tokens that may follow, bool (V,)."""
+        if self._trie is None:
+            return np.ones(self.settings.size, dtype=bool)
+        mask = np.zeros(self.settings.size, dtype=bool)
+        mask[list(self._trie.children(self._node))] = True
+        return mask
+
+    def observation(self) -> dict[str, np.ndarray]:
+        """Returns the prompt with the action so far, its length, and the mask."""
+        kept = (self._prompt + self.action)[-self.settings.max_tokens :]
+        tokens = np.zeros(self.settings.max_tokens, dtype=np.int64)
+        tokens[: len(kept)] = kept
+        return {
+            "tokens": tokens,
+            "length": np.array([len(kept)], dtype=np.int64),
+            "action_mask": self.mask().astype(np.int8),
+        }
+
+    def next_token(self, text: str) -> int | None:
+        """Returns the next token of an action, or None if the action so far deviates from it."""
+        tokens = [*self.encode(text), self.settings.end_token]
+        count = len(self.action)
+        if tokens[:count] != self.action:
+            return None
+        if self._trie is not None and self._trie.walk(tokens) is None:
+            return None
+        return tokens[count]
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the tokens of an action, without the end token."""
+        tokens = self._candidates.get(text)
+        if tokens is None:
+            if len(self._candidates) >= _CACHED_CANDIDATES:
+                self._candidates.clear()
+            tokens = self._candidates[text] = encode(self.settings.tokenizer, text)
+        return tokens
+
+    def memory(self) -> dict[str, Any]:
+        """Returns the episode so far as JSON values."""
+        turns = [[text, room, list(tokens)] for text, room, tokens in self._turns]
+        return {"action": list(self.action), "turns": turns}
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Restores `memory`. The current observation is to be read next."""
+        action = [int(token) for token in memory["action"]]
+        turns = [(str(text), int(n), [int(t) for t in each]) for text, n, each in memory["turns"]]
+        self.action, self._turns, self._conversation = action, turns, None

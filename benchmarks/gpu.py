@@ -1,0 +1,374 @@
+"""Generation, training and memory with real architectures on one GPU, in about 20 minutes.
+
+Models of the Qwen2.5 configurations with 0.5, 1.5 and 7 billion parameters get random weights, so
+nothing is downloaded. The tokenizer is trained on the text of WebShop, and the vocabulary keeps its
+real size. Measured are:
+
+- generation: tokens/s of this library, of `generate` of transformers and of vLLM, if installed;
+- training: tokens/s of a LoRA update, the share of the GPU's peak arithmetic (MFU), peak memory;
+- runs: seconds per iteration of POAD and GRPO on WebShop and TextCraft.
+
+Each part runs in a process of its own, so a part that runs out of memory is reported and the others
+go on. Prints tables and writes JSON.
+
+    python benchmarks/gpu.py                                     # on a GPU
+    python benchmarks/gpu.py --models test --lengths 64 128 --rows 2 --new-tokens 8   # on a CPU
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import json
+import multiprocessing
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+# layers, hidden size, MLP width, heads, key-value heads, vocabulary, tied embeddings
+MODELS: dict[str, tuple[int, int, int, int, int, int, bool]] = {
+    "test": (2, 64, 128, 4, 2, 4096, True),
+    "0.5B": (24, 896, 4864, 14, 2, 151_936, True),
+    "1.5B": (28, 1536, 8960, 12, 2, 151_936, True),
+    "7B": (28, 3584, 18_944, 28, 4, 152_064, False),
+}
+"""Sizes of the published Qwen2.5 configurations, and a small one for tests."""
+
+PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40": 181e12, "4090": 165e12}
+"""Dense bfloat16 operations per second of GPUs, from their data sheets."""
+
+
+@dataclass
+class Settings:
+    """Settings of the benchmark."""
+
+    models: tuple[str, ...] = ("0.5B", "1.5B", "7B")
+    """Models to measure (test, 0.5B, 1.5B, 7B)."""
+    lengths: tuple[int, ...] = (2048, 8192, 32_768)
+    """Context lengths of the training steps, in tokens."""
+    rows: int = 64
+    """Prompts generated at the same time."""
+    prompt: int = 512
+    """Length of these prompts in tokens."""
+    new_tokens: int = 128
+    """Tokens generated per prompt."""
+    lora_rank: int = 32
+    """Rank of the LoRA adapter in training."""
+    environments: tuple[str, ...] = ("WebShop-v0", "TextCraft-v0")
+    """Environments of the runs."""
+    recipes: tuple[str, ...] = ("poad", "grpo")
+    """Recipes of the runs."""
+    iterations: int = 3
+    """Iterations per run. The first one is not counted."""
+    episodes: int = 64
+    """Episodes per iteration."""
+    out: Path = Path(__file__).parent / "results" / "gpu.json"
+    """File of the results."""
+
+
+def device() -> torch.device:
+    """Returns the GPU if there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def dtype() -> str:
+    """Returns the data type of the weights: bfloat16 on a GPU."""
+    return "bfloat16" if torch.cuda.is_available() else "float32"
+
+
+def write_model(name: str, folder: Path) -> None:
+    """Writes a model with random weights and its tokenizer as a Hugging Face folder."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from agentgym.trainers.policy.tiny import played_texts, tiny_tokenizer
+
+    layers, hidden, width, heads, shared, vocabulary, tied = MODELS[name]
+    tokenizer = tiny_tokenizer(played_texts("WebShop-v0", seed=0, episodes=8), 2048)
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=shared,
+        tie_word_embeddings=tied,
+        max_position_embeddings=32_768 + 1024,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    torch.manual_seed(0)
+    with torch.device(device()):
+        torch.set_default_dtype(getattr(torch, dtype()))
+        model = Qwen2ForCausalLM(config)
+        torch.set_default_dtype(torch.float32)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Returns the time that a function takes, after one call to warm up, and its result."""
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    begun = time.perf_counter()
+    result = work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - begun, result
+
+
+# Generation.
+
+
+def generation(folder: Path, engine: str, settings: Settings) -> dict[str, Any]:
+    """Returns the tokens per second that an engine generates from random prompts."""
+    rng = np.random.default_rng(0)
+    prompts = rng.integers(10, 500, (settings.rows, settings.prompt))
+    measure = {"own": _own, "generate": _generate, "vllm": _vllm}[engine]
+    took, tokens = seconds(measure(folder, prompts, settings))
+    return {"engine": engine, "tokens": tokens, "tokens_per_second": tokens / took}
+
+
+def _own(folder: Path, prompts: np.ndarray, settings: Settings) -> Callable[[], int]:
+    from agentgym.trainers.policy.policy import Policy, Request, Sampling
+
+    policy = Policy.load(folder, dtype=dtype(), device=device())
+    sampling = Sampling(max_new_tokens=settings.new_tokens)
+
+    def work() -> int:
+        requests = [
+            Request(prompt.astype(np.int32), np.random.default_rng(i))
+            for i, prompt in enumerate(prompts)
+        ]
+        return sum(len(sample.tokens) for sample in policy.act(requests, sampling))
+
+    return work
+
+
+def _generate(folder: Path, prompts: np.ndarray, settings: Settings) -> Callable[[], int]:
+    from transformers import AutoModelForCausalLM
+
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype()))
+    model = model.to(device()).eval()
+    tokens = torch.from_numpy(prompts).to(device())
+    new, pad = settings.new_tokens, model.config.pad_token_id
+
+    @torch.no_grad()
+    def work() -> int:
+        found = model.generate(
+            tokens, max_new_tokens=new, do_sample=True, top_k=0, attention_mask=tokens > -1
+        )
+        return int((found[:, tokens.shape[1] :] != pad).sum())
+
+    return work
+
+
+def _vllm(folder: Path, prompts: np.ndarray, settings: Settings) -> Callable[[], int]:
+    import vllm  # type: ignore[import-not-found]
+
+    model = vllm.LLM(str(folder), dtype=dtype(), logprobs_mode="processed_logprobs")
+    sampling = vllm.SamplingParams(temperature=1.0, max_tokens=settings.new_tokens, logprobs=0)
+    requests = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
+
+    def work() -> int:
+        found = model.generate(requests, sampling, use_tqdm=False)
+        return sum(len(output.outputs[0].token_ids) for output in found)
+
+    return work
+
+
+# Training.
+
+
+def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
+    """Returns speed and peak memory of a LoRA update on one row of `length` tokens."""
+    from accelerate import Accelerator
+
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.recipes import load
+    from agentgym.trainers.run.setup import build_updater
+    from agentgym.trainers.trajectory import Credit
+
+    config = load("grpo").Config.of(
+        model=str(folder),
+        lora_rank=settings.lora_rank,
+        dtype=dtype(),
+        epochs=1,
+        minibatches=1,
+        max_kl=1e9,
+    )
+    policy = Policy.load(folder, lora=config.lora(), dtype=dtype(), device=device())
+    updater = build_updater(Accelerator(cpu=device().type == "cpu"), config, policy, None, None)
+    batch = episode(length)
+    credit = Credit(np.ones(batch.num_tokens, np.float32), None)
+
+    def work() -> None:
+        updater.update(batch, credit, None, 0, iter([np.random.default_rng(0)]))
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    took, _ = seconds(work)
+    weights = sum(p.numel() for p in policy.parameters() if not p.requires_grad)
+    rate = length / took
+    peak = next((v for k, v in PEAK.items() if k in gpu_name()), None)
+    return {
+        "length": length,
+        "tokens_per_second": rate,
+        # Forward pass and gradients of the activations: 2 operations each per frozen weight.
+        "mfu": None if peak is None else 4 * weights * rate / peak,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if peak else None,
+    }
+
+
+def episode(length: int) -> Any:
+    """Returns a batch of one trajectory of `length` tokens. A quarter of them are actions."""
+    from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
+
+    rng = np.random.default_rng(0)
+    turns = [
+        Turn(
+            segment=0,
+            start=stop - length // 16,
+            stop=stop,
+            logprobs=np.full(length // 16, -11.0, np.float32),
+            support=None,
+            observation="",
+            action="",
+            reward=0.0,
+            reward_terms={},
+            valid=True,
+            progress=0.0,
+            state_key="",
+        )
+        for stop in (length // 4, length // 2, 3 * length // 4, length)
+    ]
+    tokens = rng.integers(10, 500, length).astype(np.int32)
+    whole = Trajectory("benchmark", "0", 0, [Segment(tokens)], turns, True, False, False)
+    return Batch.of([whole])
+
+
+def gpu_name() -> str:
+    """Returns the name of the GPU, or "CPU"."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+
+
+# Runs.
+
+
+def run(folder: Path, recipe: str, env_id: str, settings: Settings) -> dict[str, Any]:
+    """Returns the mean times of the iterations of a training run, after the first."""
+    from agentgym.trainers import train
+    from agentgym.trainers.run.logger import read_metrics
+
+    with tempfile.TemporaryDirectory() as runs:
+        train(
+            recipe,
+            env_id=env_id,
+            model=str(folder),
+            lora_rank=settings.lora_rank,
+            dtype=dtype(),
+            constrain=True,
+            context="window",
+            iterations=settings.iterations,
+            episodes_per_iteration=settings.episodes,
+            eval_episodes=0,
+            save_every=settings.iterations,
+            quiet=True,
+            run_dir=runs,
+        )
+        rows = read_metrics(Path(runs))[1:]
+    names = [name for name in rows[0] if name.startswith("time/")]
+    means = {name.removeprefix("time/"): float(np.mean([r[name] for r in rows])) for name in names}
+    return {"recipe": recipe, "env_id": env_id, "episodes": settings.episodes, **means}
+
+
+# All parts.
+
+
+def apart(work: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+    """Runs a part in a process of its own and returns its result, or the error as text."""
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    child = multiprocessing.get_context("spawn").Process(target=_report, args=(queue, work, args))
+    child.start()
+    child.join()
+    return {"error": f"exit code {child.exitcode}"} if queue.empty() else queue.get()
+
+
+def _report(queue: Any, work: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
+    try:
+        queue.put(work(*args))
+    except Exception as error:
+        queue.put({"error": f"{type(error).__name__}: {str(error)[:200]}"})
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    """Measures every part with every model."""
+    engines = ["own", "generate"] + ["vllm"] * (importlib.util.find_spec("vllm") is not None)
+    found: dict[str, Any] = {"generation": [], "training": [], "runs": []}
+
+    def note(part: str, model: str, labels: dict[str, Any], result: dict[str, Any]) -> None:
+        found[part].append({"model": model, **labels, **result})
+        print(part, json.dumps(found[part][-1]), flush=True)
+
+    for model in settings.models:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            written = apart(_write, model, folder)
+            if "error" in written:
+                note("generation", model, {}, written)
+                continue
+            for engine in engines:
+                done = apart(generation, folder, engine, settings)
+                note("generation", model, {"engine": engine}, done)
+            for length in settings.lengths:
+                done = apart(training, folder, length, settings)
+                note("training", model, {"length": length}, done)
+            for env_id in settings.environments if model != "7B" else ():
+                for recipe in settings.recipes:
+                    labels = {"recipe": recipe, "env_id": env_id}
+                    note("runs", model, labels, apart(run, folder, recipe, env_id, settings))
+    return found
+
+
+def _write(name: str, folder: Path) -> dict[str, Any]:
+    write_model(name, folder)
+    return {}
+
+
+def show(found: dict[str, Any]) -> None:
+    """Prints one table per part."""
+    for part, rows in found.items():
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        table = Table(title=part)
+        for name in names:
+            table.add_column(name)
+        for row in rows:
+            cells = (row.get(name, "") for name in names)
+            table.add_row(*(f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells))
+        Console(width=160).print(table)
+
+
+def main(settings: Settings) -> None:
+    """Measures, prints tables and writes the results."""
+    found = measure(settings)
+    show(found)
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    result = {"device": gpu_name(), "versions": versions, **found}
+    settings.out.parent.mkdir(parents=True, exist_ok=True)
+    settings.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))

@@ -1,0 +1,120 @@
+"""Trains recipes one after another and saves their weights: `train_all.py FOLDER RECIPE ...`.
+
+Started once, or as several processes with the variables of `torchrun`. In every process except the
+main one, the networks of the hooks are disturbed when they are made, as if they had drifted apart.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from torch import nn
+
+from agentgym.trainers import recipes, trainer
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.run import setup
+from agentgym.trainers.trainer import Trainer
+
+SETTINGS: dict[str, Any] = {
+    "env_id": "NumberLine-v0",
+    "env_kwargs": {"size": 4, "max_turns": 4},
+    "model": "nano",
+    "context": "current",
+    "instructions": False,
+    "constrain": True,
+    "bc_demonstrations": 4,
+    "bc_epochs": 1,
+    "iterations": 2,
+    "episodes_per_iteration": 12,
+    "minibatches": 2,
+    "eval_every": 0,
+    "eval_episodes": 5,
+    "device": "cpu",
+    "threads": 1,
+    "quiet": True,
+    "save_every": 100,
+    "transcripts": 0,
+    "log_with": (),
+}
+OWN: dict[str, dict[str, Any]] = {
+    "ilql": {"head_epochs": 1},
+    "archer": {"critic_steps": 10, "replayed": 9},
+    "archer_iql": {"critic_steps": 10},
+    "digi_q": {"critic_steps": 10, "replayed": 9, "best_of": 2},
+    "sac_glam": {"critic_steps": 10, "replayed": 9},
+    "agentprm": {"best_of": 2, "group_size": 4},
+    "nlpo": {"mask_every": 1},
+    "istar": {"normalize_advantages": "none"},  # without pairs, all rewards are rounding errors
+}
+
+
+def settings(recipe: str, **changes: Any) -> Any:
+    """Returns tiny settings of a recipe."""
+    kind = recipes.load(recipe).Config
+    known = kind().as_dict()
+    chosen = SETTINGS | OWN.get(recipe, {}) | changes
+    if known["group_size"] > 1:
+        chosen.setdefault("group_size", 4)
+    if "dataset_episodes" in known:
+        chosen |= {"dataset_episodes": 9, "dataset_demonstrations": 3}
+    return kind.of(**chosen)
+
+
+class Drifted(Trainer):
+    """A trainer whose hooks differ between processes."""
+
+    def _make_hooks(self) -> RecipeHooks:
+        hooks = super()._make_hooks()
+        if not self.is_main:
+            generator = torch.Generator().manual_seed(self.rank)
+            own = [each for each in vars(hooks).values() if isinstance(each, nn.Module)]
+            for module in own:
+                if module is not self.policy:
+                    disturb(module, generator)
+        return hooks
+
+
+def disturb(module: nn.Module, generator: torch.Generator) -> None:
+    """Adds noise to the weights of a module."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+
+
+def train(recipe: str, folder: Path) -> dict[str, Any]:
+    """Trains a recipe and returns its weights and its last evaluation."""
+    config = settings(recipe, run_dir=str(folder / recipe))
+    run = Drifted(recipe, config, recipes.load(recipe).build(config))
+    run.run()
+    found = dict(run.updater.module.state_dict())
+    for i, module in enumerate(run.hooks.modules()):
+        found |= {f"hooks.{i}.{name}": value for name, value in module.state_dict().items()}
+    return {"weights": found, "last": run.state.last, "env_steps": run.state.env_steps}
+
+
+def quicken() -> None:
+    """Makes the files of a new model once, and skips the curve at the end of a run."""
+    make, made = setup.tiny_policy, []
+
+    def tiny_policy(*args: Any, folder: Path, **kwargs: Any) -> None:
+        if made:
+            shutil.copytree(made[0], folder)
+        else:
+            make(*args, folder=folder, **kwargs)
+            made.append(folder)
+
+    setup.tiny_policy = tiny_policy  # type: ignore[assignment]
+    trainer.conclude = lambda *_: []
+
+
+if __name__ == "__main__":
+    rank = PartialState(cpu=True).process_index
+    folder = Path(sys.argv[1])
+    quicken()
+    results = {recipe: train(recipe, folder) for recipe in sys.argv[2:]}
+    torch.save(results, folder / f"rank{rank}.pt")

@@ -1,0 +1,67 @@
+"""Under mixed precision, everything that a policy computes is computed as in the update."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from agentgym.trainers.critics.transitions import Encoder, one_turn
+from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.policy.collate import collate
+from agentgym.trainers.policy.policy import Request
+from agentgym.trainers.recipes import grpo
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update.learner import Rows
+
+
+@pytest.fixture
+def trainer(tmp_path: Path):
+    config = grpo.Config.of(
+        env_kwargs={"size": 5, "max_turns": 6}, model="nano", mixed_precision="bf16",
+        episodes_per_iteration=8, max_new_tokens=4, eval_episodes=4, device="cpu", threads=1,
+        quiet=True, run_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer = Trainer("grpo", config, grpo.build(config))
+    yield trainer
+    trainer.pool.close()
+    trainer.log.close()
+    trainer.folder.close()
+
+
+def test_actions_and_copies_compute_as_the_update_does(trainer: Trainer):
+    policy = trainer.policy
+    prompt = np.array(policy.encode("You stand at 2. The goal is at 4."), np.int32)
+    requests = [Request(prompt, np.random.default_rng(i)) for i in range(6)]
+    samples = trainer.act(requests)
+    batch = Batch.of([one_turn(i, prompt, (), sample) for i, sample in enumerate(samples)])
+    updated = trainer.updater.evaluate_actions(batch, reference=False).logprobs
+    with torch.autocast("cpu", enabled=False):
+        plain = np.concatenate([sample.logprobs for sample in samples])
+        # Generation reads one token at a time, with other roundings, but in bfloat16 too.
+        assert np.abs(plain - updated).max() < 0.05
+        collated = collate(batch, Rows.of(batch).rows, policy.pad_token)
+        for copied in (policy, policy.clone(), policy.frozen_copy()):
+            np.testing.assert_array_equal(copied(collated).logprobs.detach().numpy(), updated)
+
+
+def test_agents_and_networks_of_recipes_compute_in_low_precision(trainer: Trainer):
+    policy, seen = trainer.policy, []
+
+    def note(_module, _args, output):
+        seen.append(output.dtype)
+
+    for module in policy.model.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(note)
+    trainer._evaluate_if_due()
+    trajectories = trainer._collect()
+    batch = Batch.of(trajectories)
+    TurnModel(policy, seed=0).predict(batch)
+    assert Encoder(policy).encode(batch).action.dtype == torch.float32
+    policy.score_candidates_batch([np.array([5, 6], np.int32)], [["a", "b"]])
+    assert len(seen) > 50
+    assert set(seen) == {torch.bfloat16}

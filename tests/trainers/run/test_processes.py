@@ -1,0 +1,62 @@
+"""Two processes train every recipe as one does, share evaluations, and stop together."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from agentgym.trainers import recipes
+from agentgym.trainers.run.logger import read_metrics
+
+from ...helpers.launch import finish, launch
+
+TRAIN_ALL, STOP_ALL = ("-m", "tests.helpers.train_all"), ("-m", "tests.helpers.stop_all")
+Results = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
+    """All recipes, trained by one process and by the two of another run."""
+    folder = tmp_path_factory.mktemp("processes")
+    children = []
+    for name, processes in (("one", 1), ("two", 2)):
+        (folder / name).mkdir()
+        arguments = [*TRAIN_ALL, str(folder / name), *recipes.names()]
+        children += launch(arguments, processes)
+    finish(children)
+    files = [folder / "one" / "rank0.pt", *(folder / "two" / f"rank{i}.pt" for i in range(2))]
+    return [torch.load(file, weights_only=True) for file in files]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", recipes.names())
+def test_two_processes_train_as_one_does(recipe: str, results: list[Results]):
+    alone, main, other = (result[recipe] for result in results)
+    assert main["weights"].keys() == alone["weights"].keys()
+    for name, weights in main["weights"].items():
+        assert torch.equal(weights, other["weights"][name]), name
+        # Sums in another order: Adam turns the last bits of a gradient into the last of a step.
+        torch.testing.assert_close(weights, alone["weights"][name], atol=2e-5, rtol=1e-4)
+    assert main["last"] == other["last"] == alone["last"]
+    assert main["env_steps"] == other["env_steps"] == alone["env_steps"]
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_stops_all(tmp_path: Path):
+    errors = finish(launch([*STOP_ALL, str(tmp_path)], 2))
+    assert "Traceback" not in "".join(errors)
+    assert errors[1].count("Stopping at the next safe point") == 3
+    stopped = [128 + signal.SIGTERM, 0]
+    codes = {"imitation": stopped, "rollout": stopped, "evaluation": stopped, "whole": [0]}
+    assert [json.loads((tmp_path / f"rank{i}.json").read_text()) for i in range(2)] == [codes] * 2
+    curves = [
+        [{k: v for k, v in row.items() if not k.startswith("time/")} for row in read_metrics(run)]
+        for run in (tmp_path / name for name in codes)
+    ]
+    assert len(curves[-1]) == 3
+    assert all(curve == curves[-1] for curve in curves)

@@ -1,0 +1,81 @@
+"""A small model of a real architecture: it thinks, has an adapter, is killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentgym.evaluation.runner import evaluate
+from agentgym.trainers.policy_agent import load_agent
+from agentgym.trainers.run.logger import read_metrics
+from tests.helpers.chat_models import chat_model
+
+FLAGS = (
+    "grpo --env-id NumberLine-v0 --env-kwargs size=5 max_turns=3 --context window --lora-rank 4 "
+    "--wrap ExtractAction:format=tags --stop </action> --template-kwargs enable_thinking=true "
+    "--thought-coef 0.5 --kl-coef 0.1 --max-new-tokens 12 --iterations 3 --group-size 4 "
+    "--episodes-per-iteration 8 --eval-every 2 --eval-episodes 4 --device cpu --threads 1 --lr 1e-2"
+).split()
+
+# A child that is killed when it has played half of the second iteration.
+KILL = """
+import os, signal, sys
+from agentgym.trainers.trainer import Trainer
+collect = Trainer._collect
+def killed(trainer):
+    if trainer.state.iteration == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return collect(trainer)
+Trainer._collect = killed
+from agentgym.trainers.run.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("qwen")
+    for part in chat_model("qwen3"):
+        part.save_pretrained(folder)
+    return folder
+
+
+def run(model: Path, folder: Path, *flags: str, code: str = "") -> subprocess.CompletedProcess[str]:
+    program = ["-c", code] if code else ["-m", "agentgym.trainers"]
+    command = [sys.executable, *program, *FLAGS, "--model", str(model), "--run-dir", str(folder)]
+    return subprocess.run([*command, *flags], capture_output=True, text=True, timeout=300)
+
+
+def test_a_thinking_model_with_an_adapter_survives_a_kill(model: Path, tmp_path: Path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    done = run(model, whole)
+    assert done.returncode == 0, done.stderr
+    assert run(model, killed, code=KILL).returncode == -signal.SIGKILL
+    assert len([row for row in read_metrics(killed) if "losses/kl" in row]) == 1
+    resumed = run(model, killed, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    rows = [
+        [
+            {k: v for k, v in row.items() if not k.startswith("time/")}
+            for row in read_metrics(folder)
+        ]
+        for folder in (whole, killed)
+    ]
+    assert rows[0] == rows[1]
+    first = next(row for row in rows[0] if "losses/reference_kl" in row)
+    assert first["losses/reference_kl"] == pytest.approx(0, abs=1e-6)
+    assert first["rollout/logprob_gap"] < 1e-5
+
+    transcript = (whole / "trajectories.jsonl").read_text(encoding="utf-8").splitlines()
+    prompt = json.loads(transcript[0])["turns"][0]["prompt"]["text"]
+    assert prompt.endswith("assistant\n")
+    assert "<action>" in prompt  # the wrapper explains its format
+
+    agent = load_agent(whole / "policy")
+    report = evaluate("NumberLine-v0", agent, tasks=2, num_envs=2)
+    assert len(report.episodes) == 2

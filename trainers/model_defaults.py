@@ -1,0 +1,75 @@
+"""Defaults by kind of model: settings whose default is None are resolved here.
+
+A new decoder ("nano", "tiny", "small") has up to some millions of parameters and learns with large
+steps in float32. A loaded language model needs smaller steps, longer actions and less memory.
+
+Sources of the values for loaded models: learning rates of 1e-6 in verl-agent (arXiv 2505.10978) and
+of 10 times as much for adapters in "LoRA Without Regret" (Schulman et al., 2025). AdamW's epsilon
+is that of PyTorch: with gradients clipped to norm 1, an entry of the gradient of a model with 7e9
+parameters is about 1e-5.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+Kind = Literal["new", "loaded", "adapter"]
+NEW_MODELS = ("nano", "tiny", "small")
+NEW_MODEL_KEY = "agentgym_new_model"
+"""Entry of the config.json of a new decoder. A saved one keeps the defaults of new models."""
+
+DEFAULTS: dict[str, dict[Kind, Any]] = {
+    "dtype": {"new": "float32", "loaded": "bfloat16", "adapter": "bfloat16"},
+    "max_new_tokens": {"new": 32, "loaded": 256, "adapter": 256},
+    "lr": {"new": 3e-4, "loaded": 1e-6, "adapter": 1e-5},
+    "adam_eps": {"new": 1e-5, "loaded": 1e-8, "adapter": 1e-8},
+    "critic_lr": {"new": 1e-3, "loaded": 1e-4, "adapter": 1e-4},
+    "bc_lr": {"new": 1e-3, "loaded": 1e-5, "adapter": 1e-4},
+}
+"""Defaults of settings by the kind of model that is trained."""
+
+
+def kind_of(model: str, lora_rank: int = 0) -> Kind:
+    """Returns the kind of a model: new, loaded, or loaded and trained with an adapter.
+
+    Args:
+        model: the setting `model`: a size, a Hugging Face id or a folder.
+        lora_rank: rank of a new adapter (0: none).
+    """
+    if model in NEW_MODELS:
+        return "new"
+    adapter = _entries(Path(model) / "adapter_config.json")
+    base = str(adapter.get("base_model_name_or_path") or model)
+    if _entries(Path(base) / "config.json").get(NEW_MODEL_KEY):
+        return "new"
+    return "adapter" if lora_rank or adapter else "loaded"
+
+
+def defaults_of(kind: Kind, *, low_precision: bool) -> dict[str, Any]:
+    """Returns the defaults of a kind of model by the names of the settings.
+
+    Args:
+        kind: the kind of model.
+        low_precision: whether weights may be in bfloat16. If False, they are in float32.
+    """
+    found = {name: values[kind] for name, values in DEFAULTS.items()}
+    return found if low_precision else found | {"dtype": "float32"}
+
+
+def bfloat16_is_native(device: str) -> bool:
+    """Returns whether the device of the setting `device` computes in bfloat16 without emulation."""
+    gpu = device != "cpu" and torch.cuda.is_available()
+    return gpu and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def _entries(file: Path) -> dict[str, Any]:
+    """Returns the entries of a JSON file, none if there is no such file or it is damaged."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

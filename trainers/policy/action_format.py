@@ -1,0 +1,109 @@
+"""The delimiters of actions: end tokens, stop strings, and the text before and after an action."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.trainers.policy.chat_template import turn_end
+from agentgym.trainers.policy.protocol import LanguageModel
+
+PAD, END = "<|pad|>", "<|end|>"
+"""The special tokens of the tokenizers that are trained for new models (`tiny_tokenizer`)."""
+
+
+@dataclass(frozen=True)
+class ActionFormat:
+    """How actions are delimited in the tokens of a model.
+
+    Without a chat template, a pre-trained model reads a transcript of lines such as `> go north`.
+    Its actions begin with the space, as in the text that it was trained on, and end with the line.
+
+    Attributes:
+        end_token: the token that ends admissible actions, demonstrations, and actions that were cut
+            off: the end of a turn in the chat template, a line break, or the end of sequence.
+        end_tokens: the tokens that end a generated action.
+        stop: strings that end a generated action.
+        prompt: text between an observation and an action, if there is no chat template.
+        prefix: text before an action that is part of its tokens.
+        newline: whether `end_token` is a line break. Nothing else separates an action from the next
+            observation then, and the line break after an observation is part of its tokens.
+    """
+
+    end_token: int
+    end_tokens: frozenset[int]
+    stop: tuple[str, ...] = ()
+    prompt: str = "\n> "
+    prefix: str = ""
+    newline: bool = False
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any) -> ActionFormat:
+        """Returns the format of a model.
+
+        Args:
+            model: a `transformers` causal LM. The end-of-sequence tokens of its generation config
+                end an action, as in its `generate`.
+            tokenizer: its tokenizer.
+
+        Raises:
+            ConfigError: if the chat template cannot be rendered.
+        """
+        end = tokenizer.eos_token_id
+        listed = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+        listed = [listed] if isinstance(listed, int) else listed or []
+        ends = frozenset([end, *listed])
+        if getattr(tokenizer, "chat_template", None):
+            turn = turn_end(tokenizer)
+            return cls(end, ends) if turn is None else cls(turn, ends | {turn})
+        if (tokenizer.pad_token, tokenizer.eos_token) == (PAD, END):
+            return cls(end, ends)
+        return cls._of_lines(tokenizer, ends)
+
+    @classmethod
+    def _of_lines(cls, tokenizer: Any, ends: frozenset[int]) -> ActionFormat:
+        """Returns the format of a pre-trained model without a chat template."""
+
+        def ids(text: str) -> list[int]:
+            return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+        # Some tokenizers put a space before every text themselves.
+        prefix = "" if ids(">") + ids("go") == ids("> go") else " "
+        line = ids("\n")[-1]
+        newline = tokenizer.decode([line]) == "\n"
+        end, prompt = (line, ">") if newline else (tokenizer.eos_token_id, "\n>")
+        return cls(end, ends | {end}, ("\n",), prompt, prefix, newline)
+
+
+class Ending:
+    """The end of a free-form action.
+
+    Args:
+        model: the language model.
+        stop: strings that end an action, besides those of the model's format.
+    """
+
+    def __init__(self, model: LanguageModel, stop: Sequence[str] = ()):
+        self._model = model
+        self._stop = (*model.format.stop, *stop)
+        # A token adds at least one byte. One token more, because the space before the first token
+        # of a text may be dropped.
+        self._tail = 1 + max((len(text.encode()) for text in self._stop), default=0)
+
+    def reached(self, tokens: Sequence[int]) -> bool:
+        """Returns whether the last token completes the action."""
+        if tokens[-1] in self._model.format.end_tokens:
+            return True
+        if not self._stop:
+            return False
+        tail = self._model.decode(tokens[-self._tail :])
+        return any(text in tail for text in self._stop)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Returns the action of generated tokens, without the end token or from the stop string."""
+        ended = tokens[-1] in self._model.format.end_tokens
+        text = self._model.decode(tokens[:-1] if ended else tokens)
+        for string in self._stop:
+            text = text.partition(string)[0]
+        return text.removeprefix(self._model.format.prefix)

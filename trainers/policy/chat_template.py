@@ -1,0 +1,131 @@
+"""Chat templates: the texts that a template writes around observations and actions."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from agentgym.errors import ConfigError
+
+TEMPLATE_SECONDS = 10.0
+"""Longest time that a chat template may take to render."""
+RESERVED = frozenset(
+    "conversation messages tokenize add_generation_prompt continue_final_message return_dict "
+    "return_tensors chat_template padding truncation max_length".split()
+)
+"""Arguments of `apply_chat_template` that are no arguments of the template."""
+_OBSERVATION, _ACTION = "[[the observation]]", "[[the action]]"
+
+
+class Pieces(NamedTuple):
+    """The texts of a chat template around observations and actions.
+
+    Attributes:
+        opening: text before the first observation, with the instructions.
+        after: text between an observation and the action that follows.
+        between: text between an action and the next observation, from the end of the turn.
+    """
+
+    opening: str
+    after: str
+    between: str
+
+
+def template_pieces(
+    tokenizer: Any, instructions: str = "", kwargs: Mapping[str, Any] | None = None
+) -> Pieces:
+    """Returns the texts that the tokenizer's chat template writes.
+
+    The instructions are the system message. If the template has no system role, they are the
+    beginning of the first user message.
+
+    Args:
+        tokenizer: a `transformers` tokenizer with a chat template.
+        instructions: the environment's instructions, "" for none.
+        kwargs: further arguments of the template, such as `enable_thinking`.
+
+    Raises:
+        ConfigError: if the template takes too long, raises an exception, or does not render the
+            turns of user and assistant.
+    """
+    kwargs = kwargs or {}
+    with _time_limit(TEMPLATE_SECONDS):
+        if instructions:
+            system = [{"role": "system", "content": instructions}]
+            # Templates without a system role raise any exception, or leave the message out.
+            with contextlib.suppress(Exception):
+                pieces = _cut(tokenizer, system, "", kwargs)
+                if instructions.strip() in pieces.opening:
+                    return pieces
+        try:
+            return _cut(tokenizer, [], f"{instructions}\n\n" if instructions else "", kwargs)
+        except Exception as error:
+            raise ConfigError(f"The tokenizer's chat template cannot be used: {error}") from error
+
+
+def turn_end(tokenizer: Any) -> int | None:
+    """Returns the special token that ends an action in the chat template, or None."""
+    between = tokenizer(template_pieces(tokenizer).between, add_special_tokens=False)["input_ids"]
+    added = tokenizer.added_tokens_decoder
+    return between[0] if between and between[0] in added else None
+
+
+def _cut(
+    tokenizer: Any, system: list[dict[str, str]], lead: str, kwargs: Mapping[str, Any]
+) -> Pieces:
+    user = {"role": "user", "content": lead + _OBSERVATION}
+    assistant = {"role": "assistant", "content": _ACTION}
+    again = {"role": "user", "content": _OBSERVATION}
+
+    def render(messages: list[dict[str, str]]) -> str:
+        return tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, **kwargs
+        )
+
+    opening, _, after = render([*system, user]).partition(_OBSERVATION)
+    rest = render([*system, user, assistant, again]).partition(_ACTION)[2]
+    between, found, _ = rest.partition(_OBSERVATION)
+    if not found:
+        raise ValueError("it does not render user and assistant turns.")
+    # Llama 2 writes a space before the end of the turn, which the action need not end with.
+    if between.lstrip(" ").startswith(tokenizer.eos_token):
+        between = between.lstrip(" ")
+    return Pieces(opening, after, between)
+
+
+class _TooSlow(BaseException):
+    """The time limit; no `except Exception` catches it."""
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Ends the rendering of a chat template, a program of the model folder, after some seconds.
+
+    Only the main thread can be interrupted, on systems with `SIGALRM`.
+
+    Raises:
+        ConfigError: if the limit is reached.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise _TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    except _TooSlow:
+        raise ConfigError(
+            f"The tokenizer's chat template takes more than {seconds:g} s to render: it is damaged "
+            "or hostile."
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,55 @@
+"""`AdamW` with float32 master weights for parameters in lower precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MASTER = "master"
+
+
+class AdamW(torch.optim.AdamW):
+    """AdamW that updates parameters in bfloat16 or float16 through float32 master weights.
+
+    A bfloat16 weight has 8 significant bits, so a step below 1/512 of its magnitude is rounded away
+    ("Mixed Precision Training", arXiv 1710.03740, section 3.1). The optimiser therefore holds a
+    float32 copy of each such parameter, and its averages in float32, and rounds the copy into the
+    parameter after each step. They are part of its state, so that a resumed run continues exactly.
+    Parameters in float32 are updated as by `torch.optim.AdamW`.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        """Takes a step. The arguments are those of `torch.optim.AdamW.step`."""
+        rounded = [(p, p.data) for p in self._low_precision() if p.grad is not None]
+        for parameter, weights in rounded:
+            gradient, state = parameter.grad, self.state[parameter]
+            assert gradient is not None
+            parameter.grad = None
+            parameter.data = state[MASTER] if MASTER in state else weights.float()
+            parameter.grad = gradient.float()
+        loss = super().step(closure)
+        for parameter, weights in rounded:
+            self.state[parameter][MASTER] = parameter.data
+            parameter.grad = None
+            parameter.data = weights.copy_(parameter.data)
+        return loss
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores a state. The base class converts states to the parameters' data type."""
+        super().load_state_dict(state_dict)
+        numbers = [i for group in state_dict["param_groups"] for i in group["params"]]
+        saved = dict(zip(self._parameters(), numbers, strict=True))
+        for parameter in self._low_precision():
+            for name, value in state_dict["state"].get(saved[parameter], {}).items():
+                if name != "step":
+                    self.state[parameter][name] = value.to(parameter.device, copy=True)
+
+    def _parameters(self) -> list[Tensor]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def _low_precision(self) -> list[Tensor]:
+        return [p for p in self._parameters() if p.dtype in (torch.bfloat16, torch.float16)]
