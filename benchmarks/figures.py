@@ -130,6 +130,35 @@ def credit_speed() -> str:
     return table(("Estimator", "Milliseconds", "x POAD"), rows)
 
 
+# Memory.
+
+
+def training_memory() -> str:
+    """Returns the table of the memory of a training step."""
+    found = results("memory")
+    contexts = [str(n) for n in found["settings"]["contexts"]]
+    rows = [
+        (
+            f"Qwen2.5-{row['model']}",
+            f"{row['weights'] / 2**30:.1f}",
+            f"{row['kept_per_token'] / 2**10:.0f}",
+            f"{row['kept_over_least']:.2f}",
+            f"{row['kept_per_token_without_checkpointing'] / 2**10:,.0f}",
+            *(f"{row['peak'][n] / 2**30:.1f}" for n in contexts),
+        )
+        for row in found["models"]
+    ]
+    header = (
+        "Model",
+        "Weights, GiB",
+        "Kept, KiB/token",
+        "x least",
+        "Without checkpointing",
+        *(f"Peak at {int(n):,} tokens, GiB" for n in contexts),
+    )
+    return table(header, rows)
+
+
 # Credit assignment.
 
 
@@ -301,6 +330,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         webshop_speed,
         webshop_search,
         credit_speed,
+        training_memory,
         credit_oracle,
         grid_tables_block,
         grid_final,

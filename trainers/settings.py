@@ -342,6 +342,9 @@ class RunConfig:
     """Continue the run in `run_dir` if there is one."""
     save_every: Positive = 1
     """Iterations between checkpoints."""
+    save_minutes: NonNegative | None = None
+    """Least minutes between checkpoints (None: 10 for a Hugging Face id or a folder, 0 for "tiny",
+    "nano" and "small"). A run that ends or is interrupted always saves."""
     keep: Positive = 2
     """Number of latest checkpoints to keep, besides the best policy."""
     log_with: tuple[str, ...] = ("tensorboard",)

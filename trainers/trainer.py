@@ -26,6 +26,7 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
+from agentgym.trainers.policy.tiny import SIZES
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import (
     EnvPool,
@@ -54,12 +55,14 @@ from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.setup import (
     build_updater,
+    load_frozen,
     load_hooks,
     load_policy,
     load_run_state,
     make_accelerator,
     open_folder,
     write_checkpoint,
+    write_frozen,
     write_policy,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
@@ -165,6 +168,7 @@ class Trainer:
                 if self._cloning is None:
                     self.hooks = self._make_hooks()
                 with loading(start / "experience.pt"):
+                    self.hooks.load_frozen_state(load_frozen(self.folder))
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
         except BaseException:
@@ -183,6 +187,7 @@ class Trainer:
         self.log.say(config.chosen_defaults())
         self.stop = StopSignal(self.accelerator)
         self._saved = self._progress() if start else None
+        self._saved_time = time.monotonic()
 
     # One iteration.
 
@@ -267,7 +272,7 @@ class Trainer:
                     self._evaluate_if_due()
                     if self._finished():
                         break
-                    if self.state.iteration % self.config.run.save_every == 0:
+                    if self._save_is_due():
                         self._save()
                     self.iterate()
                 self._save()
@@ -317,6 +322,8 @@ class Trainer:
             self.state.env_steps = turns if config.imitation.bc_share else 0
             self._cloning = None
         self.hooks = self._make_hooks()
+        if self.is_main:
+            write_frozen(self.folder, self.hooks.frozen_state())
         if self._wants_reference:
             self.policy.freeze_reference()
             if self.is_main:
@@ -510,6 +517,14 @@ class Trainer:
         agent = policy_agent(self.config, self.policy, name)
         return self.hooks.agent(agent) if self.state.iteration else agent
 
+    def _save_is_due(self) -> bool:
+        run, minutes = self.config.run, self.config.run.save_minutes
+        if minutes is None:
+            minutes = 0.0 if self.config.model.model in SIZES else 10.0
+        # Clocks differ, so the main process decides.
+        due = from_main(self.accelerator, time.monotonic() - self._saved_time >= 60 * minutes)
+        return due and self.state.iteration % run.save_every == 0
+
     def _save(self, keep_journal: bool = False) -> None:
         """Writes a checkpoint unless the newest one is of the same state.
 
@@ -542,7 +557,7 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         if not keep_journal:
             self.journal.clear()
-        self._saved = at
+        self._saved, self._saved_time = at, time.monotonic()
 
     def _progress(self) -> tuple[int, int, int | None]:
         """Returns the finished iterations, the last evaluation, and epochs of cloning under way."""

@@ -41,6 +41,27 @@ class Features:
     following: Tensor
 
 
+def pack_prompts(prompts: Sequence[Prompt | None]) -> dict[str, Any]:
+    """Returns prompts as two tensors and lists of texts. None has the length -1."""
+    tokens = [np.zeros(0, np.int32), *(prompt[0] for prompt in prompts if prompt)]
+    lengths = [len(prompt[0]) if prompt else -1 for prompt in prompts]
+    return {
+        "tokens": torch.from_numpy(np.concatenate(tokens).astype(np.int32)),
+        "lengths": torch.tensor(lengths, dtype=torch.int64),
+        "texts": [list(prompt[1]) if prompt else [] for prompt in prompts],
+    }
+
+
+def unpack_prompts(packed: dict[str, Any]) -> list[Prompt | None]:
+    """Returns the prompts of `pack_prompts`."""
+    lengths = packed["lengths"].numpy()
+    tokens = np.split(packed["tokens"].numpy(), np.cumsum(lengths.clip(min=0)))
+    return [
+        (some, tuple(texts)) if length >= 0 else None
+        for some, length, texts in zip(tokens, lengths, packed["texts"], strict=False)
+    ]
+
+
 class Encoder:
     """A frozen copy of a policy as a feature encoder.
 
@@ -143,13 +164,13 @@ class TransitionBuffer:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state as tensors and plain Python values."""
-        prompts = [(tokens.tolist(), list(texts)) for tokens, texts in self._prompts]
+        prompts = pack_prompts(self._prompts)
         return {"vectors": self._vectors, "numbers": self._numbers, "prompts": prompts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores the state of a checkpoint."""
         self._vectors, self._numbers = state["vectors"], state["numbers"]
-        self._prompts = [(np.array(t, np.int32), tuple(texts)) for t, texts in state["prompts"]]
+        self._prompts = [prompt for prompt in unpack_prompts(state["prompts"]) if prompt]
 
 
 def answer(

@@ -98,11 +98,16 @@ class TurnModel(nn.Module):
 
     def states(self) -> dict[str, Any]:
         """Returns weights and optimiser for a checkpoint."""
-        return {"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}
+        return {
+            "reader": self.reader.own_weights(),
+            "head": self.head.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
 
     def restore(self, states: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-        self.load_state_dict(states["weights"])
+        self.reader.load_own_weights(states["reader"])
+        self.head.load_state_dict(states["head"])
         self.optimizer.load_state_dict(states["optimizer"])
 
 

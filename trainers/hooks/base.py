@@ -89,6 +89,13 @@ class RecipeHooks:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
 
+    def frozen_state(self) -> dict[str, Any]:
+        """Returns the state that never changes. It is written once per run, not per checkpoint."""
+        return {}
+
+    def load_frozen_state(self, state: dict[str, Any]) -> None:
+        """Restores `frozen_state`."""
+
 
 class ReplayBuffer:
     """The latest trajectories, up to a maximum number.

@@ -157,12 +157,11 @@ class UtteranceHooks(RecipeHooks):
         return (self.critic,)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns critic, optimiser, buffer and encoder."""
+        """Returns critic, optimiser and buffer."""
         return {
             "critic": self.critic.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "buffer": self.buffer.state_dict(),
-            "encoder": self.encoder.policy.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -170,4 +169,11 @@ class UtteranceHooks(RecipeHooks):
         self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
-        self.encoder.policy.load_state_dict(state["encoder"])
+
+    def frozen_state(self) -> dict[str, Any]:
+        """Returns the weights of the encoder."""
+        return self.encoder.policy.own_weights()
+
+    def load_frozen_state(self, state: dict[str, Any]) -> None:
+        """Restores the encoder."""
+        self.encoder.policy.load_own_weights(state)

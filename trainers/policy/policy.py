@@ -456,6 +456,23 @@ class Policy(nn.Module):
         with self.autocast():
             return read_hidden(self, collated)
 
+    def own_weights(self) -> dict[str, Tensor]:
+        """Returns the weights, without those of an adapter's base model, which never change."""
+        weights, marks = self.state_dict(), ("lora_", "modules_to_save")
+        if not self.has_adapter:
+            return weights
+        return {n: tensor for n, tensor in weights.items() if any(mark in n for mark in marks)}
+
+    def load_own_weights(self, weights: dict[str, Tensor]) -> None:
+        """Restores `own_weights`.
+
+        Raises:
+            KeyError: if the names of the weights differ.
+        """
+        if differing := weights.keys() ^ self.own_weights().keys():
+            raise KeyError(f"The weights {sorted(differing)[:3]} are not those of the policy.")
+        self.load_state_dict(weights, strict=False)
+
     def freeze_reference(self) -> None:
         """Stores the current weights, or those of the adapter, as the reference policy."""
         if self.has_adapter:

@@ -97,7 +97,7 @@ class OfflineUtteranceHooks(UtteranceHooks):
         return turn_credit(weights, batch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns critic, optimiser, buffer, encoder and data set."""
+        """Returns critic, optimiser, buffer and data set."""
         return super().state_dict() | {"data": self.data.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -132,11 +132,11 @@ class ImplicitReward(RecipeHooks):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the model and its optimiser."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        return {"model": self.model.own_weights(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-        self.model.load_state_dict(state["model"])
+        self.model.load_own_weights(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
 
 

@@ -70,13 +70,13 @@ class LaggedMask(RecipeHooks):
     def state_dict(self) -> dict[str, Any]:
         """Returns the weights of the masking policy."""
         guide = self.policy.guide
-        return {"mask": None if guide is None else guide.state_dict()}
+        return {"mask": None if guide is None else guide.own_weights()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         if state["mask"] is not None:
             mask = self.policy.frozen_copy()
-            mask.load_state_dict(state["mask"])
+            mask.load_own_weights(state["mask"])
             self.policy.follow(mask)
 
 

@@ -31,7 +31,14 @@ from torch import Tensor, nn
 from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.critics.transitions import Encoder, Prompt, answer, say
+from agentgym.trainers.critics.transitions import (
+    Encoder,
+    Prompt,
+    answer,
+    pack_prompts,
+    say,
+    unpack_prompts,
+)
 from agentgym.trainers.critics.utterance import UtteranceCritic
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.collector import action_room
@@ -238,31 +245,32 @@ class SoftActorCritic(RecipeHooks):
         return (self.critic,)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns critic, optimiser, buffer and encoder."""
-
-        def plain(prompt: Prompt | None) -> Any:
-            return None if prompt is None else (prompt[0].tolist(), list(prompt[1]))
-
+        """Returns critic, optimiser and buffer."""
+        steps = list(self.buffer)
         return {
             "critic": self.critic.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "buffer": [
-                (plain(s.prompt), s.choice, s.reward, plain(s.following)) for s in self.buffer
-            ],
-            "encoder": self.encoder.policy.state_dict(),
+            "prompts": pack_prompts([step.prompt for step in steps]),
+            "following": pack_prompts([step.following for step in steps]),
+            "taken": [(step.choice, step.reward) for step in steps],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-
-        def prompt(plain: Any) -> Any:
-            return None if plain is None else (np.array(plain[0], np.int32), tuple(plain[1]))
-
         self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state["optimizer"])
-        for read, choice, reward, following in state["buffer"]:
-            self.buffer.append(Step(prompt(read), choice, reward, prompt(following)))
-        self.encoder.policy.load_state_dict(state["encoder"])
+        prompts, following = (unpack_prompts(state[name]) for name in ("prompts", "following"))
+        for prompt, (choice, reward), after in zip(prompts, state["taken"], following, strict=True):
+            assert prompt is not None
+            self.buffer.append(Step(prompt, choice, reward, after))
+
+    def frozen_state(self) -> dict[str, Any]:
+        """Returns the weights of the encoder."""
+        return self.encoder.policy.own_weights()
+
+    def load_frozen_state(self, state: dict[str, Any]) -> None:
+        """Restores the encoder."""
+        self.encoder.policy.load_own_weights(state)
 
 
 def steps_of(trajectory: Trajectory) -> list[Step]:

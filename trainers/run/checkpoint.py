@@ -6,6 +6,7 @@
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
       checkpoints/000012/   policy/ critic.pt optimizer.pt state.json checksums.json
       journal/              finished episodes that no checkpoint includes yet
+      reference/  frozen/   written once: the reference policy, other models that never change
       policy/  best/        the last and the best policy, as agents (`--agent policy:FOLDER`)
 
 A checkpoint is written to a temporary folder and renamed, so it is complete or absent. It contains
@@ -33,6 +34,8 @@ from safetensors import SafetensorError
 from agentgym.errors import AgentGymError, CheckpointError
 
 CHECKSUMS = "checksums.json"
+ONCE = {"reference": "reference policy", "frozen": "state of frozen models"}
+"""Folders that are written once per run, because their content never changes."""
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "peft", "numpy", "gymnasium")
 
 
@@ -149,12 +152,13 @@ class RunFolder:
                 f"No checkpoint in {self.path} is intact, so the run cannot be continued. Start "
                 f"again with another --run-dir.\n{listed}"
             )
-        reference = self.path / "reference"
-        if (reference / CHECKSUMS).exists() and (problem := damage(reference)) is not None:
-            raise CheckpointError(
-                f"The reference policy in {reference} is damaged, so the run cannot be continued: "
-                f"{problem}. Start again with another --run-dir."
-            )
+        for name, content in ONCE.items():
+            folder = self.path / name
+            if (folder / CHECKSUMS).exists() and (problem := damage(folder)) is not None:
+                raise CheckpointError(
+                    f"The {content} in {folder} is damaged, so the run cannot be continued: "
+                    f"{problem}. Start again with another --run-dir."
+                )
         for damaged, problem in problems.items():
             aside = damaged.with_name(f"damaged-{damaged.name}")
             shutil.rmtree(aside, ignore_errors=True)

@@ -265,6 +265,20 @@ def load_hooks(start: Path) -> dict[str, Any]:
     return _load(start / "experience.pt")
 
 
+def write_frozen(folder: checkpoint.RunFolder, state: dict[str, Any]) -> None:
+    """Writes the state of hooks that never changes, if there is any."""
+    if state:
+        target = folder.path / "frozen"
+        write = lambda path: torch.save(state, path / "experience.pt")  # noqa: E731
+        checkpoint.replace_folder(target, write, checksums=True)
+
+
+def load_frozen(folder: checkpoint.RunFolder) -> dict[str, Any]:
+    """Returns the state that `write_frozen` wrote."""
+    file = folder.path / "frozen" / "experience.pt"
+    return _load(file) if file.exists() else {}
+
+
 def _load(file: Path) -> dict[str, Any]:
     """Returns tensors and plain values from a file of a checkpoint."""
     with checkpoint.loading(file):

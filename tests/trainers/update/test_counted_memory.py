@@ -1,0 +1,51 @@
+"""The benchmark that counts the memory of a training step, at a small size."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+SHAPE = {
+    "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "vocab_size": 1024,
+    "num_attention_heads": 4, "num_key_value_heads": 2,
+}  # fmt: skip
+VECTOR = 2 * SHAPE["hidden_size"]
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("memory")
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_a_step_keeps_a_vector_per_layer_and_token(memory):
+    short, long = (memory.count(SHAPE, n, 4, True) for n in (256, 512))
+    plain = memory.count(SHAPE, 256, 4, False)
+    layers = SHAPE["num_hidden_layers"]
+    # Beside the inputs of layers: the input of the head, and what the last norm needs.
+    assert layers * VECTOR <= short["kept"] / 256 < (layers + 6) * VECTOR
+    assert long["kept"] == pytest.approx(2 * short["kept"], rel=0.02)
+    growth = (long["peak"] - short["peak"]) / 256
+    assert growth < 2 * (plain["peak"] - plain["weights"]) / 256
+    assert plain["kept"] > 5 * short["kept"]
+    longer = memory.count(SHAPE | {"num_hidden_layers": 6}, 256, 4, True)
+    assert longer["kept"] - short["kept"] == 2 * VECTOR * 256
+
+
+def test_figures_of_the_models():
+    models = json.loads((BENCHMARKS / "results" / "memory.json").read_text())["models"]
+    seven = next(row for row in models if row["model"] == "7B")
+    assert seven["peak"]["8192"] < 40e9
+    assert seven["peak"]["32768"] < 80e9
+    assert all(row["kept_over_least"] < 1.3 for row in models)
+    for row in models:
+        a, b, c = (row["peak"][n] for n in ("2048", "8192", "32768"))
+        assert (c - b) / (32768 - 8192) == pytest.approx((b - a) / (8192 - 2048), rel=0.25)
