@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -81,7 +81,7 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def dtype() -> str:
+def dtype() -> Literal["float32", "bfloat16"]:
     """Returns the data type of the weights: bfloat16 on a GPU."""
     return "bfloat16" if torch.cuda.is_available() else "float32"
 

@@ -172,7 +172,7 @@ def count(shape: dict[str, Any], tokens: int, rank: int, checkpointing: bool) ->
         optimizer = torch.optim.AdamW(trained)
         collated = one_context(tokens)
         weights, live.peak = live.now, live.now
-        scores = score_actions(policy, collated)
+        scores = score_actions(policy, collated)  # type: ignore[arg-type]
         loss = scores.logprobs.mean() + scores.entropy.mean()
         kept = live.now - weights
         loss.backward()

@@ -8,7 +8,6 @@ only when another one ends, so no keys or values are copied from token to token.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +15,9 @@ from torch import Tensor
 
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, swapped
 from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.row import Row
 
-if TYPE_CHECKING:
-    from agentgym.trainers.policy.generate import _Row as Row
-
-Advance = Callable[[Sequence["Row"], Tensor, Tensor | None], None]
+Advance = Callable[[Sequence[Row], Tensor, Tensor | None], None]
 """Appends a sampled token to each row, given the logits [b, V] of the model and of its guide."""
 
 PREFILL_CPU, PREFILL = 4096, 32768

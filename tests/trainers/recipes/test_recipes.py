@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,7 @@ class UntilImproved(Callback):
         return self.gain <= 0.12
 
 
-def train(
-    recipe: str, folder: Path, seed: int = 0, callbacks: Iterable[Callback] = (), **changes: Any
-) -> list[dict[str, Any]]:
+def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
     """Trains on NumberLine and returns the rows of metrics.jsonl."""
     settings = {
         "env_id": "NumberLine-v0",
@@ -109,11 +107,9 @@ def train(
         "threads": 1,
         "quiet": True,
         "save_every": 100,
-        "seed": seed,
         "run_dir": str(folder),
     }
-    settings |= SETTINGS.get(recipe, {}) | changes
-    agentgym.trainers.train(recipe, callbacks=callbacks, **settings)
+    agentgym.trainers.train(recipe, **settings | SETTINGS.get(recipe, {}) | changes)
     return read_metrics(folder)
 
 
@@ -132,7 +128,9 @@ OFFLINE = ("archer_iql", "bc", "ilql", "mc")
 @pytest.mark.parametrize("recipe", OFFLINE)
 def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path):
     until = UntilImproved()
-    rows = train(recipe, tmp_path / "run", 1, [until], eval_episodes=128, eval_every=5)
+    rows = train(
+        recipe, tmp_path / "run", seed=1, callbacks=[until], eval_episodes=128, eval_every=5
+    )
     assert until.gain > 0.12
     assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0  # nothing is played after the first
 
@@ -141,7 +139,7 @@ def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path
 @pytest.mark.parametrize("recipe", [name for name in recipes.names() if name not in OFFLINE])
 def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
     until = UntilSolved()
-    train(recipe, tmp_path / "run", 1, [until], eval_episodes=0)
+    train(recipe, tmp_path / "run", seed=1, callbacks=[until], eval_episodes=0)
     assert until.returns[0] < 0.75, "the little imitation must not have solved it"
     assert np.mean(until.returns[-5:]) > 0.8
 

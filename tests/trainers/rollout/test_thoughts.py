@@ -18,6 +18,7 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.credit.two_clock import poad
 from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
@@ -140,7 +141,7 @@ def thinking(wrapped: bool = True) -> list[Trajectory]:
         return HistoryObservation(ExtractAction(env, "tags"), 1) if wrapped else env
 
     sampling = Sampling(max_new_tokens=24)
-    context = Context(ContextSettings(), TOKENIZER, end_token=END)
+    context = Context(ContextSettings(), TOKENIZER, ActionFormat(END, frozenset([END])))
     with EnvPool(make, 3) as pool:
         task = make().get_wrapper_attr("tasks").train[0]
         specs = [EpisodeSpec(task, i, (0, i)) for i in range(6)]

@@ -76,6 +76,6 @@ def test_a_thinking_model_with_an_adapter_survives_a_kill(model: Path, tmp_path:
     assert prompt.endswith("assistant\n")
     assert "<action>" in prompt  # the wrapper explains its format
 
-    agent = load_agent(whole / "policy")
+    agent = load_agent(str(whole / "policy"))
     report = evaluate("NumberLine-v0", agent, tasks=2, num_envs=2)
     assert len(report.episodes) == 2
