@@ -29,6 +29,7 @@ DEFAULTS: dict[str, dict[Kind, Any]] = {
     "adam_eps": {"new": 1e-5, "loaded": 1e-8, "adapter": 1e-8},
     "critic_lr": {"new": 1e-3, "loaded": 1e-4, "adapter": 1e-4},
     "bc_lr": {"new": 1e-3, "loaded": 1e-5, "adapter": 1e-4},
+    "save_minutes": {"new": 0.0, "loaded": 10.0, "adapter": 10.0},
 }
 """Defaults of settings by the kind of model that is trained."""
 

@@ -135,8 +135,7 @@ class ModelConfig:
     """Device. "auto": a GPU if available."""
     gradient_checkpointing: bool | None = None
     """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
-    less memory, slower updates (None: for a Hugging Face id or a folder if the model supports it,
-    not for "tiny", "nano" and "small")."""
+    less memory, slower updates (None: for a loaded model that supports it)."""
 
 
 @dataclass
@@ -342,9 +341,9 @@ class RunConfig:
     """Continue the run in `run_dir` if there is one."""
     save_every: Positive = 1
     """Iterations between checkpoints."""
-    save_minutes: NonNegative | None = None
-    """Least minutes between checkpoints (None: 10 for a Hugging Face id or a folder, 0 for "tiny",
-    "nano" and "small"). A run that ends or is interrupted always saves."""
+    save_minutes: ByModel[NonNegative] = BY_MODEL
+    """Least minutes between checkpoints (None: 0, for a loaded model 10). A run that ends or is
+    interrupted always saves."""
     keep: Positive = 2
     """Number of latest checkpoints to keep, besides the best policy."""
     log_with: tuple[str, ...] = ("tensorboard",)

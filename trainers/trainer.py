@@ -26,14 +26,11 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
-from agentgym.trainers.policy.tiny import SIZES
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import (
     EnvPool,
     EpisodeSpec,
-    by_env_id,
     collect,
-    rollout_metrics,
 )
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
@@ -44,14 +41,14 @@ from agentgym.trainers.run.environment import (
     evaluation_factory,
 )
 from agentgym.trainers.run.evaluation import (
-    by_environment,
     conclude,
     evaluate_agent,
-    of_training,
+    evaluation_metrics,
     policy_agent,
 )
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
+from agentgym.trainers.run.metrics import iteration_metrics
 from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.setup import (
     build_updater,
@@ -72,7 +69,7 @@ from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.update.sharding import as_whole
-from agentgym.trainers.update.updater import Diverged, explained_variance
+from agentgym.trainers.update.updater import Diverged
 
 CreditFn = Callable[[Batch, Values | None], Credit]
 
@@ -440,34 +437,23 @@ class Trainer:
         alternatives: Alternatives,
     ) -> dict[str, float]:
         """Logs the iteration and returns its scalars."""
-        state = self.state
-        numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
-        for name, some in by_env_id(trajectories) if len(self.config.environment.ids) > 1 else ():
-            each = rollout_metrics(some)
-            numbers |= {f"rollout/{name}/{k}": each[k] for k in ("return", "success", "turns")}
-        numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
+        state, values = self.state, None if forward is None else forward.values
+        numbers = iteration_metrics(
+            self.config, trajectories, batch, credit, self.hooks.metrics, forward
+        )
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
-        extra = credit.metrics | self.hooks.metrics
-        numbers |= {f"credit/{k}": v for k, v in extra.items()}
-        numbers["credit/advantage_mean"] = float(credit.advantages.mean())
-        numbers["credit/advantage_std"] = float(credit.advantages.std())
         numbers["charts/tokens"] = float(state.tokens)
         numbers["charts/lr"] = float(self.updater.optimizer.param_groups[0]["lr"])
-        if forward is not None:
-            numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs)
-            if forward.values is not None and credit.targets is not None:
-                values = forward.values.tokens
-                values = forward.values.turns if values is None else values
-                numbers["losses/explained_variance"] = explained_variance(values, credit.targets)
-                numbers["credit/value_mean"] = float(values.mean())
-                self.log.histogram("credit/values", values, state.iteration)
         numbers |= times
         self.log.row(state, numbers)
         self.log.histogram("credit/advantages", credit.advantages, state.iteration)
+        if values is not None:
+            shown = values.turns if values.tokens is None else values.tokens
+            self.log.histogram("credit/values", shown, state.iteration)
         self.log.transcripts(
             batch,
             credit,
-            None if forward is None else forward.values,
+            values,
             state.iteration,
             self.config.run.transcripts,
             self.policy.decode,
@@ -489,25 +475,18 @@ class Trainer:
         report = evaluate_agent(
             config, self.make_eval_env, self._agent(name), self.accelerator, self.stop.check
         )
-        estimates = of_training(report, config).aggregate()
-        reward = estimates["reward"]
+        numbers = evaluation_metrics(report, config)
+        reward = numbers["eval/reward"]
         state.evaluated, state.last = at, report.to_json()
         if at == 0:
             state.first = state.last
-        if state.best_reward is None or reward.mean > state.best_reward:
-            state.best_reward, state.best_iteration = reward.mean, at
+        if state.best_reward is None or reward > state.best_reward:
+            state.best_reward, state.best_iteration = reward, at
             if self.is_main:
                 replace_folder(
                     self.folder.path / "best",
                     lambda path: write_policy(path, self._agent(self.recipe), config, state),
                 )
-        numbers = {f"eval/{name}": estimate.mean for name, estimate in estimates.items()}
-        numbers["eval/reward_low"] = reward.mean if reward.low is None else reward.low
-        numbers["eval/reward_high"] = reward.mean if reward.high is None else reward.high
-        parts = by_environment(report, config)
-        for id, part in parts.items() if len(parts) > 1 else ():
-            name = id.rpartition("/")[2]
-            numbers |= {f"eval/{name}/{key}": e.mean for key, e in part.aggregate().items()}
         numbers["time/evaluate"] = time.perf_counter() - begun
         self.log.row(state, numbers)
         self.callbacks.call("on_evaluation_end", self, report)
@@ -518,11 +497,9 @@ class Trainer:
         return self.hooks.agent(agent) if self.state.iteration else agent
 
     def _save_is_due(self) -> bool:
-        run, minutes = self.config.run, self.config.run.save_minutes
-        if minutes is None:
-            minutes = 0.0 if self.config.model.model in SIZES else 10.0
+        run, waited = self.config.run, time.monotonic() - self._saved_time
         # Clocks differ, so the main process decides.
-        due = from_main(self.accelerator, time.monotonic() - self._saved_time >= 60 * minutes)
+        due = from_main(self.accelerator, waited >= 60 * run.save_minutes)
         return due and self.state.iteration % run.save_every == 0
 
     def _save(self, keep_journal: bool = False) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.trainers.policy.policy import Policy, Sample
@@ -117,3 +118,11 @@ def as_batch() -> Callable[..., Batch]:
         return Batch.of(trajectories)
 
     return make
+
+
+@pytest.fixture
+def other_precision() -> Iterator[None]:
+    """Autocast is set for a process once."""
+    AcceleratorState._reset_state()
+    yield
+    AcceleratorState._reset_state()

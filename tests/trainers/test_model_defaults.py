@@ -22,7 +22,7 @@ from agentgym.trainers.recipes import poad
 # Those of every version before there were defaults by kind of model.
 NEW = {
     "dtype": "float32", "max_new_tokens": 32, "lr": 3e-4, "adam_eps": 1e-5, "critic_lr": 1e-3,
-    "bc_lr": 1e-3,
+    "bc_lr": 1e-3, "save_minutes": 0.0,
 }  # fmt: skip
 
 

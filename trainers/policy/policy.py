@@ -103,7 +103,6 @@ class Policy(nn.Module):
         max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether rows of different lengths can be generated together.
         blocks: whether cached keys and values can be sliced and stacked (`PrefixCache`).
-        layer_shapes: shapes of the keys and values of each layer, if `blocks`.
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
         stats: counters of the work done by `act`.
@@ -165,7 +164,7 @@ class Policy(nn.Module):
         self.head_output = check_head(model, self.end_token)
         self._synced: int | None = None
         self.engine: Engine = OwnEngine(self)
-        self.layer_shapes = self._find_layer_shapes() if self.blocks else ()
+        self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
 
     @classmethod
     def load(
@@ -293,7 +292,7 @@ class Policy(nn.Module):
         if self._has_reference_adapter:
             copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()
-        copied._reference, copied._guide, copied._steering = [], [], []
+        copied._reference, copied._guide, copied._steering, copied._layer_shapes = [], [], [], {}
         copied.use(None)
         return copied
 
@@ -392,12 +391,18 @@ class Policy(nn.Module):
         """Returns a number that changes whenever an optimiser updates the weights in place."""
         return sum(parameter._version for parameter in self.model.parameters())
 
-    def _find_layer_shapes(self) -> tuple[LayerShape, ...]:
-        """Returns the shapes of keys and values, which a probe of one token shows."""
-        cache, probe = self.new_cache(), np.array([[self.end_token]])
-        with torch.no_grad():
-            self.next_logits(probe, None, np.zeros_like(probe), cache)
-        return tuple(LayerShape.of(layer) for layer in cache.layers)
+    @property
+    def layer_shapes(self) -> tuple[LayerShape, ...]:
+        """Shapes of the keys and values of each layer in the current autocast, if `blocks`."""
+        kind, key = self.device.type, None
+        if torch.is_autocast_enabled(kind):
+            key = torch.get_autocast_dtype(kind)
+        if key not in self._layer_shapes:
+            cache, probe = self.new_cache(), np.array([[self.end_token]])
+            with torch.no_grad():
+                self.next_logits(probe, None, np.zeros_like(probe), cache)
+            self._layer_shapes[key] = tuple(LayerShape.of(layer) for layer in cache.layers)
+        return self._layer_shapes[key]
 
     def new_cache(self) -> DynamicCache:
         """Returns an empty key-value cache."""

@@ -37,7 +37,7 @@ GPU_SHARE = 0.4
 
 
 class LayerShape(NamedTuple):
-    """Heads and sizes of the keys and values of a layer, and their dtype."""
+    """Heads and sizes of the keys and values of a layer, and a dtype that holds both exactly."""
 
     keys: tuple[int, int]
     values: tuple[int, int]
@@ -47,7 +47,8 @@ class LayerShape(NamedTuple):
     def of(cls, layer: Any) -> LayerShape:
         """Returns the shapes of a `transformers` cache layer, [b, heads, n, size]."""
         keys, values = layer.keys, layer.values
-        return cls(tuple(keys.shape[1::2]), tuple(values.shape[1::2]), keys.dtype)
+        dtype = torch.promote_types(keys.dtype, values.dtype)  # under autocast, they may differ
+        return cls(tuple(keys.shape[1::2]), tuple(values.shape[1::2]), dtype)
 
     @property
     def bytes(self) -> int:
@@ -87,7 +88,7 @@ class Span:
 
     def write(self, whole: Tensor, new: Tensor) -> Tensor:
         """Writes new keys or values [b, heads, n, size] and returns all [b, heads, stop, size]."""
-        rows = whole[self.rows]
+        rows, new = whole[self.rows], new.to(whole.dtype)
         if self.common is not None:
             rows[:, :, self.common : self.stop] = new
         else:

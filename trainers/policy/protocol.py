@@ -30,7 +30,6 @@ class LanguageModel(Protocol):
         padding: whether sequences of different lengths can share a batch.
         blocks: whether padding is allowed at any position and cached keys and values can be sliced
             and stacked.
-        layer_shapes: shapes of the keys and values of each layer, if `blocks`.
         stats: counters of the work done.
         head_output: the operations after the output head, or None if they are unknown.
         logits_at_once: maximum number of logits held in memory.
@@ -43,11 +42,15 @@ class LanguageModel(Protocol):
     max_length: int | None
     padding: bool
     blocks: bool
-    layer_shapes: tuple[LayerShape, ...]
     stats: GenerationStats
     head_output: HeadOutput | None
     logits_at_once: int
     gradient_checkpointing: bool
+
+    @property
+    def layer_shapes(self) -> tuple[LayerShape, ...]:
+        """Shapes of the keys and values of each layer, if `blocks`."""
+        ...
 
     @property
     def guide(self) -> LanguageModel | None:

@@ -112,6 +112,20 @@ def of_training(report: Report, config: TrainConfig) -> Report:
     return replace(report, episodes=episodes, planned=len(episodes))
 
 
+def evaluation_metrics(report: Report, config: TrainConfig) -> dict[str, float]:
+    """Returns the scalars of an evaluation: of training's environments, and of each of several."""
+    estimates = of_training(report, config).aggregate()
+    reward = estimates["reward"]
+    numbers = {f"eval/{name}": estimate.mean for name, estimate in estimates.items()}
+    numbers["eval/reward_low"] = reward.mean if reward.low is None else reward.low
+    numbers["eval/reward_high"] = reward.mean if reward.high is None else reward.high
+    parts = by_environment(report, config)
+    for id, part in parts.items() if len(parts) > 1 else ():
+        name = id.rpartition("/")[2]
+        numbers |= {f"eval/{name}/{key}": e.mean for key, e in part.aggregate().items()}
+    return numbers
+
+
 def conclude(
     recipe: str,
     config: TrainConfig,

@@ -152,7 +152,7 @@ def load_policy(
     """
     policy = _open_policy(accelerator, config, make_env, folder, start)
     wanted = config.model.gradient_checkpointing
-    loaded = config.model.model not in SIZES and policy.supports_checkpointing
+    loaded = config.kind != "new" and policy.supports_checkpointing
     if loaded if wanted is None else wanted:
         policy.checkpoint_layers()
     return policy

@@ -4,9 +4,6 @@ Every process holds all trajectories and takes its share of the rows of each min
 divided by the counts of the *whole* minibatch, so the gradient does not depend on the number of
 processes or on the size of microbatches.
 
-A forced token is a token with a single legal continuation. It is excluded from the policy loss, the
-entropy and the KL, and included in the value loss.
-
 Shapes: N trajectories, M turns and K action tokens per batch, k action tokens per microbatch.
 """
 
@@ -15,7 +12,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -32,20 +28,17 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray
-from agentgym.trainers.update import losses
-from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
+from agentgym.trainers.update.learner import ForwardPass, Learner, Row, Rows
 from agentgym.trainers.update.memory import fitting_tokens
-from agentgym.trainers.update.mismatch import importance_weights
 from agentgym.trainers.update.sharding import copy_weights
+from agentgym.trainers.update.update_data import FREE, KL, SUMS, Counts, UpdateData, metrics_of
 
 T = TypeVar("T")
 
-_SUMS = ("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values")
 _OUT_OF_MEMORY = (
     "microbatch_tokens is {}, and the longest context has {} tokens. To save memory, set "
     "microbatch_tokens or max_tokens, gradient_checkpointing, or lora_rank."
 )
-_KL, _FREE = _SUMS.index("kl"), _SUMS.index("free")
 
 
 class Diverged(AgentGymError, RuntimeError):
@@ -219,7 +212,7 @@ class Updater:
         rows = Rows.of(batch)
         data = self._data(batch, credit, forward, iteration)
         together = loss.ratio == "trajectory"
-        totals = np.zeros(len(_SUMS))
+        totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
         for _, rng in zip(range(optimisation.epochs), rngs, strict=False):
             for part in rows.parts(optimisation.minibatches, rng, together):
@@ -228,7 +221,7 @@ class Updater:
                     rows,
                     partial(self._accumulate, batch, rows, part, data, counts, together),
                 )
-                kl = sums[_KL] / max(sums[_FREE], 1.0)
+                kl = sums[KL] / max(sums[FREE], 1.0)
                 self._check(sums, kl)
                 if loss.target_kl is not None and kl > loss.target_kl:
                     self.optimizer.zero_grad(set_to_none=True)
@@ -241,65 +234,19 @@ class Updater:
             if stopped:
                 break
         self.publish()
-        return _metrics(totals, norms / max(steps, 1), steps, stopped, weight) | data.metrics
+        return metrics_of(totals, norms / max(steps, 1), steps, stopped, weight) | data.metrics
 
     def _data(
         self, batch: Batch, credit: Credit, forward: ForwardPass | None, iteration: int
-    ) -> _Data:
-        """Returns the batch and its credit as tensors on the device."""
-        device = self.policy.device
-        turn = torch.from_numpy(batch.token_turn)
-        trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
-        importance = torch.from_numpy(batch.weights(self.loss.thought_coef))
-        free = importance > 0
-        weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
-        if free.any():
-            some = losses.aggregation_weights(
-                self.loss.aggregation,
-                turn[free],
-                trajectory[free],
-                length=self.sampling.max_new_tokens,
-                importance=importance[free],
-            )
-            weights.weight[free], weights.share[free] = some.weight, some.share
-        values = None if forward is None else forward.values
-        old_values = None
-        if values is not None:
-            old_values = values.turns if values.tokens is None else values.tokens
-
-        def tensor(array: FloatArray | None) -> Tensor | None:
-            return None if array is None else torch.from_numpy(np.asarray(array)).to(device)
-
-        old_logprobs, advantages = tensor(batch.logprobs), tensor(credit.advantages)
-        assert old_logprobs is not None and advantages is not None
-        detached = None
-        if self.loss.covariance_clip:
-            # Over the whole batch, with the log-probs of the behaviour policy, so the selection
-            # does not depend on the split into minibatches.
-            detached = torch.zeros_like(free)
-            detached[free] = losses.covariance_clip(
-                torch.as_tensor(batch.logprobs)[free],
-                torch.as_tensor(credit.advantages)[free],
-                fraction=self.loss.covariance_clip,
-                generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
-            )
-        span = {"token": None, "trajectory": trajectory}.get(self.loss.ratio, turn)
-        importance, metrics = None, {}
-        if self.loss.importance_cap is not None:
-            importance, metrics = importance_weights(batch, self.loss.importance_cap)
-        return _Data(
-            advantages=advantages,
-            old_logprobs=old_logprobs,
-            reference=None if forward is None else tensor(forward.reference),
-            free=free.to(device),
-            weights=weights.to(device),
-            span=None if span is None else span.to(device),
-            turn=turn.to(device),
-            targets=None if values is None else tensor(credit.targets),
-            old_values=tensor(old_values),
-            detached=None if detached is None else detached.to(device),
-            importance=tensor(importance),
-            metrics=metrics,
+    ) -> UpdateData:
+        return UpdateData.of(
+            batch,
+            credit,
+            forward,
+            self.loss,
+            length=self.sampling.max_new_tokens,
+            device=self.policy.device,
+            generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
         )
 
     def _accumulate(
@@ -307,8 +254,8 @@ class Updater:
         batch: Batch,
         rows: Rows,
         part: NDArray[np.int64],
-        data: _Data,
-        counts: _Counts,
+        data: UpdateData,
+        counts: Counts,
         together: bool,
         limit: int,
     ) -> NDArray[np.float64]:
@@ -322,7 +269,7 @@ class Updater:
             everyone = (self._microbatches(rows, part, together, i, limit) for i in range(world))
             needed = max(map(len, everyone))
         micro += [part[:1]] * (needed - own)
-        sums: Any = torch.zeros(len(_SUMS), dtype=torch.float64, device=self.policy.device)
+        sums: Any = torch.zeros(len(SUMS), dtype=torch.float64, device=self.policy.device)
         for i, piece in enumerate(micro):
             collated, turn = self._collate(batch, [rows.rows[j] for j in piece])
             last = i == len(micro) - 1
@@ -393,135 +340,3 @@ def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> li
         clip = nn.utils.clip_grad_norm_
     norms = [clip(group["params"], limit) for group in optimizer.param_groups]
     return [0.0 if norm is None else float(norm) for norm in norms]
-
-
-@dataclass(frozen=True)
-class _Counts:
-    """The denominators of a minibatch's sums."""
-
-    policy: float
-    free: float
-    values: float
-
-
-@dataclass(frozen=True)
-class _Data:
-    """A batch and its credit as tensors on the device, of shape [K] unless noted."""
-
-    advantages: Tensor
-    old_logprobs: Tensor
-    reference: Tensor | None
-    free: Tensor
-    weights: losses.Weights
-    span: Tensor | None
-    turn: Tensor
-    targets: Tensor | None  # [K] or [M]
-    old_values: Tensor | None  # [K] or [M]
-    detached: Tensor | None
-    importance: Tensor | None
-    metrics: dict[str, float]
-
-    def counts(self, tokens: NDArray[np.int64]) -> _Counts:
-        """Returns the denominators of sums over these action tokens."""
-        index = torch.from_numpy(tokens).to(self.turn.device)
-        values = len(index)
-        if self.targets is not None and len(self.targets) != len(self.turn):
-            values = len(torch.unique(self.turn[index]))
-        policy = float(self.weights.share[index].double().sum())
-        return _Counts(max(policy, 1e-8), max(float(self.free[index].sum()), 1.0), max(values, 1))
-
-    def loss(
-        self,
-        index: Tensor,
-        output: Output,
-        counts: _Counts,
-        settings: LossConfig,
-        critic: CriticConfig,
-    ) -> tuple[Tensor, Tensor]:
-        """Returns a microbatch's terms of the loss and of the sums, the latter [len(_SUMS)]."""
-        free = self.free[index]
-        chosen = index[free]
-        weights = self.weights[chosen]
-        logprobs = output.logprobs[free].float()
-        weighted = weights
-        if self.importance is not None:
-            weighted = replace(weights, weight=weights.weight * self.importance[chosen])
-        surrogate = losses.clipped_surrogate(
-            logprobs,
-            self.old_logprobs[chosen],
-            self.advantages[chosen],
-            span=None if self.span is None else self.span[chosen],
-            span_ratio="product" if settings.ratio == "turn_product" else "mean",
-            clip_low=settings.clip,
-            clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
-            dual_clip=settings.dual_clip,
-            detached=None if self.detached is None else self.detached[chosen],
-            weights=weighted,
-        )
-        entropy = losses.aggregate(output.entropy[free], weights).total
-        bonus = entropy
-        if settings.entropy_floor is not None:
-            capped = output.entropy[free].clamp(max=settings.entropy_floor)
-            bonus = losses.aggregate(capped, weights).total
-        loss = surrogate.loss.total - settings.entropy_coef * bonus
-        kl = torch.zeros_like(entropy)
-        if self.reference is not None:
-            penalty = losses.kl_penalty(logprobs, self.reference[chosen])
-            kl = losses.aggregate(penalty, weights).total
-            if settings.kl_in == "loss":
-                loss = loss + settings.kl_coef * kl
-        loss = loss / counts.policy
-        value, read = torch.zeros_like(entropy), 0
-        if output.values is not None:
-            assert self.targets is not None
-            at, read = output.value_index, len(output.values)
-            value = losses.value_loss(
-                output.values,
-                self.targets[at],
-                None if self.old_values is None else self.old_values[at],
-                clip=critic.value_clip,
-            ).total
-            # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
-            value = value + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
-            loss = loss + critic.value_coef * value / counts.values
-        parts = [surrogate.loss.total, entropy, kl, surrogate.kl.total, surrogate.clipped.total]
-        numbers = [*(x.detach().double() for x in parts), free.sum().double()]
-        numbers += [value.detach().double(), torch.tensor(float(read)).to(entropy.device)]
-        return loss, torch.stack([x.double() for x in numbers])
-
-
-def explained_variance(values: FloatArray, targets: FloatArray) -> float:
-    """Returns the explained variance 1 - Var[target - value] / Var[target].
-
-    It is 1 for perfect values, at most 0 for values that are no better than a constant, and 0 if
-    the targets are constant.
-
-    Args:
-        values: values of tokens or turns.
-        targets: their targets.
-    """
-    variance = float(np.var(targets))
-    return 0.0 if variance < 1e-12 else 1.0 - float(np.var(targets - values)) / variance
-
-
-def _metrics(
-    totals: NDArray[np.float64],
-    norms: NDArray[np.float64],
-    steps: int,
-    stopped: bool,
-    weight: float,
-) -> dict[str, float]:
-    sums = dict(zip(_SUMS, totals.tolist(), strict=True))
-    free, values = max(sums["free"], 1.0), max(sums["values"], 1.0)
-    return {
-        "policy_loss": sums["policy"] / max(weight, 1e-8),
-        "value_loss": sums["value"] / values,
-        "entropy": sums["entropy"] / max(weight, 1e-8),
-        "reference_kl": sums["reference_kl"] / max(weight, 1e-8),
-        "kl": sums["kl"] / free,
-        "clip_fraction": sums["clipped"] / free,
-        "policy_grad_norm": float(norms[0]),
-        "value_grad_norm": float(norms[1]),
-        "steps": float(steps),
-        "kl_stopped": float(stopped),
-    }

@@ -292,6 +292,7 @@ def test_forced_tokens_cost_no_forward_pass(make_policy):
 
 def test_no_work_for_finished_rows(make_policy):
     policy = make_policy(batch_size=64)
+    assert policy.layer_shapes  # the probe is not counted
     fed: list[tuple[int, ...]] = []
     policy.model.register_forward_pre_hook(
         lambda module, args, kwargs: fed.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True

@@ -19,7 +19,7 @@ from agentgym.trainers.update.learner import Rows
 
 
 @pytest.fixture
-def trainer(tmp_path: Path):
+def trainer(tmp_path: Path, other_precision: None):
     config = grpo.Config.of(
         env_kwargs={"size": 5, "max_turns": 6}, model="nano", mixed_precision="bf16",
         episodes_per_iteration=8, max_new_tokens=4, eval_episodes=4, device="cpu", threads=1,

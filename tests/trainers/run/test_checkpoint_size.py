@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import agentgym.trainers
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import pack_prompts, unpack_prompts
 from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.model_defaults import NEW_MODEL_KEY
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics
@@ -65,7 +67,11 @@ def test_minutes_between_checkpoints(tmp_path: Path, minutes: float | None, save
 
 def test_loaded_models_are_saved_every_ten_minutes(tmp_path: Path):
     train("rloo", tmp_path / "first", iterations=0, group_size=2)
-    train("rloo", tmp_path / "run", model=str(tmp_path / "first" / "policy"), group_size=2)
+    model = tmp_path / "first" / "policy"
+    config = json.loads((model / "config.json").read_text())
+    del config[NEW_MODEL_KEY]
+    (model / "config.json").write_text(json.dumps(config))
+    train("rloo", tmp_path / "run", model=str(model), group_size=2)
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
     assert names == ["000000", "000003"]
 

@@ -24,7 +24,7 @@ from agentgym.trainers.update.offline_losses import (
     utterance_advantages,
     utterance_targets,
 )
-from agentgym.trainers.update.updater import explained_variance
+from agentgym.trainers.update.update_data import explained_variance
 
 D = torch.float64
 

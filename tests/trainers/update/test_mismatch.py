@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from accelerate.state import AcceleratorState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,14 +140,6 @@ def test_the_share_of_truncated_weights_is_logged_and_ratios_start_at_one(tmp_pa
 def test_an_engine_that_agrees_passes_a_tight_bound(tmp_path: Path):
     train("grpo", **FEW, iterations=1, check_logprobs=1e-4, run_dir=str(tmp_path))
     assert 0 <= read_metrics(tmp_path)[-1]["rollout/logprob_gap"] < 1e-4
-
-
-@pytest.fixture
-def other_precision() -> Iterator[None]:
-    """Autocast is set for a process once."""
-    AcceleratorState._reset_state()
-    yield
-    AcceleratorState._reset_state()
 
 
 @pytest.mark.usefixtures("other_precision")

@@ -1,0 +1,48 @@
+"""The scalars of an iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.rollout.collector import by_env_id, rollout_metrics
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.mismatch import logprob_gap
+from agentgym.trainers.update.update_data import explained_variance
+
+
+def iteration_metrics(
+    config: TrainConfig,
+    trajectories: Sequence[Trajectory],
+    batch: Batch,
+    credit: Credit,
+    extra: Mapping[str, float],
+    forward: ForwardPass | None,
+) -> dict[str, float]:
+    """Returns the scalars of the rollout, the credit and the critic.
+
+    Args:
+        config: the settings.
+        trajectories: the trajectories that were played.
+        batch: the trajectories that were learned from.
+        credit: their credit, before normalisation.
+        extra: metrics of the hooks.
+        forward: the forward pass before the update, or None.
+    """
+    numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
+    for name, some in by_env_id(trajectories) if len(config.environment.ids) > 1 else ():
+        each = rollout_metrics(some)
+        numbers |= {f"rollout/{name}/{k}": each[k] for k in ("return", "success", "turns")}
+    numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
+    numbers |= {f"credit/{k}": v for k, v in (credit.metrics | dict(extra)).items()}
+    numbers["credit/advantage_mean"] = float(credit.advantages.mean())
+    numbers["credit/advantage_std"] = float(credit.advantages.std())
+    if forward is not None:
+        numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs)
+        if forward.values is not None and credit.targets is not None:
+            values = forward.values.tokens
+            values = forward.values.turns if values is None else values
+            numbers["losses/explained_variance"] = explained_variance(values, credit.targets)
+            numbers["credit/value_mean"] = float(values.mean())
+    return numbers

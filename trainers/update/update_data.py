@@ -1,0 +1,244 @@
+"""`UpdateData`: a batch and its credit as tensors, and the loss of a microbatch.
+
+A forced token is a token with a single legal continuation. It is excluded from the policy loss, the
+entropy and the KL, and included in the value loss.
+
+Shapes: M turns and K action tokens per batch, k action tokens per microbatch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentgym.trainers.settings import CriticConfig, LossConfig
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray
+from agentgym.trainers.update import losses
+from agentgym.trainers.update.learner import ForwardPass, Output
+from agentgym.trainers.update.mismatch import importance_weights
+
+SUMS = ("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values")
+"""Sums over the tokens of a microbatch."""
+KL, FREE = SUMS.index("kl"), SUMS.index("free")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The denominators of a minibatch's sums."""
+
+    policy: float
+    free: float
+    values: float
+
+
+@dataclass(frozen=True)
+class UpdateData:
+    """A batch and its credit as tensors on the device, of shape [K] unless noted."""
+
+    advantages: Tensor
+    old_logprobs: Tensor
+    reference: Tensor | None
+    free: Tensor
+    weights: losses.Weights
+    span: Tensor | None
+    turn: Tensor
+    targets: Tensor | None  # [K] or [M]
+    old_values: Tensor | None  # [K] or [M]
+    detached: Tensor | None
+    importance: Tensor | None
+    metrics: dict[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        credit: Credit,
+        forward: ForwardPass | None,
+        settings: LossConfig,
+        *,
+        length: int,
+        device: torch.device,
+        generator: torch.Generator,
+    ) -> UpdateData:
+        """Returns the tensors of a batch.
+
+        Args:
+            batch: the trajectories.
+            credit: normalised advantages and value targets.
+            forward: the forward pass before the update, or None.
+            settings: settings of the policy loss.
+            length: maximum length of an action, for the aggregation "constant".
+            device: their device.
+            generator: randomness of the covariance clip.
+        """
+        turn = torch.from_numpy(batch.token_turn)
+        trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
+        wanted = torch.from_numpy(batch.weights(settings.thought_coef))
+        free = wanted > 0
+        weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
+        if free.any():
+            some = losses.aggregation_weights(
+                settings.aggregation,
+                turn[free],
+                trajectory[free],
+                length=length,
+                importance=wanted[free],
+            )
+            weights.weight[free], weights.share[free] = some.weight, some.share
+        values = None if forward is None else forward.values
+        old_values = None
+        if values is not None:
+            old_values = values.turns if values.tokens is None else values.tokens
+
+        def tensor(array: FloatArray | None) -> Tensor | None:
+            return None if array is None else torch.from_numpy(np.asarray(array)).to(device)
+
+        old_logprobs, advantages = tensor(batch.logprobs), tensor(credit.advantages)
+        assert old_logprobs is not None and advantages is not None
+        detached = None
+        if settings.covariance_clip:
+            # Over the whole batch, with the log-probs of the behaviour policy, so the selection
+            # does not depend on the split into minibatches.
+            detached = torch.zeros_like(free)
+            detached[free] = losses.covariance_clip(
+                torch.as_tensor(batch.logprobs)[free],
+                torch.as_tensor(credit.advantages)[free],
+                fraction=settings.covariance_clip,
+                generator=generator,
+            )
+        span = {"token": None, "trajectory": trajectory}.get(settings.ratio, turn)
+        importance, metrics = None, {}
+        if settings.importance_cap is not None:
+            importance, metrics = importance_weights(batch, settings.importance_cap)
+        return cls(
+            advantages=advantages,
+            old_logprobs=old_logprobs,
+            reference=None if forward is None else tensor(forward.reference),
+            free=free.to(device),
+            weights=weights.to(device),
+            span=None if span is None else span.to(device),
+            turn=turn.to(device),
+            targets=None if values is None else tensor(credit.targets),
+            old_values=tensor(old_values),
+            detached=None if detached is None else detached.to(device),
+            importance=tensor(importance),
+            metrics=metrics,
+        )
+
+    def counts(self, tokens: NDArray[np.int64]) -> Counts:
+        """Returns the denominators of sums over these action tokens."""
+        index = torch.from_numpy(tokens).to(self.turn.device)
+        values = len(index)
+        if self.targets is not None and len(self.targets) != len(self.turn):
+            values = len(torch.unique(self.turn[index]))
+        policy = float(self.weights.share[index].double().sum())
+        return Counts(max(policy, 1e-8), max(float(self.free[index].sum()), 1.0), max(values, 1))
+
+    def loss(
+        self,
+        index: Tensor,
+        output: Output,
+        counts: Counts,
+        settings: LossConfig,
+        critic: CriticConfig,
+    ) -> tuple[Tensor, Tensor]:
+        """Returns a microbatch's terms of the loss and of the sums, the latter [len(SUMS)]."""
+        free = self.free[index]
+        chosen = index[free]
+        weights = self.weights[chosen]
+        logprobs = output.logprobs[free].float()
+        weighted = weights
+        if self.importance is not None:
+            weighted = replace(weights, weight=weights.weight * self.importance[chosen])
+        surrogate = losses.clipped_surrogate(
+            logprobs,
+            self.old_logprobs[chosen],
+            self.advantages[chosen],
+            span=None if self.span is None else self.span[chosen],
+            span_ratio="product" if settings.ratio == "turn_product" else "mean",
+            clip_low=settings.clip,
+            clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
+            dual_clip=settings.dual_clip,
+            detached=None if self.detached is None else self.detached[chosen],
+            weights=weighted,
+        )
+        entropy = losses.aggregate(output.entropy[free], weights).total
+        bonus = entropy
+        if settings.entropy_floor is not None:
+            capped = output.entropy[free].clamp(max=settings.entropy_floor)
+            bonus = losses.aggregate(capped, weights).total
+        loss = surrogate.loss.total - settings.entropy_coef * bonus
+        kl = torch.zeros_like(entropy)
+        if self.reference is not None:
+            penalty = losses.kl_penalty(logprobs, self.reference[chosen])
+            kl = losses.aggregate(penalty, weights).total
+            if settings.kl_in == "loss":
+                loss = loss + settings.kl_coef * kl
+        loss = loss / counts.policy
+        value, read = torch.zeros_like(entropy), 0
+        if output.values is not None:
+            assert self.targets is not None
+            at, read = output.value_index, len(output.values)
+            value = losses.value_loss(
+                output.values,
+                self.targets[at],
+                None if self.old_values is None else self.old_values[at],
+                clip=critic.value_clip,
+            ).total
+            # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
+            value = value + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
+            loss = loss + critic.value_coef * value / counts.values
+        parts = [surrogate.loss.total, entropy, kl, surrogate.kl.total, surrogate.clipped.total]
+        numbers = [*(x.detach().double() for x in parts), free.sum().double()]
+        numbers += [value.detach().double(), torch.tensor(float(read)).to(entropy.device)]
+        return loss, torch.stack([x.double() for x in numbers])
+
+
+def metrics_of(
+    totals: NDArray[np.float64],
+    norms: NDArray[np.float64],
+    steps: int,
+    stopped: bool,
+    weight: float,
+) -> dict[str, float]:
+    """Returns the scalars of an update.
+
+    Args:
+        totals: sums over all minibatches, in the order of `SUMS`.
+        norms: mean gradient norms of policy and critic.
+        steps: optimiser steps.
+        stopped: whether `target_kl` ended the update.
+        weight: sum of the weights of all tokens.
+    """
+    sums = dict(zip(SUMS, totals.tolist(), strict=True))
+    free, values = max(sums["free"], 1.0), max(sums["values"], 1.0)
+    return {
+        "policy_loss": sums["policy"] / max(weight, 1e-8),
+        "value_loss": sums["value"] / values,
+        "entropy": sums["entropy"] / max(weight, 1e-8),
+        "reference_kl": sums["reference_kl"] / max(weight, 1e-8),
+        "kl": sums["kl"] / free,
+        "clip_fraction": sums["clipped"] / free,
+        "policy_grad_norm": float(norms[0]),
+        "value_grad_norm": float(norms[1]),
+        "steps": float(steps),
+        "kl_stopped": float(stopped),
+    }
+
+
+def explained_variance(values: FloatArray, targets: FloatArray) -> float:
+    """Returns the explained variance 1 - Var[target - value] / Var[target].
+
+    It is 1 for perfect values, at most 0 for values that are no better than a constant, and 0 if
+    the targets are constant.
+
+    Args:
+        values: values of tokens or turns.
+        targets: their targets.
+    """
+    variance = float(np.var(targets))
+    return 0.0 if variance < 1e-12 else 1.0 - float(np.var(targets - values)) / variance
