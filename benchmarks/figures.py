@@ -130,6 +130,20 @@ def credit_speed() -> str:
     return table(("Estimator", "Milliseconds", "x POAD"), rows)
 
 
+def generation_peers() -> str:
+    """Returns the table of generated tokens per second beside `generate` of transformers."""
+    rows = [
+        (
+            name,
+            f"{row['tokens_per_second']:,.0f}",
+            f"{row['generate_tokens_per_second']:,.0f}",
+            f"{row['ratio']:.2f}",
+        )
+        for name, row in results("peers")["results"].items()
+    ]
+    return table(("Prompts", "Tokens/s", "`generate`, tokens/s", "Ratio"), rows)
+
+
 # Memory.
 
 
@@ -330,6 +344,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         webshop_speed,
         webshop_search,
         credit_speed,
+        generation_peers,
         training_memory,
         credit_oracle,
         grid_tables_block,

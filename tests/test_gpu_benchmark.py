@@ -1,0 +1,64 @@
+"""Each part of the GPU benchmark runs on a CPU at small size."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+    yield importlib.import_module("gpu")
+    sys.path.pop(0)
+    sys.modules.pop("gpu", None)
+
+
+@pytest.fixture(scope="module")
+def folder(gpu: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    gpu.write_model("test", folder)
+    return folder
+
+
+@pytest.fixture
+def settings(gpu: Any, tmp_path: Path) -> Any:
+    return gpu.Settings(
+        models=("test",), rows=2, prompt=8, new_tokens=3, lora_rank=4, iterations=2, episodes=8
+    )
+
+
+@pytest.mark.parametrize("engine", ["own", "generate"])
+def test_generation(gpu: Any, folder: Path, settings: Any, engine: str):
+    found = gpu.generation(folder, engine, settings)
+    assert found["engine"] == engine
+    assert 0 < found["tokens"] <= 2 * 3
+    assert found["tokens_per_second"] > 0
+
+
+def test_training(gpu: Any, folder: Path, settings: Any):
+    found = gpu.training(folder, 64, settings)
+    assert found["length"] == 64
+    assert found["tokens_per_second"] > 0
+
+
+def test_a_run(gpu: Any, folder: Path, settings: Any):
+    found = gpu.run(folder, "grpo", "NumberLine-v0", settings)
+    assert found["collect"] > 0 and found["update"] > 0
+
+
+def fail() -> dict[str, Any]:
+    raise MemoryError("no room")
+
+
+def test_a_part_that_fails_is_reported(gpu: Any, capsys: pytest.CaptureFixture[str]):
+    found = gpu.apart(fail)
+    assert found == {"error": "MemoryError: no room"}
+    gpu.show({"training": [found, {"length": 64, "mfu": None}]})
+    assert "no room" in capsys.readouterr().out
