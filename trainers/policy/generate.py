@@ -43,11 +43,11 @@ def generate(
         ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
             together exceed the model's maximum length.
     """
-    rows = [_Row(request, model, sampling) for request in requests]
+    rows = [Row(request, model, sampling) for request in requests]
     guide = model.guide if sampling.temperature > 0 else None
     waiting = [row for row in rows if not row.done]
 
-    def advance(ready: Sequence[_Row], logits: Tensor, guide_logits: Tensor | None) -> None:
+    def advance(ready: Sequence[Row], logits: Tensor, guide_logits: Tensor | None) -> None:
         choices = choose(ready, logits, sampling, guide_logits)
         for row, choice in zip(ready, choices, strict=True):
             row.add(*choice)
@@ -57,6 +57,11 @@ def generate(
     else:
         for batch in _batches(waiting, model):
             _Batch(batch, model, guide, advance).run()
+    return finish(rows, model, sampling)
+
+
+def finish(rows: Sequence[Row], model: LanguageModel, sampling: Sampling) -> list[Sample]:
+    """Counts the work of finished rows and returns their actions."""
     stats = model.stats
     stats.requests += len(rows)
     stats.prompt_tokens += sum(len(row.request.prompt) for row in rows)
@@ -65,7 +70,7 @@ def generate(
     return [row.sample(sampling.restricts) for row in rows]
 
 
-class _Row:
+class Row:
     """A request in progress.
 
     Attributes:
@@ -167,10 +172,10 @@ def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str
     return Support(offsets, np.fromiter(itertools.chain.from_iterable(allowed), np.int32))
 
 
-def _batches(rows: list[_Row], model: LanguageModel) -> Iterator[list[_Row]]:
+def _batches(rows: list[Row], model: LanguageModel) -> Iterator[list[Row]]:
     """Yields batches of rows with similar lengths, the longest first."""
     rows.sort(key=lambda row: -len(row.pending))
-    batch: list[_Row] = []
+    batch: list[Row] = []
     for row in rows:
         if batch:
             longest, length = len(batch[0].pending), len(row.pending)
@@ -191,7 +196,7 @@ class _Batch:
 
     def __init__(
         self,
-        rows: list[_Row],
+        rows: list[Row],
         model: LanguageModel,
         guide: LanguageModel | None,
         advance: Advance,
@@ -253,7 +258,7 @@ class _Batch:
 
 
 def choose(
-    rows: Sequence[_Row], logits: Tensor, sampling: Sampling, guide: Tensor | None = None
+    rows: Sequence[Row], logits: Tensor, sampling: Sampling, guide: Tensor | None = None
 ) -> list[tuple[int, float, Sequence[int]]]:
     """Samples the next token of each row.
 

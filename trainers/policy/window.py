@@ -18,7 +18,7 @@ from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, swapped
 from agentgym.trainers.policy.protocol import LanguageModel
 
 if TYPE_CHECKING:
-    from agentgym.trainers.policy.generate import _Row as Row
+    from agentgym.trainers.policy.generate import Row
 
 Advance = Callable[[Sequence["Row"], Tensor, Tensor | None], None]
 """Appends a sampled token to each row, given the logits [b, V] of the model and of its guide."""
