@@ -16,6 +16,7 @@ from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.loading import add_adapter
 from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
 
 from ...helpers.chat_models import chat_tokenizer
@@ -163,14 +164,18 @@ def test_a_sample_depends_on_its_generator_only(policy):
     assert len({tuple(sample.tokens) for sample in together}) == 6
 
 
-@pytest.mark.parametrize("constrain", [False, True])
-def test_a_run_generates_with_the_weights_of_every_update(tmp_path: Path, constrain: bool):
+@pytest.mark.parametrize(("constrain", "lora_rank"), [(False, 0), (True, 0), (True, 4)])
+def test_a_run_generates_with_the_weights_of_every_update(
+    tmp_path: Path, constrain: bool, lora_rank: int
+):
+    tiny_policy("AgentGym/NumberLine-v0", folder=tmp_path / "model", episodes=8)
     train(
-        "grpo", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 4}, model="tiny",
-        engine="vllm", constrain=constrain, max_new_tokens=4, iterations=3, lr=3e-3, epochs=1,
-        episodes_per_iteration=16, group_size=4, check_logprobs=1e-4, eval_episodes=4,
-        device="cpu", threads=1, quiet=True, run_dir=str(tmp_path),
+        "grpo", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 4},
+        model=str(tmp_path / "model"), lora_rank=lora_rank, lr=3e-3, epochs=1, iterations=3,
+        engine="vllm", check_logprobs=1e-4, constrain=constrain, max_new_tokens=4,
+        episodes_per_iteration=16, group_size=4, eval_episodes=4,
+        device="cpu", threads=1, quiet=True, run_dir=str(tmp_path / "run"),
     )  # fmt: skip
-    rows = read_metrics(tmp_path)
+    rows = read_metrics(tmp_path / "run")
     gaps = [row["rollout/logprob_gap"] for row in rows if "rollout/logprob_gap" in row]
     assert len(gaps) == 3 and all(0 < gap < 1e-4 for gap in gaps)
