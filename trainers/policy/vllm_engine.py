@@ -6,6 +6,7 @@ own prefix cache (PagedAttention, Kwon et al., arXiv 2309.06180).
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import tempfile
@@ -86,7 +87,9 @@ class VLLMEngine:
         self._base_synced = False
         self._adapted = policy.has_adapter
         base = _base_model(policy.model)
-        base.config.save_pretrained(self._folder)
+        config = copy.deepcopy(base.config)
+        config.architectures = [type(base).__name__]  # as save_pretrained of a model sets it
+        config.save_pretrained(self._folder)
         policy.tokenizer.save_pretrained(self._folder)
         self._llm = self._vllm.LLM(
             str(self._folder),

@@ -35,12 +35,15 @@ def policy(request: pytest.FixtureRequest) -> Policy:
     """A policy of random weights, whose actions end with the line, with a vLLM engine."""
     tokenizer = chat_tokenizer("base")
     config = AutoConfig.for_model(
-        "llama",
+        "qwen3",
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=96,
         num_hidden_layers=2,
-        num_attention_heads=2,  # vLLM's smallest heads on a CPU have 32 dimensions
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=32,  # the smallest that vLLM supports on a CPU
+        tie_word_embeddings=True,
         max_position_embeddings=1024,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
