@@ -103,6 +103,8 @@ class VLLMEngine:
             **self._memory_options(memory),
             **self._adapter_options(),
         )
+        # Some of vLLM's models with tied embeddings, such as Gemma's, have no output head.
+        self._has_head = all(self._llm.apply_model(lambda model: hasattr(model, "lm_head")))
 
     def _memory_options(self, memory: float) -> dict[str, Any]:
         if self._policy.device.type == "cpu":
@@ -128,7 +130,12 @@ class VLLMEngine:
         The base of an adapter never changes and is copied only once.
         """
         if not (self._adapted and self._base_synced):
-            arguments = {"weights_iterator": _weights(policy.model), "is_checkpoint_format": True}
+            weights = (
+                (name, tensor)
+                for name, tensor in _weights(policy.model)
+                if self._has_head or not name.startswith("lm_head.")
+            )
+            arguments = {"weights_iterator": weights, "is_checkpoint_format": True}
             self._llm.collective_rpc("reload_weights", kwargs=arguments)
             self._base_synced = True
         if self._adapted:
