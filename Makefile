@@ -11,12 +11,16 @@ EXTRAS := .venv-extras
 ENGINES := spacy,chess,minigrid,textworld,alfworld,scienceworld
 ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or chess or spacy
 
-.PHONY: help install demo test test-fast test-extras lint check wheel bench docs clean
+# vLLM for CPUs pins other releases than constraints.txt.
+VLLM := .venv-vllm
+
+.PHONY: help install demo test test-fast test-extras test-vllm lint check wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests (make test-fast: without the slow ones)"
 	@echo "make test-extras    run the tests of the environments that need an extra (and Java)"
+	@echo "make test-vllm    run the tests of the vLLM engine, on a CPU"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
@@ -54,6 +58,16 @@ $(EXTRAS)/.installed: pyproject.toml setup.cfg constraints.txt
 		-e '.[$(ENGINES)]' hypothesis pytest pytest-xdist
 	touch $@
 
+test-vllm: $(VLLM)/.installed
+	$(VLLM)/bin/python -m pytest -q tests/trainers/policy/test_vllm_engine.py
+
+$(VLLM)/.installed: pyproject.toml setup.cfg constraints-vllm.txt
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --upgrade pip
+	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints-vllm.txt
+	$(VLLM)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
 lint: $(INSTALLED)
 	SKIP=ruff,ruff-format,pyright $(BIN)/pre-commit run --all-files
 	$(BIN)/ruff check .
@@ -82,4 +96,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) $(VLLM) build dist runs site *.egg-info

@@ -17,6 +17,7 @@ from agentgym.trainers.model_defaults import (
 )
 from agentgym.trainers.policy.policy import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.vllm_engine import RESTRICTED
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import (
     CriticConfig,
@@ -33,12 +34,12 @@ from agentgym.trainers.settings import (
     groups_of,
 )
 
-# Settings that may differ when a run is resumed: they change its length or its output, not its
-# results.
+# Settings that may differ when a run is resumed: they change its length, its output or its random
+# numbers (the engine), not its distribution of results.
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
     "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
-    "trust_remote_code gradient_checkpointing save_minutes".split()
+    "trust_remote_code gradient_checkpointing save_minutes engine engine_memory".split()
 )
 
 
@@ -267,6 +268,14 @@ def _check_rollout(config: TrainConfig) -> None:
         )
     if not 0 < rollout.top_p <= 1:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
+    if rollout.engine == "vllm":
+        if rollout.top_k or rollout.top_p < 1:
+            raise ConfigError(RESTRICTED)
+        if rollout.normalization is not None:
+            raise ConfigError(
+                "With normalization, the trained model scores whole actions, which vLLM does not "
+                "do: set engine to 'own', or leave normalization at None."
+            )
 
 
 def _check_loss(config: TrainConfig) -> None:

@@ -162,6 +162,11 @@ class RolloutConfig:
     """Episodes per task and seed. Group-relative credit needs at least 2."""
     num_envs: Positive = 64
     """Environments stepped in parallel."""
+    engine: Literal["own", "vllm"] = "own"
+    """Engine that generates the actions: the trained model itself ("own"), or vLLM in the same
+    process, with a copy of the weights that follows every update ("vllm")."""
+    engine_memory: Annotated[float, Gt(0.0), Lt(1.0)] = 0.3
+    """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: as their keys and values allow)."""
     temperature: float = 1.0

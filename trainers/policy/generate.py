@@ -57,6 +57,11 @@ def generate(
     else:
         for batch in _batches(waiting, model):
             _Batch(batch, model, guide, advance).run()
+    return finish(rows, model, sampling)
+
+
+def finish(rows: Sequence[Row], model: LanguageModel, sampling: Sampling) -> list[Sample]:
+    """Counts the work of finished rows and returns their actions."""
     stats = model.stats
     stats.requests += len(rows)
     stats.prompt_tokens += sum(len(row.request.prompt) for row in rows)

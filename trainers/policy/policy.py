@@ -358,9 +358,16 @@ class Policy(nn.Module):
             session: created by `session`. It reuses the computation of earlier prompts of a slot.
 
         Raises:
+            ConfigError: if the policy is steered and another engine generates.
             ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
                 together exceed the model's maximum length.
         """
+        engine = self.engine
+        if self._steering and not isinstance(engine, OwnEngine):
+            raise ConfigError(
+                f"{type(engine).__name__} samples from the model's own logits, and this "
+                "policy is steered: leave the engine to the policy with use(None)."
+            )
         with self._acting():
             version = self.weights_version()
             if version != self._synced:

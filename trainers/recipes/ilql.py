@@ -77,6 +77,7 @@ class Config(TrainConfig):
         super().__post_init__()
         check_offline(self, self.dataset)
         self.fixed("every cloned token has the same weight", covariance_clip=0.0)
+        self.fixed("Q steers the logits in decoding", engine="own")
 
     @property
     def recompute_logprobs(self) -> bool:

@@ -20,6 +20,7 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
+from agentgym.trainers.policy.vllm_engine import VLLMEngine
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
@@ -155,7 +156,24 @@ def load_policy(
     loaded = config.kind != "new" and policy.supports_checkpointing
     if loaded if wanted is None else wanted:
         policy.checkpoint_layers()
+    if config.rollout.engine == "vllm":
+        policy.use(_vllm_engine(accelerator, config, policy))
     return policy
+
+
+def _vllm_engine(accelerator: Accelerator, config: TrainConfig, policy: Policy) -> VLLMEngine:
+    if accelerator.num_processes > 1:
+        raise ConfigError(
+            f"engine 'vllm' runs in one process, got {accelerator.num_processes}: set engine to "
+            "'own', or start one process."
+        )
+    autocast = {"no": None, "bf16": "bfloat16", "fp16": "float16"}
+    return VLLMEngine(
+        policy,
+        dtype=autocast[config.model.mixed_precision],
+        max_length=config.rollout.max_tokens,
+        memory=config.rollout.engine_memory,
+    )
 
 
 def _open_policy(

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
+import pytest
 import torch
 
+from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.trainers import train
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.engine import OwnEngine
 from agentgym.trainers.policy.policy import Request, Sampling
+from agentgym.trainers.policy.vllm_engine import VLLMEngine
+from agentgym.trainers.recipes import load
 
 
 class Recorder:
@@ -61,3 +70,31 @@ def test_a_copy_generates_with_its_own_weights(make_policy):
     [sample] = copied.act(requests()[:1], Sampling(max_new_tokens=1))
     uniform = -np.log(copied.model.config.vocab_size)
     assert abs(sample.logprobs[0] - uniform) < 1e-4
+
+
+def test_a_steered_policy_generates_with_its_own_engine_only(make_policy):
+    policy = make_policy()
+    policy.use(Recorder(policy))
+    policy.steer(torch.nn.Identity())
+    with pytest.raises(ConfigError, match=r"Recorder.*is steered"):
+        policy.act(requests(), Sampling())
+    policy.steer(None)
+    assert len(policy.act(requests(), Sampling())) == 3
+
+
+@pytest.mark.parametrize("setting", [{"top_k": 5}, {"top_p": 0.9}, {"normalization": "token"}])
+def test_settings_that_vllm_cannot_follow_are_refused(setting):
+    TrainConfig.of(**setting)
+    with pytest.raises(ConfigError, match="set engine to 'own'"):
+        TrainConfig.of(engine="vllm", **setting)
+    with pytest.raises(ConfigError, match=r"supports engine = 'own' only.*steers"):
+        load("ilql").Config.of(engine="vllm")
+
+
+def test_vllm_is_an_extra(make_policy, monkeypatch, tmp_path: Path):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    message = r"needs the package 'vllm'.*agentgym-suite\[vllm\]"
+    with pytest.raises(MissingExtraError, match=message):
+        VLLMEngine(make_policy())
+    with pytest.raises(MissingExtraError, match=message):
+        train("grpo", model="nano", group_size=2, engine="vllm", run_dir=str(tmp_path), quiet=True)

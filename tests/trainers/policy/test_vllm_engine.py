@@ -1,0 +1,184 @@
+"""Tests that need vLLM, which pins other releases than the project: `make test-vllm` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from agentgym.trainers import train
+from agentgym.trainers.policy.action_format import Ending
+from agentgym.trainers.policy.collate import collate, segment_rows
+from agentgym.trainers.policy.loading import add_adapter
+from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.run.logger import read_metrics
+
+from ...helpers.chat_models import chat_tokenizer
+
+pytest.importorskip("vllm")
+from agentgym.trainers.policy.vllm_engine import VLLMEngine
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # vLLM's own
+
+CANDIDATES = ["go", "go north", "go south", "take the red key", "look\ngo"]
+KINDS = [None, CANDIDATES, ["go north"]]
+
+
+@pytest.fixture(scope="module", params=["full", "adapter"])
+def policy(request: pytest.FixtureRequest) -> Policy:
+    """A policy of random weights, whose actions end with the line, with a vLLM engine."""
+    tokenizer = chat_tokenizer("base")
+    config = AutoConfig.for_model(
+        "qwen3",
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=32,  # the smallest that vLLM supports on a CPU
+        tie_word_embeddings=True,
+        max_position_embeddings=1024,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config)
+        if request.param == "adapter":
+            model = add_adapter(model, LoraSettings(rank=4, alpha=8.0))
+        policy = Policy(model, tokenizer)
+    policy.use(VLLMEngine(policy))
+    return policy
+
+
+def requests(policy: Policy, number: int, candidates: Any = None, text: str = "") -> list[Request]:
+    prompt = np.array(policy.encode(f"{text}You are in a room.\n>"), np.int32)
+    return [Request(prompt, np.random.default_rng(i), candidates) for i in range(number)]
+
+
+def change_weights(policy: Policy, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in policy.parameters():
+            if weight.requires_grad and weight.dim() == 2:
+                noise = torch.randn(weight.shape, generator=generator)
+                weight.mul_(0.8).add_(noise, alpha=0.04)  # their size stays the same
+
+
+@pytest.fixture
+def trained_logprobs(as_batch: Callable[..., Any]) -> Callable[..., torch.Tensor]:
+    """Returns a function that computes the log-probs of samples as training does."""
+
+    def score(policy: Policy, asked: Sequence[Request], samples: Sequence[Sample], temperature=1.0):
+        batch = as_batch([request.prompt for request in asked], samples)
+        collated = collate(batch, segment_rows(batch), policy.pad_token, temperature)
+        with torch.no_grad():
+            scores = policy(collated)
+        return scores.logprobs[torch.argsort(torch.as_tensor(collated.index))]
+
+    return score
+
+
+@pytest.mark.parametrize("candidates", KINDS)
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_log_probabilities_are_those_of_training(policy, trained_logprobs, candidates, temperature):
+    change_weights(policy, 1)
+    asked = requests(policy, 16, candidates)
+    samples = policy.act(asked, Sampling(temperature))
+    found = np.concatenate([sample.logprobs for sample in samples])
+    expected = trained_logprobs(policy, asked, samples, temperature).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("candidates", [None, CANDIDATES])
+def test_three_updates_leave_nothing_of_the_old_weights(policy, trained_logprobs, candidates):
+    """The prompts share a prefix of over 300 tokens, which vLLM keeps in its prefix cache."""
+    prefix = "go north, go south; take the red key 17 times\n" * 20
+    before = None
+    for update in range(3):
+        change_weights(policy, 10 + update)
+        for text in ("", "The door is locked.\n"):
+            asked = requests(policy, 4, candidates, prefix + text)
+            assert len(asked[0].prompt) > 300
+            samples = policy.act(asked, Sampling())
+            found = np.concatenate([sample.logprobs for sample in samples])
+            expected = trained_logprobs(policy, asked, samples).numpy()
+            np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+        if before is not None:  # the weights of the last update would have been noticed
+            old = np.concatenate([sample.logprobs for sample in before[1]])
+            assert np.abs(trained_logprobs(policy, *before).numpy() - old).max() > 1e-2
+        before = asked, samples
+
+
+def test_a_free_action_ends_with_an_end_token_or_a_stop_string(policy):
+    sampling = Sampling(max_new_tokens=24, stop=("o", "ke"))
+    ending = Ending(policy, sampling.stop)
+    samples = policy.act(requests(policy, 64), sampling)
+    assert {sample.finished for sample in samples} == {False, True}
+    for sample in samples:
+        tokens = sample.tokens.tolist()
+        reached = [ending.reached(tokens[: stop + 1]) for stop in range(len(tokens))]
+        assert reached == [False] * (len(tokens) - 1) + [sample.finished]
+        assert sample.finished or len(tokens) == sampling.max_new_tokens
+        assert sample.text == ending.text(tokens)
+        assert not any(string in sample.text for string in sampling.stop)
+        assert sample.support is None and sample.logprobs.shape == sample.tokens.shape
+
+
+def test_actions_are_sampled_with_their_probabilities(policy):
+    """Among them one that contains the end token, after which it goes on."""
+    samples = policy.act(requests(policy, 2000, CANDIDATES), Sampling())
+    probability = {s.text: float(np.exp(s.logprobs.sum())) for s in samples}
+    assert sum(probability.values()) == pytest.approx(1, abs=1e-4) and len(probability) == 5
+    for sample in samples:
+        assert sample.finished and sample.tokens.tolist() == policy.encode_action(sample.text)
+    for text, p in probability.items():
+        found = np.mean([sample.text == text for sample in samples])
+        assert abs(found - p) < 4 * np.sqrt(p * (1 - p) / len(samples))
+
+
+@pytest.mark.parametrize("candidates", KINDS)
+def test_greedy_decoding_and_counters_are_those_of_the_own_engine(policy, candidates):
+    own, sampling = policy.clone(), Sampling(temperature=0, max_new_tokens=12)
+    for each in (policy, own):
+        each.stats.reset()
+    found = policy.act(requests(policy, 2, candidates), sampling)
+    expected = own.act(requests(policy, 2, candidates), sampling)
+    for a, b in zip(found, expected, strict=True):
+        assert (a.text, a.finished, a.tokens.tolist()) == (b.text, b.finished, b.tokens.tolist())
+        np.testing.assert_array_equal(a.logprobs, b.logprobs)
+        np.testing.assert_array_equal(a.support.offsets, b.support.offsets)
+        np.testing.assert_array_equal(a.support.ids, b.support.ids)
+    for name in ("requests", "prompt_tokens", "new_tokens", "forced_tokens"):
+        assert getattr(policy.stats, name) == getattr(own.stats, name)
+
+
+def test_a_sample_depends_on_its_generator_only(policy):
+    together = policy.act(requests(policy, 6, None), Sampling())
+    alone = [policy.act([each], Sampling())[0] for each in requests(policy, 6, None)]
+    assert [s.tokens.tolist() for s in together] == [s.tokens.tolist() for s in alone]
+    assert len({tuple(sample.tokens) for sample in together}) == 6
+
+
+@pytest.mark.parametrize(("constrain", "lora_rank"), [(False, 0), (True, 0), (True, 4)])
+def test_a_run_generates_with_the_weights_of_every_update(
+    tmp_path: Path, constrain: bool, lora_rank: int
+):
+    tiny_policy("AgentGym/NumberLine-v0", folder=tmp_path / "model", episodes=8)
+    train(
+        "grpo", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 4},
+        model=str(tmp_path / "model"), lora_rank=lora_rank, lr=3e-3, epochs=1, iterations=3,
+        engine="vllm", check_logprobs=1e-4, constrain=constrain, max_new_tokens=4,
+        episodes_per_iteration=16, group_size=4, eval_episodes=4,
+        device="cpu", threads=1, quiet=True, run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    rows = read_metrics(tmp_path / "run")
+    gaps = [row["rollout/logprob_gap"] for row in rows if "rollout/logprob_gap" in row]
+    assert len(gaps) == 3 and all(0 < gap < 1e-4 for gap in gaps)
