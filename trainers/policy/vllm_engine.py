@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from agentgym.errors import ConfigError, MissingExtraError
-from agentgym.trainers.policy.generate import Row, finish
+from agentgym.trainers.policy.generate import finish
 from agentgym.trainers.policy.prefix_cache import Slot
 from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.row import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 
 if TYPE_CHECKING:
