@@ -186,7 +186,7 @@ def test_no_damage_to_a_call_raises(format: str, data: Any):
     at = data.draw(st.integers(0, len(answer)))
     gone = data.draw(st.integers(0, 6))
     answer = (
-        answer[:at] + data.draw(st.text('{}[]",:\\ue\ud800 1', max_size=6)) + answer[at + gone :]
+        answer[:at] + data.draw(st.text('{}[]",:\\u\ud800 1e', max_size=6)) + answer[at + gone :]
     )
     env = ExtractAction(Echo(), format)
     extracted, span = env.extract(answer), env.action_span(answer)

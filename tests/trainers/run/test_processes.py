@@ -34,14 +34,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_two_processes_train_as_one_does(recipe: str, results: list[Results]):
     alone, main, other = (result[recipe] for result in results)
     assert main["weights"].keys() == alone["weights"].keys()
     for name, weights in main["weights"].items():
         assert torch.equal(weights, other["weights"][name]), name
-        # Sums in another order: Adam turns the last bits of a gradient into the last of a step.
-        torch.testing.assert_close(weights, alone["weights"][name], atol=2e-5, rtol=1e-4)
+        # Sums in another order: a gradient entry of rounding errors alone can still move a weight
+        # by a step of Adam. Replicas that were not synchronised differ by steps everywhere.
+        difference = (weights.double() - alone["weights"][name].double()).abs()
+        assert difference.mean() < 2e-6, name
+        assert difference.max() < 1e-4, name
     assert main["last"] == other["last"] == alone["last"]
     assert main["env_steps"] == other["env_steps"] == alone["env_steps"]
 
