@@ -39,13 +39,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
 def test_two_processes_train_as_one_does(recipe: str, results: list[Results]):
     alone, main, other = (result[recipe] for result in results)
     assert main["weights"].keys() == alone["weights"].keys()
+    differences = []
     for name, weights in main["weights"].items():
         assert torch.equal(weights, other["weights"][name]), name
-        # Sums in another order: a gradient entry of rounding errors alone can still move a weight
-        # by a step of Adam. Replicas that were not synchronised differ by steps everywhere.
-        difference = (weights.double() - alone["weights"][name].double()).abs()
-        assert difference.mean() < 2e-6, name
-        assert difference.max() < 1e-4, name
+        differences.append((weights.double() - alone["weights"][name].double()).abs().flatten())
+    # Sums in another order: a gradient entry of rounding errors alone can move a weight by a step
+    # of Adam, at most the learning rate. Replicas that are not synchronised differ everywhere.
+    difference = torch.cat(differences)
+    assert difference.mean() < 2e-6
+    assert difference.max() < 1e-3
     assert main["last"] == other["last"] == alone["last"]
     assert main["env_steps"] == other["env_steps"] == alone["env_steps"]
 
