@@ -88,7 +88,7 @@ def dtype() -> Literal["float32", "bfloat16"]:
 
 def write_model(name: str, folder: Path) -> None:
     """Writes a model with random weights and its tokenizer as a Hugging Face folder."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers import AutoModelForCausalLM, Qwen2Config
 
     from agentgym.trainers.policy.tiny import played_texts, tiny_tokenizer
 
@@ -107,11 +107,9 @@ def write_model(name: str, folder: Path) -> None:
         bos_token_id=tokenizer.bos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    torch.manual_seed(0)
-    with torch.device(device()):
-        torch.set_default_dtype(getattr(torch, dtype()))
-        model = Qwen2ForCausalLM(config)
-        torch.set_default_dtype(torch.float32)
+    with torch.random.fork_rng(), torch.device(device()):
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype()))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

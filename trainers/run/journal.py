@@ -13,7 +13,6 @@ import shutil
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from agentgym.trainers.hooks.base import pack, unpack
 from agentgym.trainers.rollout.collector import EpisodeSpec
@@ -83,5 +82,4 @@ class Journal:
 
 
 def _name(episode: EpisodeSpec) -> str:
-    what: list[Any] = [episode.task, episode.seed, episode.key, episode.max_turns]
-    return json.dumps(what)
+    return json.dumps([episode.task, episode.seed, episode.key, episode.max_turns])
