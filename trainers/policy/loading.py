@@ -212,6 +212,11 @@ def reference_adapter(model: Any) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
+def base_model(model: Any) -> Any:
+    """Returns the `transformers` model inside a `peft` model, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def _peft() -> Any:
     try:
         import peft

@@ -36,6 +36,7 @@ from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import (
     REFERENCE,
     LoraSettings,
+    base_model,
     copy_adapter,
     load_model,
     load_reference_adapter,
@@ -133,7 +134,7 @@ class Policy(nn.Module):
                 module.p = 0.0
         self.model: Any = model
         self.tokenizer = tokenizer
-        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+        plain = base_model(model)
         self.format = ActionFormat.of(plain, tokenizer)
         pad = tokenizer.pad_token_id
         self.pad_token: int = self.end_token if pad is None else pad

@@ -337,6 +337,12 @@ def swapped(some: Sequence[int], others: Sequence[int]) -> dict[int, int]:
     return dict(zip((*some, *others), (*others, *some), strict=True))
 
 
+def equal_tokens(one: Tokens, other: Tokens, most: int) -> int:
+    """Returns how many of the first `most` tokens are equal, up to the first difference."""
+    differs = np.flatnonzero(one[:most] != other[:most])
+    return int(differs[0]) if len(differs) else most
+
+
 _NONE = np.zeros(0, np.int32)
 
 
@@ -346,7 +352,5 @@ def _rounded(columns: int) -> int:
 
 def _common(known: Tokens, tokens: Tokens) -> int:
     """Returns the length of the common prefix, or 0 if it is too short to be worthwhile."""
-    length = min(len(known), len(tokens) - 1)
-    differs = np.flatnonzero(known[:length] != tokens[:length])
-    length = int(differs[0]) if len(differs) else length
+    length = equal_tokens(known, tokens, min(len(known), len(tokens) - 1))
     return length if length >= WORTHWHILE else 0

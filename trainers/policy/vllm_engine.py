@@ -19,6 +19,7 @@ from torch import Tensor
 
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.trainers.policy.generate import finish
+from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.prefix_cache import Slot
 from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.row import Row
@@ -87,7 +88,7 @@ class VLLMEngine:
         self._adapters = 0
         self._base_synced = False
         self._adapted = policy.has_adapter
-        base = _base_model(policy.model)
+        base = base_model(policy.model)
         config = copy.deepcopy(base.config)
         config.architectures = [type(base).__name__]  # as save_pretrained of a model sets it
         config.save_pretrained(self._folder)
@@ -223,15 +224,11 @@ def _take_over(row: Row, output: Any, greedy: bool) -> None:
         row.add(token, logprob, (token,) if greedy else allowed)
 
 
-def _base_model(model: Any) -> Any:
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
 def _weights(model: Any) -> Iterator[tuple[str, Tensor]]:
     """Yields the weights of a model, without those of its adapter, by their names in files."""
     from transformers.core_model_loading import revert_weight_conversion
 
-    base = _base_model(model)
+    base = base_model(model)
     weights = {
         name.replace(".base_layer.", "."): tensor
         for name, tensor in base.state_dict().items()

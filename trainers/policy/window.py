@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, swapped
+from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, equal_tokens, swapped
 from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.row import Row
 
@@ -107,8 +107,7 @@ class Window:
         tokens = [self._rows[i].pending for i in cold]
         common = min(map(len, tokens)) - 1
         for other in tokens[1:]:
-            differs = np.flatnonzero(other[:common] != tokens[0][:common])
-            common = int(differs[0]) if len(differs) else common
+            common = equal_tokens(other, tokens[0], common)
         if common * (len(cold) - 1) >= SHARED:
             leader = cold[0]
             for part in range(0, common, self._prefill):
