@@ -144,4 +144,5 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
         if self.agents:
             agent, game = self.agent_selection, cast(Any, self.unwrapped)
             text = game.observe(agent)["text"]
-            self._views[agent].read(text, game.infos[agent], game.instructions)
+            view, ended = self._views[agent], self._over(agent)
+            view.read(text, game.infos[agent], game.instructions, ended=ended)

@@ -60,7 +60,7 @@ class TokenAction(TextWrapper):
 
     Raises:
         ConfigError: if observations or actions are not text, or an argument is invalid. From
-            `reset` and `step`: if `max_tokens` is too small for the instructions.
+            `reset`: if `max_tokens` is too small for the instructions and an action.
     """
 
     def __init__(
@@ -94,14 +94,6 @@ class TokenAction(TextWrapper):
         self._tokens = TokenView(self.settings)
         self._ready = False
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Starts an episode: see `TextEnv.reset`."""
-        observation, info = super().reset(seed=seed, options=options)
-        self._ready = True
-        return observation, info
-
     def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         """Appends one token to the action, and steps the environment if the action is complete.
 
@@ -122,8 +114,8 @@ class TokenAction(TextWrapper):
                 info["reward_terms"] = dict.fromkeys(info["reward_terms"], 0.0)
             return self._tokens.observation(), 0.0, False, False, info
         observation, reward, terminated, truncated, info = self.env.step(text)
-        tokens, info = self._view(observation, info)
         self._ready = not (terminated or truncated)
+        tokens, info = self._view(observation, info)
         info = {**info, "turn_end": True, "discount": self.settings.gamma}
         return tokens, float(reward), terminated, truncated, info
 
@@ -142,7 +134,7 @@ class TokenAction(TextWrapper):
     def _view(
         self, observation: str, info: dict[str, Any]
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        self._tokens.read(observation, info, self._instructions())
+        self._tokens.read(observation, info, self._instructions(), ended=not self._ready)
         self._info = {**info, "turn_end": False, "discount": 1.0}
         return self._tokens.observation(), dict(self._info)
 
@@ -154,6 +146,7 @@ class TokenAction(TextWrapper):
 
     def _begin(self) -> None:
         self._tokens.begin()
+        self._ready = True
 
     def _memory(self) -> dict[str, Any]:
         return {**self._tokens.memory(), "ready": self._ready}

@@ -85,12 +85,15 @@ class PlainConversation:
     def prompt(self, room: int) -> list[int]:
         """Returns the prompt of the next action, with `room` tokens free for it.
 
+        If a later turn needs more room than there is, the observation gets half of it.
+
         Raises:
-            ConfigError: if the instructions alone do not fit.
+            ConfigError: in the first turn, if instructions and action do not fit.
         """
         last = self._observations[-1]
-        left = self._context.max_tokens - room - len(self._opening) - len(self._after)
-        if left < 0:
+        free = self._context.max_tokens - len(self._opening) - len(self._after)
+        left = free - room if room <= free else free - free // 2
+        if room > free and len(self._observations) == 1:
             raise ConfigError(
                 f"max_tokens = {self._context.max_tokens} leaves no room for the instructions, "
                 f"{len(self._opening)} tokens, and an action of {room}. Raise max_tokens, lower "
@@ -206,8 +209,17 @@ class TokenView:
         """Forgets the episode."""
         self.action, self._turns, self._conversation = [], [], None
 
-    def read(self, text: str, info: Mapping[str, Any], instructions: str) -> None:
+    def read(
+        self, text: str, info: Mapping[str, Any], instructions: str, *, ended: bool = False
+    ) -> None:
         """Starts a turn with an observation, or continues the action of a snapshot.
+
+        Args:
+            text: the observation.
+            info: its info, which may list the admissible actions.
+            instructions: the instructions of the environment.
+            ended: whether the episode is over. Then the observation is cut as that of the last
+                turn, since algorithms estimate the value of a truncated episode from it.
 
         Raises:
             SnapshotError: if the tokens of the action do not begin an admissible action.
@@ -223,6 +235,8 @@ class TokenView:
             )
         self._admissible, self._trie, self._node = admissible, trie, node
         room = max((len(each) + 1 for each in sequences), default=settings.max_action_tokens)
+        if ended:
+            room = self._turns[-1][1] if self._turns else 0
         rules = instructions if settings.instructions else ""
         if self._conversation is None:
             self._conversation = settings.context.begin(rules)

@@ -8,8 +8,10 @@ from gymnasium.error import ResetNeeded
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import TokenAction
+from agentgym.wrappers.token_view import PlainContext
 
 from ..helpers.echo import Echo
 from ..helpers.tokenizers import LATIN, Characters
@@ -248,3 +250,31 @@ def test_a_tokenizer_of_transformers():
 def _odd(env: Echo) -> dict[str, Any]:
     env.step("\ud800 lone surrogates cannot be encoded")
     return env.snapshot()
+
+
+def test_the_last_observation_of_an_episode_is_cut_as_those_before():
+    # Nothing is listed in it. An action of max_action_tokens would not fit.
+    line = NumberLine(size=3, max_turns=4)
+    env = TokenAction(line, LATIN, max_tokens=28, constrain=True, instructions=False)
+    observation, _ = env.reset(seed=0)
+    lengths = {int(observation["length"][0])}
+    ended = False
+    while not ended:
+        token = int(np.flatnonzero(env.action_masks())[0])
+        observation, _, terminated, truncated, info = env.step(token)
+        ended = terminated or truncated
+        if info["turn_end"]:
+            lengths.add(int(observation["length"][0]))
+    assert min(lengths) >= len("You are at 0. Go to 0.") + 3
+    restored = TokenAction(line, LATIN, max_tokens=28, constrain=True, instructions=False)
+    assert text_of(restored.restore(env.snapshot())[0]) == text_of(observation)
+
+
+def test_a_turn_with_more_room_than_the_first_leaves_half_to_the_observation():
+    context = PlainContext(LATIN, END, max_tokens=23)
+    conversation = context.begin("")
+    conversation.observe("a" * 30)
+    assert len(conversation.prompt(2)) == 21
+    conversation.act([5])
+    conversation.observe("b" * 30)
+    assert len(conversation.prompt(40)) == 10 + 3
