@@ -119,7 +119,7 @@ class Trainer:
         trackers: Iterable[Any] = (),
     ):
         if algorithm.credit is None:
-            why = f"{recipe} assigns credit without rewards"
+            why = f"{recipe} counts no penalties in its credit"
             config.fixed(why, kl_in="loss", overlong_margin=0)
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)

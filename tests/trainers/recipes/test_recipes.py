@@ -249,6 +249,7 @@ UNPLAYED = {"importance_cap", "check_logprobs"}  # the data have no probabilitie
 IMITATION = {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED
 REFUSED: dict[str, set[str]] = {
     "flow_grpo": UNREWARDED,
+    "vine": UNREWARDED,
     "dpo": {"normalize_advantages"} | UNREWARDED,
     "eto": {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED,
     "archer": UNREWARDED,

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from agentgym.trainers.hooks.continuations import VALUES, Continuations
+from agentgym.trainers.recipes import vine
+from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch
+
+from ...helpers.worlds import trajectory
+
+SIZE, TURNS = 4, 5
+
+
+@cache
+def random_walk(position: int, target: int, left: int) -> float:
+    """The probability that a random walk reaches the target in the turns that are left."""
+    if position == target:
+        return 1.0
+    if not left:
+        return 0.0
+    ends = [min(max(position + step, 0), SIZE - 1) for step in (-1, 1)]
+    return sum(random_walk(end, target, left - 1) for end in ends) / 2
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    config = vine.Config.of(
+        env_kwargs={"size": SIZE, "max_turns": TURNS}, model="nano", context="current",
+        temperature=1e4, continuations=100, constrain=True, iterations=0, eval_episodes=0,
+        device="cpu", quiet=True, run_dir=str(tmp_path_factory.mktemp("run")),
+    )  # fmt: skip
+    trainer = Trainer("vine", config, vine.build(config))
+    trainer.run()  # makes the hooks
+    return trainer
+
+
+def test_values_are_the_mean_returns_of_the_policy_from_each_state(trainer: Trainer):
+    hooks = trainer.hooks
+    episodes = [EpisodeSpec(f"train/{i // 2}", i // 2, (0, i)) for i in range(6)]
+    fresh = hooks.on_rollout_end(trainer.play(episodes), 0, np.random.default_rng(0))
+    errors, states = [], set()
+    for played in fresh:
+        assert len(played.extras[VALUES]) == len(played.turns)
+        for number, turn in enumerate(played.turns):
+            position, target = (
+                int(w.strip(".")) for w in np.take(turn.observation.split(), [3, 6])
+            )
+            exact = random_walk(position, target, TURNS - number)
+            errors.append(played.extras[VALUES][number] - exact)
+            states.add((played.seed, *(t.action for t in played.turns[:number])))
+    assert np.abs(errors).max() < 4 * 0.5 / 100**0.5
+    assert hooks.metrics["continuations"] == 100 * len(states)
+    for a, b in zip(fresh[::2], fresh[1::2], strict=True):  # a group shares its first state
+        assert a.extras[VALUES][0] == b.extras[VALUES][0]
+
+
+@pytest.mark.parametrize("lambda_turn", [0.0, 0.8])
+def test_an_advantage_is_that_of_a_critic_with_these_values(trainer: Trainer, lambda_turn: float):
+    hooks = Continuations(trainer, count=1, gamma=0.9, lambda_turn=lambda_turn)
+    played = [trajectory([2, 1, 3], [0.0, 0.5, 1.0]), trajectory([1], [0.0], terminated=False)]
+    played[0].extras[VALUES], played[1].extras[VALUES] = [0.9, 1.2, 0.7], [0.25]
+    credit = hooks.credit(Batch.of(played), None, 0, np.random.default_rng(0))
+    last, middle = 1.0 - 0.7, 0.5 + 0.9 * 0.7 - 1.2
+    middle += 0.9 * lambda_turn * last
+    first = 0.9 * 1.2 - 0.9 + 0.9 * lambda_turn * middle
+    expected = np.repeat([first, middle, last, -0.25], [2, 1, 3, 1])
+    assert credit.advantages == pytest.approx(expected, abs=1e-6)
+
+
+def test_continuations_are_part_of_the_cost(trainer: Trainer):
+    hooks = trainer.hooks
+    hooks.on_rollout_end(
+        trainer.play([EpisodeSpec("train/0", 0, (1,))]), 1, np.random.default_rng(0)
+    )
+    metrics = hooks.metrics
+    assert hooks.env_steps == round(metrics["continuations"] * metrics["continuation_turns"]) > 100
+    assert isinstance(hooks, Continuations)
