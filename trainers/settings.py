@@ -293,6 +293,17 @@ class CriticConfig:
     """Stop the gradient of the value loss at the model's hidden states."""
     critic_warmup: Count = 0
     """Number of first iterations in which only the critic is trained."""
+    critic_trunk: Literal["policy", "own"] = "policy"
+    """The language model that the critic reads with: the policy, or a copy that only the value loss
+    trains (an adapter's base is shared)."""
+    critic_epochs: Positive = 2
+    """Epochs per iteration of a critic with its own trunk."""
+    critic_rounds: Positive = 4
+    """Last iterations whose episodes a critic with its own trunk is fitted to."""
+    critic_batch_tokens: Positive = 8192
+    """Tokens per step of a critic with its own trunk, padding included."""
+    critic_episodes: Count = 0
+    """Episodes played before RL to fit a critic with its own trunk."""
 
 
 @dataclass

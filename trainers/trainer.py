@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
+from agentgym.trainers.critics.heads import ValueHead
+from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
@@ -59,6 +61,7 @@ from agentgym.trainers.run.setup import (
     write_policy,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
+from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
@@ -70,7 +73,7 @@ from agentgym.trainers.update.updater import Diverged
 CreditFn = Callable[[Batch, Values | None], Credit]
 
 # Purposes of derived randomness.
-TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS = range(5)
+TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS, CRITIC = range(6)
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class Trainer:
         if algorithm.credit is None:
             why = f"{recipe} counts no penalties in its credit"
             config.fixed(why, kl_in="loss", overlong_margin=0)
+        _check_critic(recipe, config.critic, algorithm)
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)
         self.make_eval_env = evaluation_factory(config, self.make_env, reward)
@@ -142,7 +146,10 @@ class Trainer:
             start = self.folder.latest()
             self.state = load_run_state(start)
             self.policy = load_policy(self.accelerator, config, self.make_env, self.folder, start)
-            self.critic = None if algorithm.critic is None else algorithm.critic(self.policy)
+            self._head = None if algorithm.critic is None else algorithm.critic(self.policy)
+            own = config.critic.critic_trunk == "own"
+            self.critic = None if own else self._head
+            self.own_critic: OwnTrunkCritic | None = None
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             self.context = make_context(self.policy, config.context_settings())
             self.journal = Journal(
@@ -160,7 +167,10 @@ class Trainer:
                 self._cloning = saved.get("cloning")
                 if self._cloning is None:
                     self.hooks = self._make_hooks()
+                    self.own_critic = self._make_own_critic()
                 with loading(start / "experience.pt"):
+                    if self.own_critic is not None:
+                        self.own_critic.restore(saved["critic"])
                     self.hooks.load_frozen_state(load_frozen(self.folder))
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
@@ -201,10 +211,14 @@ class Trainer:
         batch = Batch.of(learning)
         forward = None
         checked, recompute = config.loss.check_logprobs is not None, config.recompute_logprobs
-        if self.critic is not None or self._wants_reference or recompute or checked:
+        critic = self.critic is not None or self.own_critic is not None
+        if critic or self._wants_reference or recompute or checked:
             forward = self.updater.evaluate_actions(batch, reference=self._wants_reference)
             self._check_logprobs(batch, forward)
             batch = batch.with_recomputed(forward.logprobs) if recompute else batch
+        if forward is not None and self.own_critic is not None:
+            values = from_main(self.accelerator, self.own_critic.evaluate(batch))
+            forward = replace(forward, values=values)
         rewarded = hooks.on_rewards(batch, forward, at, rng)
         if self.algorithm.credit is None:
             credit = hooks.credit(rewarded, forward, at, rng)
@@ -228,6 +242,10 @@ class Trainer:
         epochs = range(config.optimisation.epochs)
         shuffles = (self.rng(SHUFFLE, state.iteration, epoch) for epoch in epochs)
         losses = self.updater.update(batch, entering, forward, state.iteration, shuffles)
+        if self.own_critic is not None and credit.targets is not None:
+            shuffle = self.rng(CRITIC, state.iteration + 1)
+            losses |= self.own_critic.fit(batch, credit.targets, shuffle)
+            align(self.accelerator, [self.own_critic])
         updated = time.perf_counter()
         if trajectories:
             self.curriculum.observe(trajectories)
@@ -315,6 +333,9 @@ class Trainer:
             self.state.env_steps = turns if config.imitation.bc_share else 0
             self._cloning = None
         self.hooks = self._make_hooks()
+        self.own_critic = self._make_own_critic()
+        if config.critic.critic_episodes:
+            self._fit_own_critic()
         if self.is_main:
             write_frozen(self.folder, self.hooks.frozen_state())
         if self._wants_reference:
@@ -335,6 +356,27 @@ class Trainer:
         if self.accelerator.is_fsdp2 and self.policy in hooks.modules():
             raise ConfigError(f"{self.recipe} trains the policy in its hooks: use DDP, not FSDP2.")
         return hooks
+
+    def _make_own_critic(self) -> OwnTrunkCritic | None:
+        if self.config.critic.critic_trunk == "policy":
+            return None
+        assert isinstance(self._head, ValueHead)
+        return OwnTrunkCritic(self.policy, self._head, self.config.critic)
+
+    def _fit_own_critic(self) -> None:
+        """Fits the critic with its own trunk to episodes of the policy before RL."""
+        config, fit_returns = self.config, self.algorithm.credit
+        assert self.own_critic is not None and fit_returns is not None
+        starts = self.curriculum.draw(config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS))
+        played = self.play(
+            [
+                EpisodeSpec(task, seed, (config.run.seed, CRITIC, i))
+                for i, (task, seed) in enumerate(starts)
+            ]
+        )
+        self.own_critic.begin(Batch.of(played), fit_returns, self.rng(CRITIC, 0))
+        align(self.accelerator, [self.own_critic])
+        self.state.env_steps += sum(len(t.turns) for t in played)
 
     @property
     def _wants_reference(self) -> bool:
@@ -521,6 +563,7 @@ class Trainer:
                         "experience": self.hooks.state_dict(),
                         "curriculum": self.curriculum.state_dict(),
                         "cloning": self._cloning,
+                        "critic": None if self.own_critic is None else self.own_critic.states(),
                     },
                     state,
                 ),
@@ -536,3 +579,18 @@ class Trainer:
         """Returns the finished iterations, the last evaluation, and epochs of cloning under way."""
         epochs = None if self._cloning is None else self._cloning["epochs"]
         return self.state.iteration, self.state.evaluated, epochs
+
+
+def _check_critic(recipe: str, critic: CriticConfig, algorithm: Algorithm) -> None:
+    own = critic.critic_trunk == "own"
+    if own and algorithm.critic is None:
+        raise ConfigError(
+            f"critic_trunk = 'own' trains a critic, and {recipe} has none: set it to 'policy', or "
+            "use a recipe with a critic, such as poad or turn."
+        )
+    if critic.critic_episodes and not (own and algorithm.credit is not None):
+        raise ConfigError(
+            f"critic_episodes = {critic.critic_episodes} fits a critic with its own trunk to the "
+            "returns before RL: set critic_trunk to 'own' with a recipe such as poad or turn, or "
+            "critic_episodes to 0."
+        )

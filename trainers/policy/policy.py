@@ -286,10 +286,15 @@ class Policy(nn.Module):
         self.gradient_checkpointing = True
 
     def clone(self) -> Policy:
-        """Returns an independent copy without the reference. Only the tokenizer is shared."""
+        """Returns an independent copy without the reference.
+
+        The tokenizer is shared, and the base model of an adapter, which is never trained.
+        """
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
-        copied.model = copy.deepcopy(self.model)
+        own = self.own_weights()
+        shared = [w for name, w in self.named_parameters() if name not in own]
+        copied.model = copy.deepcopy(self.model, {id(weight): weight for weight in shared})
         if self._has_reference_adapter:
             copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()

@@ -71,6 +71,6 @@ class Watch:
         return (
             f"The critic's explained variance has been 0 or below for {CRITIC_PATIENCE} "
             "iterations: its advantages carry no more information than returns. A recipe without "
-            "a critic (grpo, rloo) is as good here, or more critic training (--epochs, "
-            "--critic-lr, --critic-warmup)."
+            "a critic (grpo, rloo) is as good here. Or give the critic a model of its own and more "
+            "episodes (--critic-trunk own --critic-lr 3e-4 --critic-episodes 1000)."
         )

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import copy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead, ValueHead
+from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.settings import CriticConfig
+from agentgym.trainers.trajectory import Batch
+
+from ..recipes.test_recipes import train, train_quickly
+
+OWN: dict[str, Any] = {"critic_trunk": "own", "critic_episodes": 8, "critic_lr": 3e-4}
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return tiny_policy("NumberLine-v0", seed=0, size="nano")
+
+
+def critic_of(policy: Policy, kind: type[ValueHead], **settings: Any) -> OwnTrunkCritic:
+    return OwnTrunkCritic(policy, kind(policy.hidden_size, (16,)), CriticConfig(**settings))
+
+
+@pytest.fixture(scope="module")
+def batch(policy: Policy) -> Batch:
+    """Episodes of the policy."""
+    context = make_context(policy, ContextSettings("current", max_tokens=64))
+    episodes = [EpisodeSpec(f"train/{i}", i, (i,)) for i in range(12)]
+    make = partial(NumberLine, size=4, max_turns=3)
+    with EnvPool(make, 12) as pool:
+        return Batch.of(collect(policy, pool, episodes, context, Sampling(max_new_tokens=4)))
+
+
+@pytest.mark.parametrize("kind", [TokenValueHead, TurnValueHead])
+def test_it_fits_values_and_leaves_the_policy_alone(
+    policy: Policy, batch: Batch, kind: type[ValueHead]
+):
+    critic = critic_of(policy, kind, critic_lr=3e-3, critic_epochs=15, critic_batch_tokens=256)
+    before = {name: weight.clone() for name, weight in policy.state_dict().items()}
+    kinds = {name: n for n, name in enumerate(sorted({t.observation for t in batch.turns}))}
+    of_turn = np.array([kinds[t.observation] / len(kinds) for t in batch.turns], np.float32)
+    targets = of_turn if kind is TurnValueHead else of_turn[batch.token_turn]
+    losses = critic.fit(batch, targets, np.random.default_rng(2))
+    assert losses["value_loss"] < 0.5 * losses["value_loss_first"]
+    values = critic.evaluate(batch)
+    found = values.turns if values.tokens is None else values.tokens
+    assert np.square(found - targets).mean() < 0.6 * np.var(targets)
+    assert values.bootstrap.shape == (len(batch.trajectories),)
+    assert all(torch.equal(weight, before[name]) for name, weight in policy.state_dict().items())
+
+
+def test_it_forgets_rounds_and_a_checkpoint_keeps_them(policy: Policy, batch: Batch):
+    rng = np.random.default_rng
+    targets = np.ones(batch.num_turns, np.float32)
+    critic = critic_of(policy, TurnValueHead, critic_lr=1e-3, critic_rounds=2)
+    for number in range(3):
+        critic.fit(batch, number * targets, rng(number))
+    other = critic_of(policy, TurnValueHead, critic_lr=1e-3, critic_rounds=2)
+    other.restore(copy.deepcopy(critic.states()))
+    assert [kept[1][0] for kept in other._rounds] == [1, 2]
+    assert critic.fit(batch, targets, rng(3)) == other.fit(batch, targets, rng(3))
+    assert np.array_equal(critic.evaluate(batch).turns, other.evaluate(batch).turns)
+
+
+def test_before_rl_it_is_fitted_to_the_targets_of_the_recipe(policy: Policy, batch: Batch):
+    critic = critic_of(
+        policy, TokenValueHead, critic_lr=3e-3, critic_epochs=8, critic_batch_tokens=256
+    )
+    credit = two_clock.poad(1.0, 1.0)
+
+    def error() -> float:
+        values = critic.evaluate(batch)
+        targets = credit(batch, values).targets
+        assert targets is not None and values.tokens is not None
+        return float(np.square(targets - values.tokens).mean())
+
+    untrained = error()
+    critic.begin(batch, credit, np.random.default_rng(0))
+    assert error() < 0.7 * untrained
+
+
+@pytest.mark.parametrize("recipe", ["poad", "turn"])
+def test_a_run_with_it_learns_and_resumes_as_if_never_stopped(recipe: str, tmp_path: Path):
+    few = {"save_every": 1, **OWN}
+    whole = train_quickly(recipe, tmp_path / "a", iterations=3, **few)
+    train_quickly(recipe, tmp_path / "b", iterations=1, **few)
+    resumed = train_quickly(recipe, tmp_path / "b", iterations=3, resume=True, **few)
+    for name in ("rollout/return", "losses/value_loss", "losses/explained_variance"):
+        rows = [[row[name] for row in rows if name in row] for rows in (whole, resumed)]
+        assert rows[0] == rows[1] and len(rows[0]) == 3
+    assert whole[-1]["env_steps"] > sum(row.get("rollout/turns", 0) for row in whole)
+
+
+def test_settings_that_cannot_work_are_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="grpo has none"):
+        train("grpo", tmp_path, group_size=4, critic_trunk="own")
+    with pytest.raises(ConfigError, match="critic_trunk to 'own'"):
+        train("poad", tmp_path, critic_episodes=8)
