@@ -293,6 +293,8 @@ TABLE: tuple[Entry, ...] = (
     Entry("LiarsDice-v0", "agentgym.envs.cards.liars_dice"),
     Entry("LiarsDice-Duel-v0", "agentgym.envs.cards.liars_dice", {"dice": 1}),
     Entry("LiarsDice-Four-v0", "agentgym.envs.cards.liars_dice", {"num_players": 4}),
+    Entry("Gops-v0", "agentgym.envs.cards.gops"),
+    Entry("Gops-Carry-v0", "agentgym.envs.cards.gops", {"ties": "carry"}),
     Entry("Overcooked-Cooks-v0", "agentgym.envs.overcooked.cooks"),
     Entry(
         "Overcooked-Cooks-Three-v0",

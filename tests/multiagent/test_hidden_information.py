@@ -56,6 +56,12 @@ def dice(game: Any, me: int, rng: np.random.Generator) -> bool:
     return True
 
 
+def gops(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state, now = game.state, len(game.state.bids)
+    state.prizes[now + 1 :] = rng.permutation(state.prizes[now + 1 :]).tolist()
+    return now < game.cards
+
+
 def codenames(game: Any, me: int, rng: np.random.Generator) -> bool:
     state = game.state
     if me % 2 == 0 or state.winner >= 0:
@@ -164,6 +170,8 @@ HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
     "LeducPoker-v0": (poker, {}),
     "LiarsDice-v0": (dice, {}),
     "LiarsDice-Four-v0": (dice, {}),
+    "Gops-v0": (gops, {}),
+    "Gops-Carry-v0": (gops, {}),
     "Codenames-v0": (codenames, {}),
     "ReferentialGame-v0": (referential, {}),
     "EinsteinPuzzle-v0": (einstein, {}),
