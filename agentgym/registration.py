@@ -56,6 +56,7 @@ class Entry:
 TABLE: tuple[Entry, ...] = (
     # Single agent.
     Entry("NumberLine-v0", "agentgym.envs.numbers.number_line:NumberLine"),
+    Entry("Arithmetic-v0", "agentgym.envs.numbers.arithmetic:Arithmetic"),
     Entry("WebShop-v0", "agentgym.envs.webshop.env:WebShop"),
     Entry(
         "WebShop-Large-v0",
@@ -340,6 +341,23 @@ TABLE: tuple[Entry, ...] = (
         "ResourceTrading-Gain-v0",
         "agentgym.envs.negotiation.resource_trading",
         {"reward": "gain"},
+    ),
+    Entry("Team-Countdown-v0", "agentgym.envs.team.team"),
+    Entry(
+        "Team-Countdown-Checker-v0",
+        "agentgym.envs.team.team",
+        {"roles": "proposer-checker"},
+    ),
+    Entry("Team-Arithmetic-v0", "agentgym.envs.team.team", {"env": "Arithmetic-v0"}),
+    Entry(
+        "Team-Arithmetic-Checker-v0",
+        "agentgym.envs.team.team",
+        {"env": "Arithmetic-v0", "roles": "proposer-checker"},
+    ),
+    Entry(
+        "Team-NumberLine-v0",
+        "agentgym.envs.team.team",
+        {"env": "NumberLine-v0", "roles": "thinker-reasoner"},
     ),
 )
 
