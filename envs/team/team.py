@@ -228,10 +228,10 @@ class TeamGame(TextGame):
         if does == "note":
             return clip(said, MAX_NOTE)
         if does == "check":
-            words = plain(said[:LONGEST])
-            if words.startswith(ACCEPT):
+            words = plain(said, cased=True)
+            if words[: len(ACCEPT)].lower() == ACCEPT:
                 return ACCEPT
-            if words.startswith(REJECT):
+            if words[: len(REJECT)].lower() == REJECT:
                 return f"{REJECT}: {clip(words[len(REJECT) :].lstrip(' :,.'), MAX_NOTE)}"
             raise InvalidMove(
                 f"Invalid reply {said[:40]!r}. Reply accept, or reject: and a reason."

@@ -61,9 +61,9 @@ def test_the_last_proposal_is_played():
 def test_a_rejected_action_is_proposed_anew():
     game = team("proposer-checker", attempts=2)
     start = where(game)
-    assert says(game, "-", "Reject: wrong way") == ["player_0", "player_1"]
+    assert says(game, "-", "Reject: wrong Way.") == ["player_0", "player_1"]
     assert where(game) == start
-    assert "checker: reject: wrong way" in game.seen("player_0").text
+    assert "checker: reject: wrong Way" in game.seen("player_0").text
     says(game, "+", "accept")
     assert where(game) == start + 1
     says(game, "-", "reject", "-", "reject")  # the last attempt is played anyway
@@ -124,9 +124,9 @@ def test_the_turn_limit_of_the_environment_truncates():
 @pytest.mark.parametrize("env", ["TextCraft-v0", "Maze-v0", "TicTacToe-v0", "Wordle-v0"])
 def test_a_team_of_experts_plays_as_well_as_the_expert(env, roles):
     game, alone = team(roles, env), gymnasium.make(f"AgentGym/{env}").unwrapped
-    alone.reset(seed=0, options={"task": game.episode.task})
+    alone.reset(seed=0, options={"task": game.info("player_0")["task"]})
     while game.acting:
-        says(game, game.expert(game.acting[0]))
+        says(game, game.script("expert", game.acting[0], game.np_random))
     assert game.seen("player_0").success
     assert game.instructions.endswith(alone.instructions)
 
@@ -151,6 +151,7 @@ def test_team_is_a_pettingzoo_environment():
     env = agentgym.Team("NumberLine-v0", roles, render_mode="ansi", invalid_penalty=0.1)
     env.reset(seed=0)
     assert env.possible_agents == ["player_0", "player_1"]
+    assert isinstance(env.game, TeamGame)
     assert [env.game.role(agent) for agent in env.possible_agents] == ["thinker", "actor"]
     assert "- thinker (player_0): Think." in env.instructions
     env.step("Go.")
