@@ -296,6 +296,12 @@ TABLE: tuple[Entry, ...] = (
     Entry("LiarsDice-Four-v0", "agentgym.envs.cards.liars_dice", {"num_players": 4}),
     Entry("Gops-v0", "agentgym.envs.cards.gops"),
     Entry("Gops-Carry-v0", "agentgym.envs.cards.gops", {"ties": "carry"}),
+    Entry("Hanabi-v0", "agentgym.envs.cards.hanabi"),
+    Entry(
+        "Hanabi-Small-v0",
+        "agentgym.envs.cards.hanabi",
+        {"colors": 2, "hand": 2, "hints": 3, "fuses": 1},
+    ),
     Entry("Overcooked-Cooks-v0", "agentgym.envs.overcooked.cooks"),
     Entry(
         "Overcooked-Cooks-Three-v0",
