@@ -36,17 +36,19 @@ register_all()
 if TYPE_CHECKING:
     from agentgym import wrappers as wrappers
     from agentgym.agents import make_agent as make_agent
+    from agentgym.envs.team.team import Team as Team
     from agentgym.evaluation.runner import evaluate as evaluate
     from agentgym.making import make_env as make_env
 else:
     _LAZY = {
+        "Team": "agentgym.envs.team.team",
         "evaluate": "agentgym.evaluation.runner",
         "make_agent": "agentgym.agents",
         "make_env": "agentgym.making",
     }
 
     def __getattr__(name: str) -> Any:
-        """Imports `agentgym.wrappers` and a few functions on first access."""
+        """Imports `agentgym.wrappers` and a few functions and classes on first access."""
         if name == "wrappers":
             return importlib.import_module("agentgym.wrappers")
         if name in _LAZY:

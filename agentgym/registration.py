@@ -56,6 +56,7 @@ class Entry:
 TABLE: tuple[Entry, ...] = (
     # Single agent.
     Entry("NumberLine-v0", "agentgym.envs.numbers.number_line:NumberLine"),
+    Entry("Arithmetic-v0", "agentgym.envs.numbers.arithmetic:Arithmetic"),
     Entry("WebShop-v0", "agentgym.envs.webshop.env:WebShop"),
     Entry(
         "WebShop-Large-v0",
@@ -293,6 +294,14 @@ TABLE: tuple[Entry, ...] = (
     Entry("LiarsDice-v0", "agentgym.envs.cards.liars_dice"),
     Entry("LiarsDice-Duel-v0", "agentgym.envs.cards.liars_dice", {"dice": 1}),
     Entry("LiarsDice-Four-v0", "agentgym.envs.cards.liars_dice", {"num_players": 4}),
+    Entry("Gops-v0", "agentgym.envs.cards.gops"),
+    Entry("Gops-Carry-v0", "agentgym.envs.cards.gops", {"ties": "carry"}),
+    Entry("Hanabi-v0", "agentgym.envs.cards.hanabi"),
+    Entry(
+        "Hanabi-Small-v0",
+        "agentgym.envs.cards.hanabi",
+        {"colors": 2, "hand": 2, "hints": 3, "fuses": 1},
+    ),
     Entry("Overcooked-Cooks-v0", "agentgym.envs.overcooked.cooks"),
     Entry(
         "Overcooked-Cooks-Three-v0",
@@ -338,6 +347,23 @@ TABLE: tuple[Entry, ...] = (
         "ResourceTrading-Gain-v0",
         "agentgym.envs.negotiation.resource_trading",
         {"reward": "gain"},
+    ),
+    Entry("Team-Countdown-v0", "agentgym.envs.team.team"),
+    Entry(
+        "Team-Countdown-Checker-v0",
+        "agentgym.envs.team.team",
+        {"roles": "proposer-checker"},
+    ),
+    Entry("Team-Arithmetic-v0", "agentgym.envs.team.team", {"env": "Arithmetic-v0"}),
+    Entry(
+        "Team-Arithmetic-Checker-v0",
+        "agentgym.envs.team.team",
+        {"env": "Arithmetic-v0", "roles": "proposer-checker"},
+    ),
+    Entry(
+        "Team-NumberLine-v0",
+        "agentgym.envs.team.team",
+        {"env": "NumberLine-v0", "roles": "thinker-reasoner"},
     ),
 )
 

@@ -60,6 +60,7 @@ FAMILIES: dict[str, str] = {
     "negotiation": "Negotiation",
     "communication": "Communication games",
     "social_deduction": "Social deduction",
+    "team": "Teams",
 }
 """Titles of the environment families, in the order of the site. Other families come last."""
 

@@ -56,6 +56,23 @@ def dice(game: Any, me: int, rng: np.random.Generator) -> bool:
     return True
 
 
+def gops(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state, now = game.state, len(game.state.bids)
+    state.prizes[now + 1 :] = rng.permutation(state.prizes[now + 1 :]).tolist()
+    return now < game.cards
+
+
+def hanabi(game: Any, me: int, rng: np.random.Generator) -> bool:
+    """Shuffles the player's own cards and the deck."""
+    state, hand = game.state, game.state.hands[me]
+    cards = [*state.deck, *((card.color, card.rank) for card in hand)]
+    cards = [cards[i] for i in rng.permutation(len(cards))]
+    for card in hand:
+        card.color, card.rank = cards.pop()
+    state.deck = cards
+    return True
+
+
 def codenames(game: Any, me: int, rng: np.random.Generator) -> bool:
     state = game.state
     if me % 2 == 0 or state.winner >= 0:
@@ -164,6 +181,10 @@ HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
     "LeducPoker-v0": (poker, {}),
     "LiarsDice-v0": (dice, {}),
     "LiarsDice-Four-v0": (dice, {}),
+    "Gops-v0": (gops, {}),
+    "Gops-Carry-v0": (gops, {}),
+    "Hanabi-v0": (hanabi, {"num_players": 3}),
+    "Hanabi-Small-v0": (hanabi, {}),
     "Codenames-v0": (codenames, {}),
     "ReferentialGame-v0": (referential, {}),
     "EinsteinPuzzle-v0": (einstein, {}),

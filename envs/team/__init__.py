@@ -1,0 +1,1 @@
+"""Teams: several roles that share the task of a single-agent environment."""

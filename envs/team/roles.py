@@ -1,0 +1,103 @@
+"""Roles of a team, and the teams of the literature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentgym.errors import ConfigError, did_you_mean
+
+DEEDS = ("note", "act", "check")
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role of a team.
+
+    Attributes:
+        name: name of the role, such as "verifier".
+        does: "note": writes a message to the roles after it. "act": proposes an action for the
+            environment. "check": accepts the proposed action, which is then played, or rejects it.
+        instructions: the assignment of the role, shown to all roles and repeated when it acts.
+    """
+
+    name: str
+    does: str
+    instructions: str
+
+
+TEAMS: dict[str, tuple[Role, ...]] = {
+    "thinker-reasoner": (
+        Role("thinker", "note", "Plan how to solve the task. Write the plan for the reasoner."),
+        Role("reasoner", "act", "Follow the plan of the thinker. Reply with the action."),
+    ),
+    "generator-verifier-refiner": (
+        Role("generator", "act", "Reply with the action that you think is right."),
+        Role("verifier", "note", "Check the action of the generator. Write down its mistakes."),
+        Role(
+            "refiner",
+            "act",
+            "Reply with the final action, improved by the remarks of the verifier.",
+        ),
+    ),
+    "proposer-checker": (
+        Role("proposer", "act", "Reply with an action. If one was rejected, reply with another."),
+        Role(
+            "checker",
+            "check",
+            "Check the proposed action. Reply accept, or reject: and the reason.",
+        ),
+    ),
+}
+"""The named teams. The roles are in the order in which they act.
+
+thinker-reasoner: the meta-thinker and the reasoner of ReMA (arXiv 2503.09501).
+generator-verifier-refiner: MALT (arXiv 2412.01928).
+proposer-checker: an action is played once the checker accepts it.
+"""
+
+
+def as_roles(roles: str | Sequence[Role | Mapping[str, Any]]) -> tuple[Role, ...]:
+    """Returns the roles of a team given by name or one by one.
+
+    Args:
+        roles: a name of `TEAMS`, or roles, each a `Role` or a mapping with its fields.
+
+    Raises:
+        ConfigError: for an unknown team, or roles that cannot form a team.
+    """
+    if isinstance(roles, str):
+        if roles not in TEAMS:
+            hint = did_you_mean(roles, TEAMS)
+            raise ConfigError(f"roles must be one of {', '.join(TEAMS)}, got {roles!r}.{hint}")
+        return TEAMS[roles]
+    found = tuple(_as_role(role) for role in roles)
+    names = [role.name for role in found]
+    if len(found) < 2 or len(set(names)) < len(names):
+        raise ConfigError(f"A team needs at least two roles with different names, got {names}.")
+    deeds = [role.does for role in found]
+    if "act" not in deeds or deeds[-1] == "note":
+        raise ConfigError(
+            'A team needs a role that does "act", and its last role must act or check, got '
+            f"{deeds}."
+        )
+    if "check" in deeds[: deeds.index("act")]:
+        raise ConfigError(f'A role that does "check" must come after one that acts, got {deeds}.')
+    return found
+
+
+def _as_role(role: Role | Mapping[str, Any]) -> Role:
+    fields = asdict(role) if isinstance(role, Role) else role
+    keys = tuple(Role.__dataclass_fields__)
+    if (
+        not isinstance(fields, Mapping)
+        or set(fields) != set(keys)
+        or not all(isinstance(value, str) and value.strip() for value in fields.values())
+        or fields["does"] not in DEEDS
+    ):
+        raise ConfigError(
+            f"A role has the texts {', '.join(keys)}, and does one of {', '.join(DEEDS)}. "
+            f"Got {fields!r:.200}."
+        )
+    return Role(**fields)

@@ -1,0 +1,351 @@
+"""`Team`: several roles around any single-agent environment, with a shared reward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from agentgym.core import TextEnv, TimeStep, refused
+from agentgym.envs.team.roles import Role, as_roles
+from agentgym.errors import ConfigError
+from agentgym.making import env_name, make_env
+from agentgym.multiagent.game import InvalidMove, Rewards, TextGame, listed
+from agentgym.multiagent.messages import NUMBER, clip
+from agentgym.multiagent.pettingzoo import SHOWN, AECGame, make_pettingzoo
+from agentgym.utils.action_parsing import LONGEST, match_action, plain
+
+MAX_NOTE = 1000
+ACCEPT, REJECT = "accept", "reject"
+
+
+@dataclass
+class State:
+    """The state of the team between two actions of the environment.
+
+    Attributes:
+        place: index of the role that acts.
+        attempt: number of passes through the roles since the last action of the environment.
+        proposal: the last proposed action.
+        author: index of the role that proposed it.
+        log: role names and messages since the last action of the environment.
+        ended: whether the environment's episode has terminated.
+        cut: whether the environment's episode was truncated.
+        refused: the agent whose action the environment called invalid in this turn, or "".
+        env: the environment's snapshot. It is set only in snapshots of the game.
+    """
+
+    place: int = 0
+    attempt: int = 1
+    proposal: str = ""
+    author: int = -1
+    log: list[tuple[str, str]] = field(default_factory=list)
+    ended: bool = False
+    cut: bool = False
+    refused: str = ""
+    env: dict[str, Any] = field(default_factory=dict)
+
+
+class TeamGame(TextGame):
+    """Several roles solve the task of a single-agent environment together.
+
+    ## Description
+    The roles act in a fixed order and read the messages of the roles before them. There are three
+    kinds of roles:
+
+    - "note": writes a message to the roles after it, such as a plan or a critique.
+    - "act": proposes an action. It replaces the action proposed before.
+    - "check": accepts the proposed action, which is played at once, or rejects it.
+
+    After the last role, the proposed action is played in the environment. If a last role that
+    checks rejects it, the roles begin again, at most `attempts` times. The messages are cleared
+    when an action is played.
+
+    ## Action Space
+    Text:
+
+    - Note: any message, put on one line and cut after 1,000 characters.
+    - Act: an action of the environment. If the environment lists its actions, one of them.
+    - Check: `accept`, or `reject: reason`.
+
+    ## Observation Space
+    Text: the role and its assignment, the observation of the environment, and the messages since
+    its last action.
+
+    ## Rewards
+    All agents get the rewards of the environment, under the names of its terms. An invalid action
+    costs the agent's own `invalid_penalty`, also if the environment finds it invalid.
+
+    ## Starting State
+    The start of an episode of the environment, whose tasks are those of the game.
+
+    ## Episode End
+    - Termination: the episode of the environment has terminated.
+    - Truncation: the environment has reached its turn limit, or after `max_turns` turns. Each
+      action of a role is a turn.
+
+    After `max_invalid` invalid actions in a row a random action is taken.
+
+    ## Information
+    The common keys. `success` and `progress` are those of the environment.
+
+    ## Arguments
+    - `env` (str, default "Countdown-v0"): id of the environment.
+    - `env_kwargs` (dict or None, default None): arguments of the environment.
+    - `roles` (str or list, default "generator-verifier-refiner"): "thinker-reasoner",
+      "generator-verifier-refiner", "proposer-checker", or a list of roles with the keys `name`,
+      `does` ("note", "act" or "check") and `instructions`.
+    - `attempts` (int, default 3): number of times that the roles act before an action is played
+      although it was rejected.
+    - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
+    - `seat` (single seat only): the agent of a role, in order: player_0 is the first role.
+    - `opponents` (single seat only, default "expert"): the players of the other roles.
+      - "random": random admissible actions, or numbers of the observation if the environment lists
+        no actions, and empty messages.
+      - "expert": proposes and recommends the action of the environment's expert.
+
+    ## Notes
+    `agentgym.Team("Maze-v0", "thinker-reasoner")` makes a team for any single-agent id. A team with
+    an expert of the environment in one role is solved by copying it, so a comparison of learning
+    methods should train all roles.
+
+    ## References
+    - MALT (arXiv 2412.01928): generator, verifier, refiner.
+    - ReMA (arXiv 2503.09501): meta-thinker and reasoner.
+    - MARFT (arXiv 2504.16129): agents that act in order and read the earlier actions of the turn.
+
+    ## Version History
+    v0: first version.
+    """
+
+    players = range(2, 9)
+    State = State
+    state: State
+    levels = ("random", "expert")
+    expert_level = "expert"
+    default_opponents = "expert"
+
+    def __init__(
+        self,
+        *,
+        env: str = "Countdown-v0",
+        env_kwargs: dict[str, Any] | None = None,
+        roles: str | list[Any] = "generator-verifier-refiner",
+        attempts: int = 3,
+        num_players: int | None = None,
+        **kwargs,
+    ):
+        if attempts < 1:
+            raise ConfigError(f"attempts must be at least 1, got {attempts}.")
+        self.roles = as_roles(roles)
+        if num_players not in (None, len(self.roles)):
+            raise ConfigError(
+                f"num_players must be the number of roles, {len(self.roles)}, or None, got "
+                f"{num_players}."
+            )
+        super().__init__(num_players=len(self.roles), **kwargs)
+        inner = make_env(env, **(env_kwargs or {})).unwrapped
+        if not isinstance(inner, TextEnv):
+            raise ConfigError(
+                f"A team needs a text environment of AgentGym, got {env_name(inner)}."
+            )
+        self.inner, self.attempts = inner, attempts
+        self.tasks = inner.tasks
+        self.reward_names = inner.reward_names  # type: ignore[misc]  # fixed by the environment
+        checks = self.roles[-1].does == "check"
+        assignments = "".join(
+            f"- {role.name} ({agent}): {role.instructions}\n"
+            for agent, role in zip(self.possible_agents, self.roles, strict=True)
+        )
+        self.instructions = (
+            "You are a member of a team that solves a task. The members act in this order and read "
+            "the messages of the members before them:\n"
+            f"{assignments}"
+            + (
+                f"An action that is rejected is proposed anew, at most {attempts} times in total.\n"
+                * checks
+            )
+            + "All members get the score of the task.\n"
+            "\n"
+            "The task:\n"
+            f"{inner.instructions}"
+        )
+
+    def role(self, agent: str) -> str:
+        """Returns the name of an agent's role."""
+        return self._role(agent).name
+
+    def _role(self, agent: str) -> Role:
+        return self.roles[self.possible_agents.index(agent)]
+
+    def _start(self, task: str) -> None:
+        self.inner.np_random = self.np_random
+        self.inner.reset(options={"task": task})
+        self.state = State()
+
+    def _acting(self) -> tuple[str, ...]:
+        return () if self.state.ended else (self.possible_agents[self.state.place],)
+
+    def play(self, actions: Mapping[str, str]) -> None:
+        """Plays one turn: see `TextGame.play`. A turn limit of the environment truncates."""
+        if self.episode is not None:
+            self.state.refused = ""
+        super().play(actions)
+        if self.state.cut:
+            self._episode.truncated, self._episode.acting = True, ()
+
+    def _observe(
+        self, rewards: Rewards, invalid: Iterable[str] = (), *, ended: bool = False
+    ) -> None:
+        super()._observe(rewards, {*invalid, self.state.refused}, ended=ended)
+
+    def _admissible(self) -> tuple[str, ...]:
+        """Returns the admissible actions of the environment."""
+        assert self.inner._last is not None
+        return self.inner._last.admissible
+
+    def _look(self, agent: str) -> TimeStep:
+        state, role, last = self.state, self._role(agent), self.inner._last
+        assert last is not None
+        asks = role.instructions
+        if state.ended or state.cut:
+            asks = "The episode is over."
+        elif agent not in self._acting():
+            asks = f"It is the turn of the {self.roles[state.place].name}."
+        said = [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in state.log]
+        acts = role.does == "act" and agent in self._acting()
+        return TimeStep(
+            text="\n\n".join([f"You are the {role.name}. {asks}", last.observation, *said]),
+            success=last.success,
+            progress=last.progress,
+            admissible=self._admissible() if acts else (),
+        )
+
+    def _read(self, agent: str, said: str) -> str:
+        does = self._role(agent).does
+        if does == "note":
+            return clip(said, MAX_NOTE)
+        if does == "check":
+            words = plain(said, cased=True)
+            if words[: len(ACCEPT)].lower() == ACCEPT:
+                return ACCEPT
+            if words[: len(REJECT)].lower() == REJECT:
+                return f"{REJECT}: {clip(words[len(REJECT) :].lstrip(' :,.'), MAX_NOTE)}"
+            raise InvalidMove(
+                f"Invalid reply {said[:40]!r}. Reply accept, or reject: and a reason."
+            )
+        admissible = self._admissible()
+        if not admissible:
+            return said[:LONGEST]
+        action = match_action(said, admissible, cased=self.inner.cased)
+        if action is None:
+            raise InvalidMove(f"Invalid action {said[:40]!r}. Valid actions: {listed(admissible)}.")
+        return action
+
+    def _advance(self, moves: dict[str, str]) -> Rewards:
+        state = self.state
+        ((_, move),) = moves.items()
+        role = self.roles[state.place]
+        state.log.append((role.name, move))
+        if role.does == "act":
+            state.proposal, state.author = move, state.place
+        if role.does == "check" and move == ACCEPT:
+            return self._play_proposal()
+        state.place += 1
+        if state.place < len(self.roles):
+            return {}
+        if role.does == "check" and state.attempt < self.attempts:
+            state.place, state.attempt = 0, state.attempt + 1
+            return {}
+        return self._play_proposal()
+
+    def _play_proposal(self) -> Rewards:
+        """Plays the proposed action in the environment and begins a new turn of the team."""
+        state = self.state
+        self.inner.np_random = self.np_random
+        _, _, ended, cut, info = self.inner.step(state.proposal)
+        author = "" if info["valid"] else self.possible_agents[state.author]
+        self.state = State(ended=ended, cut=cut, refused=author)
+        terms = {name: info["reward_terms"][name] for name in self.reward_names}
+        return dict.fromkeys(self.possible_agents, terms)
+
+    def _random(self, agent: str, rng: np.random.Generator) -> str:
+        does = self._role(agent).does
+        if does == "check":
+            return (ACCEPT, f"{REJECT}: ")[int(rng.integers(2))]
+        if does == "note" or self._admissible():
+            return super()._random(agent, rng)
+        assert self.inner._last is not None
+        found = NUMBER.findall(self.inner._last.text)
+        return found[int(rng.integers(len(found)))] if found else ""
+
+    def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
+        best, role, state = self.inner.expert(), self._role(agent), self.state
+        agrees = best is None or (state.author >= 0 and state.proposal == best)
+        if role.does == "act":
+            return self._random(agent, rng) if best is None else best
+        if role.does == "check":
+            return ACCEPT if agrees else f"{REJECT}: I suggest {best}"
+        return "I agree." if agrees else f"I suggest: {best}"
+
+    def picture(self) -> str:
+        """Returns the environment's picture and the messages since its last action."""
+        lines = [f"[{name}] {clip(text, MAX_NOTE)}" for name, text in self.state.log]
+        return "\n".join([self.inner._picture(), *lines])
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns the complete state of the episode as a JSON-serialisable dictionary."""
+        snapshot = super().snapshot()
+        snapshot["state"]["env"] = self.inner.snapshot()
+        return snapshot
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Continues from a snapshot of a team made with the same arguments.
+
+        Raises:
+            SnapshotError: if the snapshot is of another game or damaged.
+        """
+        before = dict(vars(self))
+        super().restore(snapshot)
+        try:
+            saved, state = self.state.env, self.state
+            if saved["task"] != self._episode.task:
+                raise ValueError("team and environment have different tasks")
+            if not (0 <= state.place < len(self.roles) and -1 <= state.author < len(self.roles)):
+                raise ValueError(f"there is no role {state.place} or {state.author}")
+            self.inner.restore(saved)
+            self.inner.np_random = self.np_random
+            state.env = {}
+        except Exception as error:
+            vars(self).clear()
+            vars(self).update(before)
+            raise refused(error) from error
+
+
+class Team(AECGame):
+    """A team around a single-agent environment as an AEC (turn-by-turn) PettingZoo environment.
+
+    Args:
+        env: id of the environment, with or without the namespace.
+        roles: a team of `agentgym.envs.team.roles.TEAMS`, or roles (`Role` or mappings).
+        **kwargs: other arguments of `TeamGame` and of `PettingZooMixin`.
+
+    Raises:
+        ConfigError: for an unknown id or team, or an invalid argument.
+        UnknownArgumentError: for an unknown argument.
+    """
+
+    def __init__(
+        self,
+        env: str,
+        roles: str | Sequence[Role | Mapping[str, Any]] = "generator-verifier-refiner",
+        **kwargs: Any,
+    ):
+        shown = {name: kwargs.pop(name) for name in SHOWN if name in kwargs}
+        given = roles if isinstance(roles, str) else [asdict(role) for role in as_roles(roles)]
+        super().__init__(TeamGame(env=env, roles=given, **kwargs), **shown)
+
+
+env, raw_env, parallel_env = make_pettingzoo(TeamGame)

@@ -1,0 +1,49 @@
+"""Arithmetic: expressions and answers."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.envs.numbers.arithmetic import sample, text, value
+
+
+@given(st.integers(0, 10**6), st.integers(2, 10))
+def test_the_value_is_that_of_the_text(seed, terms):
+    tree = sample(np.random.default_rng(seed), terms, 20)
+    written = text(tree)
+    assert eval(written, {"__builtins__": {}}) == value(tree)
+    assert sum(part.isdigit() for part in written.replace("(", " ").replace(")", " ").split()) == (
+        terms
+    )
+
+
+def play(action, **kwargs):
+    env = gymnasium.make("AgentGym/Arithmetic-v0", **kwargs).unwrapped
+    env.reset(seed=0)
+    return env.step(action.format(value=env.state.value, wrong=env.state.value + 1))
+
+
+@pytest.mark.parametrize(
+    ("action", "reward", "valid", "ends"),
+    [
+        ("{value}", 1, True, True),
+        ("Action: {value}.", 1, True, True),
+        ("{wrong}", 0, True, True),
+        ("no idea", 0, False, False),
+        ("--3", 0, False, False),
+        ("³", 0, False, False),
+    ],
+)
+def test_answers(action, reward, valid, ends):
+    _, got, terminated, _, info = play(action)
+    assert (got, info["valid"], terminated, info["success"]) == (reward, valid, ends, reward == 1)
+
+
+@pytest.mark.parametrize("kwargs", [{"terms": 1}, {"terms": 11}, {"largest": 1}])
+def test_invalid_arguments(kwargs):
+    with pytest.raises(ValueError, match=next(iter(kwargs))):
+        play("0", **kwargs)

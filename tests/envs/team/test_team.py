@@ -1,0 +1,194 @@
+"""Teams: the order of roles, checks, shared rewards and the limits of the environment."""
+
+from __future__ import annotations
+
+import json
+
+import gymnasium
+import pytest
+
+import agentgym
+from agentgym.envs.team.roles import TEAMS, Role, as_roles
+from agentgym.envs.team.team import TeamGame
+from agentgym.errors import ConfigError, SnapshotError
+
+NOTE = {"name": "thinker", "does": "note", "instructions": "Think."}
+ACT = {"name": "actor", "does": "act", "instructions": "Act."}
+CHECK = {"name": "critic", "does": "check", "instructions": "Check."}
+
+
+def team(roles, env="NumberLine-v0", **kwargs):
+    game = TeamGame(env=env, roles=roles, **kwargs)
+    game.reset(seed=0)
+    return game
+
+
+def says(game, *actions):
+    """Plays the actions, each by the agent that acts, and returns the agents."""
+    agents = []
+    for action in actions:
+        (agent,) = game.acting
+        agents.append(agent)
+        game.play({agent: action})
+    return agents
+
+
+def where(game):
+    return game.inner.state.position
+
+
+def test_the_thinker_is_read_by_the_reasoner_whose_action_is_played():
+    game = team("thinker-reasoner")
+    start, text = where(game), game.seen("player_0").text
+    assert says(game, "Go\nup!") == ["player_0"]
+    assert where(game) == start
+    assert "thinker: Go up!" in game.seen("player_1").text
+    assert game.seen("player_1").admissible == ("+", "-")
+    assert not game.seen("player_0").admissible
+    says(game, "+")
+    assert where(game) == start + 1
+    assert "Go up!" not in game.seen("player_0").text and game.acting == ("player_0",)
+    assert text.splitlines()[0] == game.seen("player_0").text.splitlines()[0]
+
+
+def test_the_last_proposal_is_played():
+    game = team("generator-verifier-refiner")
+    start = where(game)
+    assert says(game, "-", "No, up.", "+") == ["player_0", "player_1", "player_2"]
+    assert where(game) == start + 1
+
+
+def test_a_rejected_action_is_proposed_anew():
+    game = team("proposer-checker", attempts=2)
+    start = where(game)
+    assert says(game, "-", "Reject: wrong Way.") == ["player_0", "player_1"]
+    assert where(game) == start
+    assert "checker: reject: wrong Way" in game.seen("player_0").text
+    says(game, "+", "accept")
+    assert where(game) == start + 1
+    says(game, "-", "reject", "-", "reject")  # the last attempt is played anyway
+    assert where(game) == start
+
+
+def test_a_check_in_the_middle_accepts_at_once_or_passes_on():
+    game = team([ACT, CHECK, ACT | {"name": "second"}])
+    start = where(game)
+    says(game, "+", "accept")
+    assert where(game) == start + 1 and game.acting == ("player_0",)
+    says(game, "+", "reject: no", "-")
+    assert where(game) == start
+
+
+def test_all_agents_get_the_reward_and_the_ending():
+    game = team("proposer-checker", "Arithmetic-v0")
+    says(game, game.inner.expert(), "accept")
+    for agent in game.possible_agents:
+        assert game.reward(agent) == 1 and game.terminated(agent) and game.seen(agent).success
+    assert not game.acting
+
+
+def test_the_author_of_an_action_that_the_environment_refuses_pays():
+    game = team("proposer-checker", "Arithmetic-v0", invalid_penalty=0.5)
+    says(game, "no idea", "accept")
+    assert [game.reward(agent) for agent in game.possible_agents] == [-0.5, 0]
+    assert not game.outcome("player_0").valid and game.outcome("player_1").valid
+    assert "Answer with one integer" in game.seen("player_0").observation
+    says(game, "5")
+    assert game.reward("player_0") == 0
+
+
+def test_invalid_replies_are_asked_again():
+    game = team("proposer-checker", "NumberLine-v0", max_invalid=2)
+    says(game, "up")
+    assert not game.outcome("player_0").valid and game.acting == ("player_0",)
+    says(game, "+", "perhaps")
+    assert "Reply accept" in game.seen("player_1").feedback and game.acting == ("player_1",)
+    says(game, "perhaps")
+    assert "last attempt" in game.seen("player_1").feedback
+
+
+def test_the_turn_limit_of_the_environment_truncates():
+    game = team("thinker-reasoner", env_kwargs={"max_turns": 2})
+    away = {"+": "-", "-": "+"}[game.inner.expert()]
+    says(game, "", away, "", away)
+    assert not game.acting
+    for agent in game.possible_agents:
+        assert game.truncated(agent) and not game.terminated(agent)
+        assert not game.seen(agent).admissible
+    again = team("thinker-reasoner", env_kwargs={"max_turns": 2})
+    again.restore(json.loads(json.dumps(game.snapshot())))
+    assert again.truncated("player_0") and not again.acting
+
+
+@pytest.mark.parametrize("roles", TEAMS)
+@pytest.mark.parametrize("env", ["TextCraft-v0", "Maze-v0", "TicTacToe-v0", "Wordle-v0"])
+def test_a_team_of_experts_plays_as_well_as_the_expert(env, roles):
+    game, alone = team(roles, env), gymnasium.make(f"AgentGym/{env}").unwrapped
+    alone.reset(seed=0, options={"task": game.info("player_0")["task"]})
+    while game.acting:
+        says(game, game.script("expert", game.acting[0], game.np_random))
+    assert game.seen("player_0").success
+    assert game.instructions.endswith(alone.instructions)
+
+
+def test_a_snapshot_of_another_environment_is_refused_and_changes_nothing():
+    game, other = team("thinker-reasoner"), team("thinker-reasoner", "Arithmetic-v0")
+    says(game, "Hm.")
+    before = game.snapshot()
+    with pytest.raises(SnapshotError):
+        game.restore(other.snapshot())
+    assert game.snapshot() == before
+    bad = json.loads(json.dumps(before))
+    bad["state"]["env"]["state"] = {}
+    with pytest.raises(SnapshotError):
+        game.restore(bad)
+    assert game.snapshot() == before
+    says(game, "+")
+
+
+def test_team_is_a_pettingzoo_environment():
+    roles = [Role(**NOTE), Role(**ACT)]
+    env = agentgym.Team("NumberLine-v0", roles, render_mode="ansi", invalid_penalty=0.1)
+    env.reset(seed=0)
+    assert env.possible_agents == ["player_0", "player_1"]
+    assert isinstance(env.game, TeamGame)
+    assert [env.game.role(agent) for agent in env.possible_agents] == ["thinker", "actor"]
+    assert "- thinker (player_0): Think." in env.instructions
+    env.step("Go.")
+    assert "[thinker] Go." in str(env.render())
+    assert env.agent_selection == "player_1"
+
+
+def test_each_named_team_is_valid():
+    for name, roles in TEAMS.items():
+        assert as_roles(list(roles)) == as_roles(name) == roles
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ("proposer-cheker", "Did you mean"),
+        ([ACT], "at least two roles"),
+        ([ACT, ACT], "different names"),
+        ([ACT, NOTE], "last role"),
+        ([NOTE, CHECK], "last role must act"),
+        ([CHECK, ACT], "must come after"),
+        ([NOTE, ACT | {"does": "shout"}], "does one of"),
+        ([NOTE, {"name": "actor"}], "has the texts"),
+        ([NOTE, 3], "has the texts"),
+    ],
+)
+def test_invalid_teams(roles, message):
+    with pytest.raises(ConfigError, match=message):
+        agentgym.Team("NumberLine-v0", roles)
+
+
+def test_invalid_arguments():
+    with pytest.raises(ConfigError, match="attempts"):
+        TeamGame(attempts=0)
+    with pytest.raises(ConfigError, match="num_players must be the number of roles, 3"):
+        TeamGame(num_players=2)
+    with pytest.raises(ConfigError, match="Unknown environment"):
+        agentgym.Team("NumberLin-v0")
+    with pytest.raises(ConfigError, match="sizes"):
+        TeamGame(env_kwargs={"sizes": 3})
