@@ -27,7 +27,7 @@ from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, play_episodes
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import (
@@ -363,7 +363,9 @@ class Trainer:
         return self.play(episodes)
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
-        """Plays episodes, of which each process plays a share, and returns all, in their order.
+        """Plays episodes, of which each process plays a share, and returns all trajectories.
+
+        They are in the order of the episodes, those of a game one after another.
 
         Episodes that were finished before the run was resumed come from the journal.
 
@@ -373,8 +375,8 @@ class Trainer:
         """
         config = self.config
 
-        def work(some: Sequence[EpisodeSpec]) -> list[Trajectory]:
-            return collect(
+        def work(some: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
+            return play_episodes(
                 self.policy,
                 self.pool,
                 some,
@@ -382,14 +384,14 @@ class Trainer:
                 config.sampling(),
                 constrain=config.rollout.constrain,
                 on_progress=self.stop.check,
-                on_episode=lambda i, trajectory: self.journal.append(some[i], trajectory),
+                on_episode=lambda i, played: self.journal.append(some[i], played),
             )
 
         found = from_main(self.accelerator, self.journal.read(episodes))
         left = [i for i in range(len(episodes)) if i not in found]
         played = shared(self.accelerator, [episodes[i] for i in left], work)
         found |= zip(left, played, strict=True)
-        return [found[i] for i in range(len(episodes))]
+        return [trajectory for i in range(len(episodes)) for trajectory in found[i]]
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
