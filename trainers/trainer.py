@@ -39,9 +39,12 @@ from agentgym.trainers.run.environment import (
 from agentgym.trainers.run.evaluation import (
     conclude,
     evaluate_agent,
+    evaluate_seats,
     evaluation_metrics,
+    join_seats,
     policy_agent,
 )
+from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.metrics import iteration_metrics
@@ -137,6 +140,7 @@ class Trainer:
         )
         self.tasks = tasks_of(self.pool.env(0)).split("train")
         check_constraint(config, self.pool.env(0))
+        self.lineup = Lineup(config, self.pool.env(0))
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()
@@ -234,7 +238,7 @@ class Trainer:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         tokens = sum(turn.stop - turn.start for turn in turns)
         state.iteration += 1
-        state.episodes += len(trajectories)
+        state.episodes += config.rollout.episodes_per_iteration if trajectories else 0
         state.env_steps += len(turns) + hooks.env_steps
         state.tokens += tokens
         times = {
@@ -332,6 +336,10 @@ class Trainer:
     def _make_hooks(self) -> RecipeHooks:
         make = self.algorithm.hooks
         hooks = RecipeHooks() if make is None else make(self)
+        if self.lineup.agents and not (hooks.plays and hooks.games):
+            raise ConfigError(
+                f"{self.recipe} learns from episodes of one agent: leave opponents at 'scripted'."
+            )
         if self.accelerator.is_fsdp2 and self.policy in hooks.modules():
             raise ConfigError(f"{self.recipe} trains the policy in its hooks: use DDP, not FSDP2.")
         return hooks
@@ -360,7 +368,7 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
             for j in range(size)
         ]
-        return self.play(episodes)
+        return self.play(self.lineup.seat(episodes))
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all trajectories.
@@ -470,10 +478,7 @@ class Trainer:
             return
         begun = time.perf_counter()
         name = self.recipe if at else ("imitation" if config.imitates else "start")
-        report = evaluate_agent(
-            config, self.make_eval_env, self._agent(name), self.accelerator, self.stop.check
-        )
-        numbers = evaluation_metrics(report, config)
+        report, numbers = self._evaluate(self._agent(name))
         reward = numbers["eval/reward"]
         state.evaluated, state.last = at, report.to_json()
         if at == 0:
@@ -488,6 +493,20 @@ class Trainer:
         numbers["time/evaluate"] = time.perf_counter() - begun
         self.log.row(state, numbers)
         self.callbacks.call("on_evaluation_end", self, report)
+
+    def _evaluate(self, agent: PolicyAgent) -> tuple[Report, dict[str, float]]:
+        """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
+        config, seats = self.config, self.lineup.agents.get("", ())
+        arguments = config, self.make_eval_env, agent
+        if not seats or config.evaluation.eval_env_id:
+            report = evaluate_agent(*arguments, self.accelerator, self.stop.check)
+            return report, evaluation_metrics(report, config)
+        reports = evaluate_seats(*arguments, seats, self.accelerator, self.stop.check)
+        report = join_seats(reports)
+        numbers = evaluation_metrics(report, config)
+        for seat, part in reports.items():
+            numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
+        return report, numbers
 
     def _agent(self, name: str) -> PolicyAgent:
         """Returns the agent of evaluations. Before the first iteration it is the policy alone."""

@@ -118,7 +118,7 @@ class Trajectory:
             if the trajectory terminated.
         final_observation: that observation as text.
         agent: name of the agent in a game in which several seats are played, else "".
-        role: its role in the game, such as "werewolf", or the name of the agent in games without roles.
+        role: its role in the game, such as "werewolf". Without roles, the name of the agent.
         opponent: the players of the other seats: "self", the name of other weights, or a level of
             scripted players. Different ones are joined by "+".
         replayed: whether the policy of an earlier iteration played the episode.

@@ -459,6 +459,15 @@ def by_env_id(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajec
     return sorted(found.items())
 
 
+def by_role(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajectory]]]:
+    """Returns the trajectories of each role of a game, none of single-agent environments."""
+    found: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        if trajectory.role:
+            found.setdefault(trajectory.role, []).append(trajectory)
+    return sorted(found.items())
+
+
 def draw_tasks(
     tasks: Sequence[str], count: int, rng: np.random.Generator, first: int | None = None
 ) -> list[tuple[str, int]]:
