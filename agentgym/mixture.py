@@ -108,11 +108,20 @@ class Mixture(gymnasium.Env[Any, Any]):
         task = options.get("task")
         if task is None:
             task = self.tasks.train[int(self.np_random.integers(len(self.tasks.train)))]
-        self._task = self.tasks.check(task)
-        name, _, options["task"] = self._task.partition(" ")
-        self.playing = self.envs[name]
+        options["task"] = self.select(task)
         observation, info = self.playing.reset(seed=seed, options=options)
         return observation, {**info, "task": self._task}
+
+    def select(self, task: str) -> str:
+        """Selects the environment of a task and returns the task's name in this environment.
+
+        Raises:
+            UnknownTaskError: if there is no such task.
+        """
+        self._task = self.tasks.check(task)
+        name, _, inner = self._task.partition(" ")
+        self.playing = self.envs[name]
+        return inner
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.mixture import check_mix
@@ -23,6 +23,7 @@ from agentgym.trainers.settings import (
     CriticConfig,
     EnvironmentConfig,
     EvaluationConfig,
+    GameConfig,
     ImitationConfig,
     LossConfig,
     ModelConfig,
@@ -54,9 +55,13 @@ class TrainConfig:
     Attributes:
         kind: the kind of model, which decides on defaults.
         by_kind: the settings that have the default of the kind of model, with their values.
+        grouped_by_agent: whether the recipe's groups are meant to hold one agent of a game each.
     """
 
+    grouped_by_agent: ClassVar[bool] = False
+
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    game: GameConfig = field(default_factory=GameConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     run: RunConfig = field(default_factory=RunConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
@@ -82,6 +87,11 @@ class TrainConfig:
         _check_rollout(self)
         _check_loss(self)
         _check_environments(self)
+        if self.game.learners and self.game.opponents == "scripted":
+            raise ConfigError(
+                "learners names the seats that the policy plays at once, so it needs opponents "
+                "'mirror'. Against scripted opponents, use env_kwargs seat=player_0."
+            )
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(
                 f"horizons must be numbers of turns, at least 1, got {self.environment.horizons}."

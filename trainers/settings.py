@@ -111,6 +111,19 @@ class EnvironmentConfig:
 
 
 @dataclass
+class GameConfig:
+    """The players of a game with several agents."""
+
+    opponents: Literal["scripted", "mirror"] = "scripted"
+    """Players of the seats of a game: the policy in one seat and scripted players in the others, of
+    the level in `env_kwargs` ("scripted"), or the policy in all seats, which all are trained
+    ("mirror")."""
+    learners: tuple[str, ...] = ()
+    """Seats that the policy plays and learns from with opponents "mirror", such as player_0 (empty:
+    all). Scripted players play the other seats."""
+
+
+@dataclass
 class ModelConfig:
     """The language model."""
 

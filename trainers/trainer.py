@@ -29,7 +29,7 @@ from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, play_episodes
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import (
@@ -41,9 +41,12 @@ from agentgym.trainers.run.environment import (
 from agentgym.trainers.run.evaluation import (
     conclude,
     evaluate_agent,
+    evaluate_seats,
     evaluation_metrics,
+    join_seats,
     policy_agent,
 )
+from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.metrics import iteration_metrics
@@ -141,6 +144,7 @@ class Trainer:
         )
         self.tasks = tasks_of(self.pool.env(0)).split("train")
         check_constraint(config, self.pool.env(0))
+        self.lineup = Lineup(config, self.pool.env(0))
         self.folder = open_folder(self.accelerator, recipe, config)
         try:
             start = self.folder.latest()
@@ -252,7 +256,7 @@ class Trainer:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         tokens = sum(turn.stop - turn.start for turn in turns)
         state.iteration += 1
-        state.episodes += len(trajectories)
+        state.episodes += config.rollout.episodes_per_iteration if trajectories else 0
         state.env_steps += len(turns) + hooks.env_steps
         state.tokens += tokens
         times = {
@@ -353,6 +357,10 @@ class Trainer:
     def _make_hooks(self) -> RecipeHooks:
         make = self.algorithm.hooks
         hooks = RecipeHooks() if make is None else make(self)
+        if self.lineup.agents and not (hooks.plays and hooks.games):
+            raise ConfigError(
+                f"{self.recipe} learns from episodes of one agent: leave opponents at 'scripted'."
+            )
         if self.accelerator.is_fsdp2 and self.policy in hooks.modules():
             raise ConfigError(f"{self.recipe} trains the policy in its hooks: use DDP, not FSDP2.")
         return hooks
@@ -402,10 +410,12 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
             for j in range(size)
         ]
-        return self.play(episodes)
+        return self.play(self.lineup.seat(episodes))
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
-        """Plays episodes, of which each process plays a share, and returns all, in their order.
+        """Plays episodes, of which each process plays a share, and returns all trajectories.
+
+        They are in the order of the episodes, those of a game one after another.
 
         Episodes that were finished before the run was resumed come from the journal.
 
@@ -415,8 +425,8 @@ class Trainer:
         """
         config = self.config
 
-        def work(some: Sequence[EpisodeSpec]) -> list[Trajectory]:
-            return collect(
+        def work(some: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
+            return play_episodes(
                 self.policy,
                 self.pool,
                 some,
@@ -424,14 +434,14 @@ class Trainer:
                 config.sampling(),
                 constrain=config.rollout.constrain,
                 on_progress=self.stop.check,
-                on_episode=lambda i, trajectory: self.journal.append(some[i], trajectory),
+                on_episode=lambda i, played: self.journal.append(some[i], played),
             )
 
         found = from_main(self.accelerator, self.journal.read(episodes))
         left = [i for i in range(len(episodes)) if i not in found]
         played = shared(self.accelerator, [episodes[i] for i in left], work)
         found |= zip(left, played, strict=True)
-        return [found[i] for i in range(len(episodes))]
+        return [trajectory for i in range(len(episodes)) for trajectory in found[i]]
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
@@ -510,10 +520,7 @@ class Trainer:
             return
         begun = time.perf_counter()
         name = self.recipe if at else ("imitation" if config.imitates else "start")
-        report = evaluate_agent(
-            config, self.make_eval_env, self._agent(name), self.accelerator, self.stop.check
-        )
-        numbers = evaluation_metrics(report, config)
+        report, numbers = self._evaluate(self._agent(name))
         reward = numbers["eval/reward"]
         state.evaluated, state.last = at, report.to_json()
         if at == 0:
@@ -528,6 +535,20 @@ class Trainer:
         numbers["time/evaluate"] = time.perf_counter() - begun
         self.log.row(state, numbers)
         self.callbacks.call("on_evaluation_end", self, report)
+
+    def _evaluate(self, agent: PolicyAgent) -> tuple[Report, dict[str, float]]:
+        """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
+        config, seats = self.config, self.lineup.agents.get("", ())
+        arguments = config, self.make_eval_env, agent
+        if not seats or config.evaluation.eval_env_id:
+            report = evaluate_agent(*arguments, self.accelerator, self.stop.check)
+            return report, evaluation_metrics(report, config)
+        reports = evaluate_seats(*arguments, seats, self.accelerator, self.stop.check)
+        report = join_seats(reports)
+        numbers = evaluation_metrics(report, config)
+        for seat, part in reports.items():
+            numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
+        return report, numbers
 
     def _agent(self, name: str) -> PolicyAgent:
         """Returns the agent of evaluations. Before the first iteration it is the policy alone."""

@@ -117,7 +117,10 @@ class Trajectory:
         bootstrap: index of the segment that ends with the observation after the last turn, or None
             if the trajectory terminated.
         final_observation: that observation as text.
-        agent: name of the agent in a multi-agent game, else "".
+        agent: name of the agent in a game in which several seats are played, else "".
+        role: its role in the game, such as "werewolf". Without roles, the name of the agent.
+        opponent: the players of the other seats: "self", the name of other weights, or a level of
+            scripted players. Different ones are joined by "+".
         replayed: whether the policy of an earlier iteration played the episode.
         extras: statistics of the rollout (token counts, flags) and data kept by a recipe.
     """
@@ -133,6 +136,8 @@ class Trajectory:
     bootstrap: int | None = None
     final_observation: str = ""
     agent: str = ""
+    role: str = ""
+    opponent: str = ""
     replayed: bool = False
     extras: dict[str, Any] = field(default_factory=dict)
 

@@ -202,6 +202,13 @@ class TextGame:
         admissible = self.seen(agent).admissible
         return admissible[int(rng.integers(len(admissible)))] if admissible else ""
 
+    def role(self, agent: str) -> str:
+        """Returns the agent's role in the episode, by which training keeps statistics.
+
+        Agents must not see it. Default: the agent's name.
+        """
+        return agent
+
     def picture(self) -> str:
         """Returns the text for spectators. Default: the observations of all agents."""
         return "\n\n".join(f"[{agent}]\n{step.observation}" for agent, step in self.steps.items())

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
+
+import gymnasium
 
 from agentgym.core import TextEnv, TimeStep, UnreadableAction, check_reward_terms, refused
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.table import Table
 from agentgym.registration import make_parallel
 
 UNKNOWN = "unknown"
@@ -108,16 +112,42 @@ class SingleSeat(TextEnv):
             ) from None
 
     def _start(self, task: str) -> TimeStep:
+        self.state = self._deal(task)
+        step = self._play_on(None)
+        self.state.early = dict(step.rewards)
+        return dataclasses.replace(step, rewards={}, terminated=False, success=False)
+
+    def _deal(self, task: str) -> Seat:
+        """Begins an episode of the game, with a sampled seat and sampled levels."""
         agents = self.game.possible_agents
         # Sampled even if a seat is given, so that the random stream is the same in both cases.
         drawn = agents[int(self.np_random.integers(len(agents)))]
         levels = {agent: self._drawn(level) for agent, level in self.opponents.items()}
-        self.state = Seat(self.seat or drawn, levels)
         self.game.np_random = self.np_random
         self.game.begin(task)
-        step = self._play_on(None)
-        self.state.early = dict(step.rewards)
-        return dataclasses.replace(step, rewards={}, terminated=False, success=False)
+        return Seat(self.seat or drawn, levels)
+
+    def open_table(self, task: str, seed: int, seats: Sequence[str]) -> Table:
+        """Starts an episode in which several seats are played from outside.
+
+        With a single seat, it is the episode of `reset` with this seat. The environment itself must
+        be reset before its next step.
+
+        Args:
+            task: the task.
+            seed: the seed of the episode.
+            seats: the agents that are played from outside. The `opponents` play the other seats.
+
+        Raises:
+            UnknownTaskError: if the game has no such task.
+        """
+        gymnasium.Env.reset(self, seed=seed)
+        self.np_random.integers(len(self.tasks.split(self.split)))  # as `reset` samples a task
+        self.state = self._deal(self.tasks.check(task))
+        self._over = True
+        table = Table(self.game, seats, self.state.levels, self.np_random)
+        table.play({})
+        return table
 
     def _drawn(self, level: str) -> str:
         """Returns the level. For "unknown", samples one of the levels except "random"."""
@@ -138,24 +168,12 @@ class SingleSeat(TextEnv):
 
     def _play_on(self, action: str | None) -> TimeStep:
         """Plays the action, then the other agents until the seat acts again or is out."""
-        game, me = self.game, self.state.agent
-        rewards = dict.fromkeys(game.reward_names, 0.0) | self.state.early
+        me = self.state.agent
+        table = Table(self.game, (me,), self.state.levels, self.np_random)
+        table.rewards[me] |= self.state.early
         self.state.early = {}
-        valid = True
-        while not game.over(me) and (action is not None or me not in game.acting):
-            actions = {
-                agent: game.script(self.state.levels[agent], agent, self.np_random)
-                for agent in game.acting
-                if agent != me
-            }
-            if action is not None:
-                actions[me], action = action, None
-            game.play(actions)
-            got = game.outcome(me)
-            for name, reward in got.rewards.items():
-                rewards[name] += reward
-            valid = valid and got.valid
-        return dataclasses.replace(game.seen(me), rewards=rewards, valid=valid)
+        table.play({} if action is None else {me: action})
+        return table.take(me)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn of the seat: see `TextEnv.step`. The game's turn limit truncates."""

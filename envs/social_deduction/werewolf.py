@@ -183,6 +183,10 @@ class Werewolf(TextGame):
         deal = deals()[task_number(task)]
         self.state = State([ROLES[role] for role in deal])
 
+    def role(self, agent: str) -> str:
+        """Returns the agent's role, such as "werewolf"."""
+        return self.state.roles[PLAYERS.index(agent)]
+
     def _decider(self) -> int:
         """Returns the wolf that chooses the victim."""
         return living(self.state, WOLF)[-1]

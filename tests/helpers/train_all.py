@@ -1,5 +1,7 @@
 """Trains recipes one after another and saves their weights: `train_all.py FOLDER RECIPE ...`.
 
+"rae-mirror" is the recipe rae in all seats of a game.
+
 Started once, or as several processes with the variables of `torchrun`. In every process except the
 main one, the networks of the hooks are disturbed when they are made, as if they had drifted apart.
 """
@@ -51,13 +53,19 @@ OWN: dict[str, dict[str, Any]] = {
     "sac_glam": {"critic_steps": 10, "replayed": 9},
     "agentprm": {"best_of": 2, "group_size": 4},
     "nlpo": {"mask_every": 1},
+    "rae-mirror": {
+        "env_id": "KuhnPoker-v0",
+        "env_kwargs": {"hands": 2},
+        "opponents": "mirror",
+        "bc_demonstrations": 0,
+    },
     "istar": {"normalize_advantages": "none"},  # without pairs, all rewards are rounding errors
 }
 
 
 def settings(recipe: str, **changes: Any) -> Any:
     """Returns tiny settings of a recipe."""
-    kind = recipes.load(recipe).Config
+    kind = recipes.load(recipe.partition("-")[0]).Config
     known = kind().as_dict()
     chosen = SETTINGS | OWN.get(recipe, {}) | changes
     if known["group_size"] > 1:
@@ -106,7 +114,7 @@ def disturb_results(hooks: Any) -> None:
 def train(recipe: str, folder: Path) -> dict[str, Any]:
     """Trains a recipe and returns its weights and its last evaluation."""
     config = settings(recipe, run_dir=str(folder / recipe))
-    run = Drifted(recipe, config, recipes.load(recipe).build(config))
+    run = Drifted(recipe, config, recipes.load(recipe.partition("-")[0]).build(config))
     run.run()
     found = dict(run.updater.module.state_dict())
     for i, module in enumerate(run.hooks.modules()):

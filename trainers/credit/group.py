@@ -29,18 +29,22 @@ class GroupBaseline:
         leave_one_out: excludes a trajectory from its own baseline, which makes it unbiased.
         scale: divides by the group's sample standard deviation (n - 1).
         outcome: "return" compares undiscounted returns, "success" compares 1 for success, else 0.
+        statistics: weighting of mean and standard deviation. "trajectories" counts each trajectory
+            once, "turns" counts it once per turn (not with `leave_one_out`).
         epsilon: added to the standard deviation.
     """
 
     leave_one_out: bool = False
     scale: bool = False
     outcome: Literal["return", "success"] = "return"
+    statistics: Literal["trajectories", "turns"] = "trajectories"
     epsilon: float = 1e-6
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
         outcomes = trajectory_outcomes(batch, self.outcome)
-        members = members_of(batch.groups)
+        weights = np.diff(batch.turn_offsets) if self.statistics == "turns" else None
+        members = members_of(batch.groups, weights)
         advantages = members.compare(outcomes, scale=self.scale, epsilon=self.epsilon)
         if self.leave_one_out:
             advantages *= members.count / np.maximum(members.count - 1, 1)

@@ -32,12 +32,14 @@ class RecipeHooks:
         needs_reference: whether the hooks use the reference policy's log-probabilities.
         plays: whether the policy plays episodes in every iteration. If False, `on_rollout_end`
             receives none.
+        games: whether trajectories may be of several agents of a game.
         metrics: numbers of the last iteration to log under `credit/`.
         env_steps: turns played by `on_rollout_end` itself in the last iteration.
     """
 
     needs_reference = False
     plays = True
+    games = True
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}

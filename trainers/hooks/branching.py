@@ -25,6 +25,8 @@ class Branching(RecipeHooks):
             (AEPO).
     """
 
+    games = False
+
     def __init__(
         self, trainer: Trainer, *, branches: int, alpha: float, beta: float, adaptive: bool
     ):

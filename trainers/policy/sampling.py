@@ -78,12 +78,14 @@ class Request:
         candidates: texts to choose the action from. None allows free-form actions.
         slot: key of the `PrefixCache` entry, shared by the requests of a growing context (an
             episode, an agent). If None, nothing is cached.
+        weights: name of the weights to act with. "" is the policy itself.
     """
 
     prompt: Tokens
     rng: np.random.Generator
     candidates: Sequence[str] | None = None
     slot: int | str | None = None
+    weights: str = ""
 
 
 @dataclass(frozen=True, slots=True)

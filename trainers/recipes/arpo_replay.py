@@ -45,11 +45,11 @@ class Config(TrainConfig):
 
 
 class SuccessReplay(RecipeHooks):
-    """Keeps the latest successful episode of every task."""
+    """Keeps the latest successful episode of every task, for each agent."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.solved: dict[str, Trajectory] = {}
+        self.solved: dict[tuple[str, str], Trajectory] = {}
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -59,12 +59,12 @@ class SuccessReplay(RecipeHooks):
         succeeded = {trajectory.group for trajectory in fresh if trajectory.success}
         mixed, used = list(fresh), 0
         for name, i in last.items():
-            old = self.solved.get(fresh[i].task)
+            old = self.solved.get((fresh[i].task, fresh[i].agent))
             if name not in succeeded and old is not None:
                 # Its seed may differ: a success of the same task joins the group.
                 mixed[i] = dataclasses.replace(old, seed=fresh[i].seed, replayed=True)
                 used += 1
-        self.solved.update((t.task, t) for t in fresh if t.success)
+        self.solved.update(((t.task, t.agent), t) for t in fresh if t.success)
         self.metrics = {"replayed": float(used), "tasks_solved": float(len(self.solved))}
         return without_equal_groups(mixed)
 
@@ -74,7 +74,8 @@ class SuccessReplay(RecipeHooks):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-        self.solved = {packed["task"]: unpack(packed) for packed in state["solved"]}
+        solved = map(unpack, state["solved"])
+        self.solved = {(trajectory.task, trajectory.agent): trajectory for trajectory in solved}
 
 
 def build(config: Config) -> Algorithm:

@@ -61,6 +61,8 @@ class Contrast(Preferences):
         beta: temperature of the preference loss.
     """
 
+    games = False
+
     def __init__(self, trainer: Trainer, beta: float):
         super().__init__(beta)
         self.trainer = trainer

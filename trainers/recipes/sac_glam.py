@@ -137,6 +137,8 @@ class SoftActorCritic(RecipeHooks):
         config: the settings.
     """
 
+    games = False
+
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config

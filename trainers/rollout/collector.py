@@ -12,11 +12,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
+from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
@@ -44,6 +45,10 @@ class EpisodeSpec:
     key: tuple[int, ...]
     opening: tuple[Sample, ...] = ()
     max_turns: int | None = None
+
+    def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> Playing:
+        """Returns the episode to play in a slot."""
+        return Play(index, self, slot, env)
 
 
 class EnvPool:
@@ -99,11 +104,53 @@ class EnvPool:
         self.close()
 
 
+class Playing(Protocol):
+    """An episode in progress in a slot: of an environment (`Play`) or of a game (`GamePlay`)."""
+
+    index: int
+    slot: int
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        ...
+
+    @property
+    def asked(self) -> Sequence[Play]:
+        """The agents that act next."""
+        ...
+
+    def start(self) -> None:
+        """Starts the episode (may run on a worker)."""
+        ...
+
+    def read(self, context: Context, room: Room) -> None:
+        """Processes the result of `start` or `step`."""
+        ...
+
+    def follow_opening(self, policy: Policy) -> bool:
+        """Records the next action of the opening and returns whether there was one."""
+        ...
+
+    def step(self) -> None:
+        """Takes the recorded actions (may run on a worker)."""
+        ...
+
+    def trajectories(self) -> list[Trajectory]:
+        """Returns the trajectories of the finished episode."""
+        ...
+
+    def drop(self, cache: Session) -> None:
+        """Removes the prompts of the episode from a cache."""
+        ...
+
+
 class Play:
     """An episode in progress in a slot: `start`, then `read`, `record` and `step` in a loop."""
 
     def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
+        self.cache_key: int | str = index
         self.action_span = span_finder(env)
         self.sample: Sample | None = None
         self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
@@ -146,11 +193,23 @@ class Play:
         opening = self.episode.opening
         return opening[len(self.turns)] if len(self.turns) < len(opening) else None
 
+    @property
+    def asked(self) -> Sequence[Play]:
+        """The episode itself, which has one agent."""
+        return (self,)
+
+    def follow_opening(self, policy: Policy) -> bool:
+        """Records the next action of the opening and returns whether there was one."""
+        settled = self.settled
+        if settled is not None:
+            self.record(settled, policy)
+        return settled is not None
+
     def request(self, constrain: bool) -> Request:
         """Returns the generation request of this turn."""
         assert self.prompt is not None
         candidates = self.admissible if constrain and self.admissible else None
-        return Request(self.prompt, self.rng, candidates, slot=self.index)
+        return Request(self.prompt, self.rng, candidates, slot=self.cache_key)
 
     def record(self, sample: Sample, policy: Policy | None = None) -> None:
         """Records the model's action, which `step` passes to the environment.
@@ -220,6 +279,14 @@ class Play:
         self.segments.append(prompt)
         return len(self.segments) - 1, len(prompt)
 
+    def trajectories(self) -> list[Trajectory]:
+        """Returns the trajectory of the finished episode."""
+        return [self.trajectory()]
+
+    def drop(self, cache: Session) -> None:
+        """Removes the prompts of the episode from a cache."""
+        cache.drop(self.cache_key)
+
     def trajectory(self) -> Trajectory:
         """Returns the trajectory of the finished episode."""
         bootstrap = None
@@ -248,7 +315,12 @@ class Play:
         )
 
 
-def collect(
+def collect(*args: Any, **kwargs: Any) -> list[Trajectory]:
+    """Plays episodes and returns all trajectories. The arguments are those of `play_episodes`."""
+    return [each for played in play_episodes(*args, **kwargs) for each in played]
+
+
+def play_episodes(
     policy: Policy,
     pool: EnvPool,
     episodes: Sequence[EpisodeSpec],
@@ -257,9 +329,11 @@ def collect(
     *,
     constrain: bool = False,
     on_progress: Callable[[int], None] | None = None,
-    on_episode: Callable[[int, Trajectory], None] | None = None,
-) -> list[Trajectory]:
-    """Plays episodes and returns their trajectories, in the order of `episodes`.
+    on_episode: Callable[[int, list[Trajectory]], None] | None = None,
+) -> list[list[Trajectory]]:
+    """Plays episodes and returns the trajectories of each one, in the order of `episodes`.
+
+    An episode has one trajectory, that of a game one for each seat that is trained.
 
     Args:
         policy: behaviour policy.
@@ -270,33 +344,32 @@ def collect(
         constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
         on_progress: callback with the number of finished episodes, before each call of the model.
             An exception in it ends the collection.
-        on_episode: callback with the index and the trajectory of each finished episode.
+        on_episode: callback with the index and the trajectories of each finished episode.
     """
     room = action_room(policy, sampling, constrain)
     cache = policy.session() if context.repeats else None
-    results: list[Trajectory | None] = [None] * len(episodes)
+    results: list[list[Trajectory] | None] = [None] * len(episodes)
     waiting = deque(enumerate(episodes))
     free = deque(range(min(pool.num_envs, len(episodes))))
-    running: dict[Future[None], Play] = {}
-    ready: list[Play] = []
+    running: dict[Future[None], Playing] = {}
+    ready: list[Playing] = []
     try:
         while waiting or running or ready:
             while waiting and free:
                 index, episode = waiting.popleft()
                 slot = free.popleft()
-                play = Play(index, episode, slot, pool.env(slot))
+                play = episode.begin(index, slot, pool.env(slot))
                 running[pool.submit(play.start)] = play
             for play in _answered(running, enough=max(1, pool.num_envs // 2) - len(ready)):
                 play.read(context, room)
                 if play.over:
-                    results[play.index] = trajectory = play.trajectory()
+                    results[play.index] = trajectories = play.trajectories()
                     if on_episode is not None:
-                        on_episode(play.index, trajectory)
+                        on_episode(play.index, trajectories)
                     free.append(play.slot)
                     if cache is not None:
-                        cache.drop(play.index)
-                elif (settled := play.settled) is not None:
-                    play.record(settled, policy)
+                        play.drop(cache)
+                elif play.follow_opening(policy):
                     running[pool.submit(play.step)] = play
                 else:
                     ready.append(play)
@@ -305,9 +378,11 @@ def collect(
             if on_progress is not None:
                 on_progress(sum(result is not None for result in results))
             if ready:
-                samples = policy.act([play.request(constrain) for play in ready], sampling, cache)
-                for play, sample in zip(ready, samples, strict=True):
-                    play.record(sample, policy)
+                asked = [agent for play in ready for agent in play.asked]
+                samples = policy.act([each.request(constrain) for each in asked], sampling, cache)
+                for each, sample in zip(asked, samples, strict=True):
+                    each.record(sample, policy)
+                for play in ready:
                     running[pool.submit(play.step)] = play
                 ready = []
     finally:
@@ -334,7 +409,7 @@ def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def _answered(running: dict[Future[None], Play], enough: int) -> list[Play]:
+def _answered(running: dict[Future[None], Playing], enough: int) -> list[Playing]:
     """Waits until enough slots have finished, and removes all finished ones from `running`."""
     done = {future for future in running if future.done()}
     while len(done) < min(enough, len(running)):
@@ -381,6 +456,15 @@ def by_env_id(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajec
     found: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         found.setdefault(trajectory.env_id.rpartition("/")[2], []).append(trajectory)
+    return sorted(found.items())
+
+
+def by_role(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajectory]]]:
+    """Returns the trajectories of each role of a game, none of single-agent environments."""
+    found: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        if trajectory.role:
+            found.setdefault(trajectory.role, []).append(trajectory)
     return sorted(found.items())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,6 +78,38 @@ def evaluate_agent(
         report.env_kwargs["wrap"] = settings["wrap"]
     ids = (*config.environment.ids, *config.evaluation.eval_env_id)
     return report if len(ids) == 1 else replace(report, env="+".join(ids))
+
+
+def evaluate_seats(
+    config: TrainConfig,
+    make_env: MakeEnv,
+    agent: Agent | str,
+    seats: Sequence[str],
+    accelerator: Accelerator | None = None,
+    check: Callable[[Any], None] | None = None,
+) -> dict[str, Report]:
+    """Evaluates an agent in seats of a game, against scripted opponents and on the same tasks.
+
+    The seats share the number of episodes. The other arguments are those of `evaluate_agent`.
+    """
+    share = config.with_changes(eval_episodes=-(-config.evaluation.eval_episodes // len(seats)))
+
+    def seated(seat: str) -> MakeEnv:
+        def make() -> Any:
+            env: Any = make_env()
+            env.unwrapped.seat = seat
+            return env
+
+        return make
+
+    return {seat: evaluate_agent(share, seated(seat), agent, accelerator, check) for seat in seats}
+
+
+def join_seats(reports: Mapping[str, Report]) -> Report:
+    """Returns one report of the evaluations in several seats."""
+    episodes = [episode for report in reports.values() for episode in report.episodes]
+    planned = sum(report.planned for report in reports.values())
+    return replace(next(iter(reports.values())), episodes=episodes, planned=planned)
 
 
 def by_environment(report: Report, config: TrainConfig) -> dict[str, Report]:

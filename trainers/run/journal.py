@@ -35,20 +35,20 @@ class Journal:
         self.folder, self.exact = folder / "journal", exact
         self._rank = rank
         self._file = self.folder / f"{rank}.jsonl"
-        self._found: dict[str, Trajectory] | None = None
+        self._found: dict[str, list[Trajectory]] | None = None
 
-    def append(self, episode: EpisodeSpec, trajectory: Trajectory) -> None:
+    def append(self, episode: EpisodeSpec, trajectories: Sequence[Trajectory]) -> None:
         """Adds a finished episode. Episodes with an opening, which others determine, are not."""
         if episode.opening:
             return
-        body = json.dumps(pack(trajectory), default=lambda number: number.item())
+        body = json.dumps([pack(t) for t in trajectories], default=lambda number: number.item())
         line = json.dumps([_name(episode), zlib.crc32(body.encode()), body])
         with writing(self._file):
             self.folder.mkdir(exist_ok=True)
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(f"\n{line}")  # first, as a killed process may have left half a line
 
-    def read(self, episodes: Sequence[EpisodeSpec]) -> dict[int, Trajectory]:
+    def read(self, episodes: Sequence[EpisodeSpec]) -> dict[int, list[Trajectory]]:
         """Returns the trajectories of the episodes that were finished before the run was resumed.
 
         Only the main process reads.
@@ -68,8 +68,8 @@ class Journal:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._found = {}
 
-    def _load(self) -> dict[str, Trajectory]:
-        found: dict[str, Trajectory] = {}
+    def _load(self) -> dict[str, list[Trajectory]]:
+        found: dict[str, list[Trajectory]] = {}
         for file in sorted(self.folder.glob("*.jsonl")):
             for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
                 try:
@@ -77,7 +77,7 @@ class Journal:
                 except (ValueError, TypeError):
                     continue  # half a line
                 if zlib.crc32(str(body).encode()) == checksum:
-                    found[name] = unpack(json.loads(body))
+                    found[name] = [unpack(packed) for packed in json.loads(body)]
         return found
 
 

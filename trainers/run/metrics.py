@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.rollout.collector import by_env_id, rollout_metrics
+from agentgym.trainers.rollout.collector import by_env_id, by_role, rollout_metrics
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
@@ -31,9 +31,12 @@ def iteration_metrics(
         forward: the forward pass before the update, or None.
     """
     numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
-    for name, some in by_env_id(trajectories) if len(config.environment.ids) > 1 else ():
-        each = rollout_metrics(some)
-        numbers |= {f"rollout/{name}/{k}": each[k] for k in ("return", "success", "turns")}
+    several = len(config.environment.ids) > 1
+    for name, some in by_env_id(trajectories):
+        parts = [(f"{name}/{role}" if several else role, few) for role, few in by_role(some)]
+        for label, few in [(name, some), *parts] if several else parts:
+            each = rollout_metrics(few)
+            numbers |= {f"rollout/{label}/{k}": each[k] for k in ("return", "success", "turns")}
     numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
     numbers |= {f"credit/{k}": v for k, v in (credit.metrics | dict(extra)).items()}
     numbers["credit/advantage_mean"] = float(credit.advantages.mean())

@@ -29,6 +29,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "vl_dac": {"episodes_per_iteration": 64},
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
+    "dr_mas": {"group_size": 8, "iterations": 20},
+    "rae": {"iterations": 20},
     "twosome": {"iterations": 14},
     "glam": {"iterations": 10, "episodes_per_iteration": 64},
     "chunk": {"chunk_size": 2, "episodes_per_iteration": 64},
@@ -250,6 +252,7 @@ IMITATION = {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED
 REFUSED: dict[str, set[str]] = {
     "flow_grpo": UNREWARDED,
     "vine": UNREWARDED,
+    "rae": UNREWARDED,
     "dpo": {"normalize_advantages"} | UNREWARDED,
     "eto": {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED,
     "archer": UNREWARDED,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentgym.trainers import trainer as trainer_module
 from agentgym.trainers.hooks.base import pack
 from agentgym.trainers.recipes import poad
-from agentgym.trainers.rollout.collector import EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import EpisodeSpec, play_episodes
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Support, Trajectory
@@ -38,16 +38,16 @@ def journal(folder: Path, count: int = 4, *, exact: bool = False) -> Journal:
     """A journal of some episodes, opened again as by a resumed run."""
     first = Journal(folder, 0, exact=exact)
     for i in range(count):
-        first.append(EPISODES[i], played(i))
+        first.append(EPISODES[i], [played(i)])
     return Journal(folder, 0, exact=exact)
 
 
 def test_episodes_come_back_exactly(tmp_path: Path):
     other = Journal(tmp_path, 1, exact=False)  # the file of another process
-    other.append(EPISODES[3], played(3))
+    other.append(EPISODES[3], [played(3)])
     found = journal(tmp_path, 3).read(EPISODES)
     assert sorted(found) == [0, 1, 2, 3]
-    for number, each in found.items():
+    for number, [each] in found.items():
         assert pack(each) == pack(played(number))
         assert each.turns[0].logprobs.dtype == np.float32
 
@@ -88,10 +88,10 @@ def test_damage_costs_its_own_line(data, tmp_path_factory: pytest.TempPathFactor
         flipped = bytes([whole[at] ^ data.draw(st.integers(1, 255))])
         file.write_bytes(whole[:at] + flipped + whole[at + 1 :])
         lost = {hurt, hurt + 1}  # the next one if it was a line break
-    Journal(folder, 0, exact=False).append(EPISODES[3], played(3))
+    Journal(folder, 0, exact=False).append(EPISODES[3], [played(3)])
     found = Journal(folder, 0, exact=False).read(EPISODES)
     assert set(found) >= {0, 1, 2, 3} - lost
-    for number, each in found.items():
+    for number, [each] in found.items():
         assert pack(each) == pack(played(number))
 
 
@@ -105,9 +105,9 @@ def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest
 
     def counted(policy, pool, episodes, *args, **kwargs):
         asked.append(len(episodes))
-        return collect(policy, pool, episodes, *args, **kwargs)
+        return play_episodes(policy, pool, episodes, *args, **kwargs)
 
-    monkeypatch.setattr(trainer_module, "collect", counted)
+    monkeypatch.setattr(trainer_module, "play_episodes", counted)
 
     class Killed(Exception):
         pass

@@ -17,6 +17,7 @@ from ...helpers.launch import finish, launch
 
 TRAIN_ALL, STOP_ALL = ("-m", "tests.helpers.train_all"), ("-m", "tests.helpers.stop_all")
 Results = dict[str, dict[str, Any]]
+RUNS = (*recipes.names(), "rae-mirror")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
     children = []
     for name, processes in (("one", 1), ("two", 2)):
         (folder / name).mkdir()
-        arguments = [*TRAIN_ALL, str(folder / name), *recipes.names()]
+        arguments = [*TRAIN_ALL, str(folder / name), *RUNS]
         children += launch(arguments, processes)
     finish(children)
     files = [folder / "one" / "rank0.pt", *(folder / "two" / f"rank{i}.pt" for i in range(2))]
@@ -35,7 +36,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("processes")
-@pytest.mark.parametrize("recipe", recipes.names())
+@pytest.mark.parametrize("recipe", RUNS)
 def test_two_processes_train_as_one_does(recipe: str, results: list[Results]):
     alone, main, other = (result[recipe] for result in results)
     assert main["weights"].keys() == alone["weights"].keys()

@@ -1,0 +1,76 @@
+"""`Table`: an episode of a game whose seats are played from outside or by scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from agentgym.core import TimeStep
+from agentgym.multiagent.game import TextGame
+
+
+class Table:
+    """An episode of a game with players from outside in some seats and scripted ones in the others.
+
+    A step of a seat lasts from one of its actions to the next. Its reward is the sum of the rewards
+    in between, and those before the first action belong to the first step. The episode lasts until
+    all seats from outside are out of the game.
+
+    Args:
+        game: the game, in which an episode has begun.
+        seats: the agents that are played from outside.
+        levels: the level of the scripted player in each other seat.
+        rng: the random choices of the scripted players.
+    """
+
+    def __init__(
+        self,
+        game: TextGame,
+        seats: Sequence[str],
+        levels: Mapping[str, str],
+        rng: np.random.Generator,
+    ):
+        self.game, self.seats, self.levels, self._rng = game, tuple(seats), levels, rng
+        self.rewards = {agent: dict.fromkeys(game.reward_names, 0.0) for agent in self.seats}
+        self._valid = dict.fromkeys(self.seats, True)
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """The seats from outside that act in the next turn."""
+        return tuple(agent for agent in self.game.acting if agent in self.rewards)
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode is over for all seats from outside."""
+        return all(self.game.over(agent) for agent in self.seats)
+
+    def play(self, actions: Mapping[str, str]) -> None:
+        """Plays a turn, and further ones until a seat from outside acts or all of them are out.
+
+        Args:
+            actions: the action of each seat in `acting`. If there are none, no seat has acted yet.
+        """
+        game = self.game
+        while not self.over and (actions or not self.acting):
+            turn = {
+                agent: game.script(self.levels[agent], agent, self._rng)
+                for agent in game.acting
+                if agent not in self.rewards
+            }
+            playing = [agent for agent in self.seats if not game.over(agent)]
+            game.play({**turn, **actions})
+            actions = {}
+            for agent in playing:
+                got = game.outcome(agent)
+                for name, reward in got.rewards.items():
+                    self.rewards[agent][name] += reward
+                self._valid[agent] &= got.valid
+
+    def take(self, agent: str) -> TimeStep:
+        """Returns the result of a seat's last step, and starts its next one."""
+        step = replace(self.game.seen(agent), rewards=self.rewards[agent], valid=self._valid[agent])
+        self.rewards[agent] = dict.fromkeys(self.game.reward_names, 0.0)
+        self._valid[agent] = True
+        return step

@@ -1,0 +1,263 @@
+"""Rollouts of games: one trajectory per seat, as a single seat has it, without hidden facts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import agentgym
+from agentgym.making import make_env, tasks_of
+from agentgym.mixture import Mixture
+from agentgym.trainers.policy.sampling import Sample, Sampling
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, play_episodes
+from agentgym.trainers.rollout.seats import GameSpec
+from agentgym.trainers.trajectory import Trajectory
+
+from .test_collector import RandomWalk, context, facts, letters
+
+GAMES: dict[str, dict[str, Any]] = {
+    "KuhnPoker-v0": {"hands": 3},  # one seat acts at a time
+    "LeducPoker-v0": {"hands": 2},
+    "RockPaperScissors-v0": {},  # both at once
+    "LiarsDice-Four-v0": {},  # players drop out
+    "Werewolf-Menu-v0": {},  # some never act
+    "Overcooked-Cooks-v0": {"max_turns": 12},  # busy for several turns, shared reward, truncated
+}
+
+
+class Talker(RandomWalk):
+    """Samples an admissible action, sometimes an invalid one, and remembers the requests."""
+
+    def __init__(self, choose: Callable[[Any], str] | None = None, invalid: float = 0.0) -> None:
+        super().__init__()
+        self.choose, self.invalid = choose or self.sampled, invalid
+        self.weights: list[list[str]] = []
+
+    def sampled(self, request: Any) -> str:
+        if not request.candidates:
+            return "ignored"
+        place = int(request.rng.integers(len(request.candidates)))
+        return "hm" if request.rng.random() < self.invalid else request.candidates[place]
+
+    def act(self, requests: Any, sampling: Sampling, cache: Any = None) -> list[Sample]:
+        self.calls.append([letters(r.prompt) for r in requests])
+        self.weights.append([r.weights for r in requests])
+        return [self.say(self.choose(r)) for r in requests]
+
+
+def play(
+    game: str,
+    specs: Sequence[EpisodeSpec],
+    policy: Any = None,
+    num_envs: int = 3,
+    workers: int = 0,
+    kwargs: dict[str, Any] | None = None,
+    limit: int | None = None,
+    **settings: Any,
+) -> list[list[Trajectory]]:
+    """Plays episodes of a game, with a policy that samples admissible actions."""
+    kwargs = GAMES.get(game, {}) | (kwargs or {})
+    with EnvPool(lambda: make_env(game, **kwargs), num_envs, workers) as pool:
+        return play_episodes(
+            policy or Talker(),
+            pool,
+            specs,
+            context(limit, **settings),
+            Sampling(),
+            constrain=True,
+        )
+
+
+def agents_of(game: str) -> tuple[str, ...]:
+    return tuple(agentgym.make_parallel(game).possible_agents)
+
+
+def specs_of(game: str, seeds: Sequence[int], seats: Sequence[str] | None = None) -> list[GameSpec]:
+    """Requests in which the policy plays some seats, by default all."""
+    tasks = tasks_of(make_env(game)).train
+    chosen = tuple((agent, "") for agent in seats or agents_of(game))
+    return [
+        GameSpec(tasks[seed % len(tasks)], seed, (7, 1, 0, seed), seats=chosen) for seed in seeds
+    ]
+
+
+def everything(trajectory: Trajectory) -> list[Any]:
+    """All that a trajectory holds, apart from the names of the players."""
+    turns = [
+        (turn.observation, turn.action, turn.reward, turn.reward_terms, turn.valid, turn.progress,
+         turn.state_key, turn.admissible, turn.logprobs.tolist())
+        for turn in trajectory.turns
+    ]  # fmt: skip
+    return [*facts([trajectory]), turns, trajectory.env_id, trajectory.extras]
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("invalid", [0.0, 0.3])
+def test_a_single_seat_beside_scripts_is_the_single_seat_environment(game: str, invalid: float):
+    compared = 0
+    for agent in agents_of(game)[-2:]:
+        specs = specs_of(game, range(4), [agent])
+        played = play(game, specs, Talker(invalid=invalid))
+        alone = [EpisodeSpec(s.task, s.seed, s.key) for s in specs]
+        single = play(game, alone, Talker(invalid=invalid), kwargs={"seat": agent})
+        for mine, [expected] in zip(played, single, strict=True):
+            # A player that is out before its first action has no trajectory, where `SingleSeat`
+            # asks for an action that it ignores.
+            assert len(mine) == 1 or (game.startswith("Werewolf") and len(expected.turns) == 1)
+            for trajectory in mine:
+                assert everything(trajectory) == everything(expected)
+                assert (trajectory.agent, expected.agent) == (agent, "")
+                compared += 1
+    assert compared >= 4
+
+
+@pytest.mark.parametrize("game", GAMES)
+@settings(deadline=None, max_examples=3)
+@given(seed=st.integers(0, 10**6))
+def test_seats_see_and_get_what_agents_of_the_aec_environment_do(game: str, seed: int):
+    """There, a reward is the sum since the agent's last action as well, or before the first one."""
+    [spec] = specs_of(game, [seed])
+    [played] = play(game, [spec], Talker(invalid=0.1))
+    single: Any = make_env(game, **GAMES[game]).unwrapped
+    aec = agentgym.make_aec(game, **GAMES[game]).unwrapped
+    aec.reset()
+    aec.game.restore(single.open_table(spec.task, spec.seed, agents_of(game)).game.snapshot())
+    aec._report()
+    aec.agent_selection = aec.game.acting[0]
+    turns = {t.agent: list(t.turns) for t in played}
+    waiting: dict[str, Any] = {}
+    early: dict[str, float] = {}
+    for agent in aec.agent_iter():
+        observation, reward, terminated, truncated, info = aec.last()
+        if agent in waiting:
+            turn = waiting.pop(agent)
+            assert turn.reward == pytest.approx(reward + early.pop(agent, 0.0))
+            assert turn.progress == info["progress"]
+        elif not turns.get(agent):
+            assert terminated or truncated  # out before its first action
+        else:
+            early[agent] = reward
+        if terminated or truncated:
+            aec.step(None)
+            continue
+        turn = waiting[agent] = turns[agent].pop(0)
+        assert turn.observation == observation["text"]
+        assert turn.admissible == info["admissible"]
+        aec.step(turn.action)
+    assert not waiting and not any(turns.values())
+
+
+FEW = ("KuhnPoker-v0", "RockPaperScissors-v0", "LiarsDice-Four-v0")
+
+
+@pytest.mark.parametrize("game", FEW)
+def test_results_do_not_depend_on_the_number_of_environments(game: str):
+    def found(**settings: Any) -> Any:
+        played = play(game, specs_of(game, range(5)), **settings)
+        return [[everything(t) for t in each] for each in played]
+
+    assert found(num_envs=1) == found(num_envs=8) == found(num_envs=3, workers=2)
+
+
+@pytest.mark.parametrize("game", FEW)
+def test_permuted_seats_have_permuted_trajectories(game: str):
+    agents = agents_of(game)
+    turned = [*agents[1:], agents[0]]
+    [usual], [other] = (play(game, specs_of(game, [3], order)) for order in (agents, turned))
+    assert [t.agent for t in other] == [a for a in turned if a in {t.agent for t in usual}]
+    by_agent = {t.agent: everything(t) for t in usual}
+    assert all(everything(t) == by_agent[t.agent] for t in other)
+
+
+@pytest.mark.parametrize("game", ["KuhnPoker-v0", "LeducPoker-v0"])
+def test_prompts_do_not_depend_on_the_cards_of_others(game: str):
+    """With actions that do not depend on cards, a prompt is a function of the own cards."""
+    single: Any = make_env(game, hands=1).unwrapped
+    for place in range(2):
+        prompts: dict[Any, set[str]] = defaultdict(set)
+        hidden: dict[Any, set[int]] = defaultdict(set)
+        for spec in specs_of(game, range(40)):
+            policy = Talker(lambda request: request.candidates[0])
+            play(game, [spec], policy, kwargs={"hands": 1})
+            single.open_table(spec.task, spec.seed, ())
+            cards = single.game.state.deals[0]
+            mine = (cards[place], *cards[2:])
+            acted = [call[0] for call in policy.calls]
+            prompts[mine].add("|".join(acted[place::2]))
+            hidden[mine].add(cards[1 - place])
+        assert all(len(found) == 1 for found in prompts.values())
+        assert max(map(len, hidden.values())) > 1
+
+
+def test_seats_that_act_at_once_are_asked_at_once_and_do_not_see_each_other():
+    policy, game = Talker(), "RockPaperScissors-v0"
+    specs = specs_of(game, [0, 0])
+    [_, [first, second]] = play(game, specs, policy, num_envs=2)
+    assert [len(call) for call in policy.calls] == [4] * len(first.turns)
+    assert first.turns[0].observation == second.turns[0].observation
+    assert "the other player" not in first.turns[0].observation
+    assert len(first.turns) == len(second.turns)
+
+
+def test_a_seat_has_a_role_and_an_opponent():
+    [played] = play("Werewolf-Menu-v0", specs_of("Werewolf-Menu-v0", [2]))
+    roles = Counter(t.role for t in played)
+    assert roles["werewolf"] == 2 and set(roles) <= {"werewolf", "seer", "doctor", "villager"}
+    assert {t.opponent for t in played} == {"self"}
+    for seats, opponent in [
+        ([("player_1", "")], "maniac"),
+        ([("player_1", ""), ("player_0", "iteration 4")], "iteration 4"),
+    ]:
+        [[one]] = play("KuhnPoker-v0", [GameSpec("train/0", 0, (1,), seats=tuple(seats))])
+        assert (one.agent, one.role, one.opponent) == ("player_1", "player_1", opponent)
+        assert one.group == ("AgentGym/KuhnPoker-v0", "train/0", 0, "player_1")
+
+
+def test_frozen_seats_are_asked_with_their_weights_and_leave_no_trajectory():
+    policy = Talker()
+    seats = (("player_0", "old"), ("player_1", ""))
+    [[trajectory]] = play(
+        "RockPaperScissors-v0", [GameSpec("rounds/4", 0, (1,), seats=seats)], policy
+    )
+    assert trajectory.agent == "player_1"
+    assert policy.weights == [["old", ""]] * len(trajectory.turns)
+
+
+@pytest.mark.parametrize("overflow", ["truncate", "terminate"])
+def test_a_prompt_that_outgrows_the_context_ends_the_episode_for_all_seats(overflow: str):
+    played = play(
+        "KuhnPoker-v0", specs_of("KuhnPoker-v0", range(8)), limit=1500, mode="full",
+        overflow=overflow, kwargs={"hands": 10},
+    )  # fmt: skip
+    for first, second in played:
+        assert first.extras["overflow"] or second.extras["overflow"]
+        for t in (first, second):
+            assert (t.terminated, t.truncated) == (overflow != "truncate", overflow == "truncate")
+            assert (t.bootstrap is None) == t.terminated
+            assert len(t.segments[-1].tokens) <= 1500
+        gains = [t.episode_return for t in (first, second)]
+        assert sum(gains) == pytest.approx(0)  # rewards of unfinished steps count
+
+
+def test_games_of_a_mixture():
+    games = {id: make_env(id) for id in ("KuhnPoker-v0", "RockPaperScissors-v0")}
+    seats = tuple((agent, "") for agent in agents_of("KuhnPoker-v0"))
+    specs = [
+        GameSpec(f"{id} {tasks_of(env).train[0]}", 0, (1,), seats=seats)
+        for id, env in games.items()
+    ]
+    with EnvPool(lambda: Mixture({id: make_env(id) for id in games}), 1) as pool:
+        played = collect(Talker(), pool, specs, context(), Sampling(), constrain=True)
+    names = [(t.env_id, t.task, t.agent) for t in played]
+    assert names == [
+        (f"AgentGym/{id}", spec.task, agent)
+        for id, spec in zip(games, specs, strict=True)
+        for agent, _ in seats
+    ]
+    assert "Kuhn" in letters(played[0].segments[0].tokens)
+    assert "paper" in letters(played[2].segments[0].tokens)

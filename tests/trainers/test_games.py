@@ -1,0 +1,252 @@
+"""Training in all seats of a game: `--opponents mirror`, and the recipes rae and dr_mas."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.errors import ConfigError
+from agentgym.trainers import Callback, recipes, train
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.credit.group import GroupBaseline
+from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.recipes.rae import RoleBaselines
+from agentgym.trainers.rollout.seats import GamePlay
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch, Trajectory
+
+from ..helpers.worlds import trajectory
+
+SMALL: dict[str, Any] = {
+    "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 2}, "opponents": "mirror",
+    "context": "current", "instructions": False, "constrain": True, "iterations": 2,
+    "episodes_per_iteration": 8, "num_envs": 3, "epochs": 1, "minibatches": 1, "eval_every": 0,
+    "lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True, "log_with": (),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_policy("KuhnPoker-v0", size="nano", folder=folder, episodes=16)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def quick(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs start from one model, and draw no curve."""
+    monkeypatch.setitem(SMALL, "model", model)
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+
+
+class Played(Callback):
+    """Keeps the trajectories of a run."""
+
+    def __init__(self) -> None:
+        self.trajectories: list[list[Trajectory]] = []
+
+    def on_rollout_end(self, trainer: Trainer, trajectories: list[Trajectory]) -> None:
+        self.trajectories.append(trajectories)
+
+
+def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[str, Any]]]:
+    """Trains, and returns the trainer and what it logged, without what depends on the clock."""
+    trainer = make_trainer(recipe, run_dir=str(folder), **SMALL | changes)
+    trainer.run()
+    rows = read_metrics(folder)
+    return trainer, [{k: v for k, v in row.items() if "time/" not in k} for row in rows]
+
+
+def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return trainer.policy.state_dict()
+
+
+def equal(a: Trainer, b: Trainer) -> bool:
+    return all(torch.equal(weights(a)[name], value) for name, value in weights(b).items())
+
+
+def test_all_seats_are_trained_and_logged_by_role(tmp_path: Path):
+    played = Played()
+    trainer, rows = run("poad", tmp_path, callbacks=[played], eval_episodes=6)
+    for trajectories in played.trajectories:
+        agents = [(t.agent, t.role, t.opponent) for t in trajectories]
+        assert agents == [(f"player_{i}", f"player_{i}", "self") for i in range(2)] * 8
+        assert sum(t.episode_return for t in trajectories) == pytest.approx(0)
+    mine = [t.episode_return for t in played.trajectories[-1] if t.role == "player_1"]
+    assert rows[-1]["rollout/player_1/return"] == pytest.approx(np.mean(mine))
+    assert trainer.state.episodes == 16
+    first, second = (rows[-1][f"eval/player_{i}/reward"] for i in range(2))
+    assert rows[-1]["eval/reward"] == pytest.approx((first + second) / 2)
+
+
+@pytest.mark.parametrize("recipe", ["poad", "rae"])
+def test_one_trained_seat_learns_as_in_the_single_seat_environment(recipe: str, tmp_path: Path):
+    seat, kwargs = "player_1", {"hands": 2, "opponents": "random"}
+    seats = {"env_kwargs": kwargs, "learners": (seat,)}
+    single = {"env_kwargs": kwargs | {"seat": seat}, "opponents": "scripted"}
+    (one, rows), (other, expected) = (
+        run(recipe, tmp_path / name, **changes)
+        for name, changes in (("seats", seats), ("single", single))
+    )
+    assert equal(one, other)
+    for row, found in zip(expected, rows, strict=True):
+        role = {name for name in found if f"/{seat}" in name}
+        assert {k: v for k, v in found.items() if k not in role} == {
+            k: v for k, v in row.items() if k != "credit/baseline/agent"
+        }
+
+
+def test_groups_hold_the_same_deal_in_the_same_seat(tmp_path: Path):
+    played = Played()
+    run("dr_mas", tmp_path, callbacks=[played], group_size=4, iterations=1)
+    [trajectories] = played.trajectories
+    groups = Batch.of(trajectories).groups
+    assert np.bincount(groups).tolist() == [4] * 4
+    for number in range(4):
+        members = [t for t, group in zip(trajectories, groups, strict=True) if group == number]
+        assert len({t.agent for t in members}) == 1
+        assert len({t.turns[0].observation.partition("Chips")[0] for t in members}) == 1
+
+
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path: Path, monkeypatch):
+    """The baselines are those of the checkpoint, and half a rollout is not taken."""
+    settings = {"iterations": 3, "resume": True}
+    whole, expected = run("rae", tmp_path / "whole", **settings)
+    calls, original = 0, GamePlay.trajectories
+
+    def killed(game: GamePlay) -> list[Trajectory]:
+        nonlocal calls
+        calls += 1
+        if calls == 8 + 5:
+            raise KeyboardInterrupt
+        return original(game)
+
+    monkeypatch.setattr(GamePlay, "trajectories", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run("rae", tmp_path / "killed", **settings)
+    assert (tmp_path / "killed" / "journal").exists()
+    resumed, rows = run("rae", tmp_path / "killed", **settings)
+    assert isinstance(whole.hooks, RoleBaselines) and isinstance(resumed.hooks, RoleBaselines)
+    assert resumed.hooks.baselines == whole.hooks.baselines != {}
+    assert rows == expected and equal(resumed, whole)
+
+
+def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
+    played = Played()
+    trainer = make_trainer("rae", run_dir=str(tmp_path), callbacks=[played], **SMALL)
+    first = trainer._collect()
+    trainer.journal._found = None  # as a resumed run reads them
+    again = trainer._collect()
+    assert [t.agent for t in again] == [t.agent for t in first]
+    assert all(a is not b for a, b in zip(first, again, strict=True))
+    for a, b in zip(first, again, strict=True):
+        assert (a.role, a.opponent, a.group) == (b.role, b.opponent, b.group)
+        assert [turn.action for turn in a.turns] == [turn.action for turn in b.turns]
+    trainer.folder.close()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "message"),
+    [
+        ("grpo", {"group_size": 4}, "zero-sum game.* rae"),
+        ("gigpo", {"group_size": 4}, "zero-sum game.* rae"),
+        ("poad", {"env_id": "NumberLine-v0", "env_kwargs": {}}, "has one agent"),
+        ("poad", {"env_kwargs": {"seat": "player_0"}}, "seat = 'player_0'.* learners"),
+        ("poad", {"learners": ("player_7",)}, "must be agents of .*got 'player_7'. Did you mean"),
+        ("poad", {"learners": ("player_0",), "opponents": "scripted"}, "needs opponents 'mirror'"),
+        ("poad", {"opponents": "miror"}, "opponents must be one of .*Did you mean"),
+        ("poad", {"wrap": ("HistoryObservation",)}, "HistoryObservation wraps a single agent"),
+        ("poad", {"reward": lambda t: 1.0}, "RewardFunction wraps a single agent"),
+        ("poad", {"horizons": (5,)}, "horizons limit"),
+        ("arpo_entropy", {"env_id": "Overcooked-Cooks-v0", "env_kwargs": {}, "group_size": 4},
+         "episodes of one agent"),
+        ("bc", {}, "episodes of one agent"),
+    ],
+)  # fmt: skip
+def test_wrong_combinations_are_explained(recipe: str, changes: Any, message: str, tmp_path: Path):
+    with pytest.raises(ConfigError, match=re.compile(message, re.DOTALL)):
+        train(recipe, run_dir=str(tmp_path), **SMALL | changes)
+
+
+def test_groups_of_a_single_trained_seat_are_allowed(tmp_path: Path):
+    run("grpo", tmp_path, group_size=4, learners=("player_0",), iterations=1)
+
+
+# RAE.
+
+
+def seat(role: str, reward: float, turns: int = 1, env_id: str = "game") -> Trajectory:
+    found = trajectory([2] * turns, [0.0] * (turns - 1) + [reward])
+    return replace(found, agent=role, role=role, env_id=env_id)
+
+
+def rae(*episodes: Trajectory, hooks: RoleBaselines | None = None, **changes: Any) -> list[float]:
+    """The advantage of each token."""
+    hooks = hooks or RoleBaselines(**{"decay": 0.95, "gamma": 1.0, "arguments": {}} | changes)
+    credit = hooks.credit(Batch.of(episodes), None, 0, np.random.default_rng(0))
+    return credit.advantages.tolist()
+
+
+def test_an_episode_is_scored_before_it_counts_in_its_baseline():
+    hooks = RoleBaselines(0.95, 1.0, {})
+    assert rae(seat("a", 1.0), hooks=hooks) == [1.0, 1.0]  # updated first, it would be 0.95
+    assert rae(seat("a", 1.0), hooks=hooks)[0] == pytest.approx(1 - 0.05)
+    assert hooks.baselines.popitem()[1] == pytest.approx(0.05 + 0.95 * 0.05)
+    assert rae(seat("a", 1.0), seat("a", 1.0))[::2] == pytest.approx([1.0, 0.95])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    data=st.lists(st.tuples(st.sampled_from("ab"), st.floats(-2, 2)), min_size=1, max_size=12),
+    decay=st.floats(0, 1),
+)
+def test_each_role_and_game_has_its_own_baseline(data: list[tuple[str, float]], decay: float):
+    """The advantages of a role are those it has alone, in any mixture with another one."""
+    together = rae(*(seat(role, reward) for role, reward in data), decay=decay)[::2]
+    for role in {role for role, _ in data}:
+        alone = rae(*(seat(role, reward) for name, reward in data if name == role), decay=decay)
+        mixed = [a for a, (name, _) in zip(together, data, strict=True) if name == role]
+        assert alone[::2] == mixed
+    games = [seat("a", 1.0, env_id="one"), seat("a", 1.0, env_id="two")]
+    assert rae(*games) == [1.0] * 4
+    keys = [RoleBaselines(0.9, 1.0, {"hands": n})._key(games[0]) for n in (1, 2)]
+    assert keys[0] != keys[1]
+
+
+def test_the_advantage_is_discounted_per_turn_that_is_left():
+    assert rae(seat("a", 1.0, turns=3), gamma=0.5) == [0.25, 0.25, 0.5, 0.5, 1.0, 1.0]
+
+
+# Dr. MAS.
+
+
+def test_an_agent_that_acts_five_times_counts_five_times_or_once():
+    episodes = [seat("a", 1.0, turns=5), seat("a", 0.0, turns=1), seat("b", 100.0), seat("b", 0.0)]
+    batch = Batch.of(episodes)
+    for statistics, mean in (("turns", 5 / 6), ("trajectories", 1 / 2)):
+        credit = GroupBaseline(statistics=statistics)(batch)  # type: ignore[arg-type]
+        assert credit.advantages[[0, 10]] == pytest.approx([1 - mean, -mean])
+        assert credit.advantages[[12, 14]] == pytest.approx([50, -50])  # a group of its own
+
+
+def test_dr_mas_is_normalisation_over_turns_in_each_group():
+    rng = np.random.default_rng(0)
+    episodes = [seat("ab"[i % 2], rng.normal(), turns=1 + i % 3) for i in range(12)]
+    batch = Batch.of(episodes)
+    returns = GroupBaseline()(batch)
+    module = recipes.load("dr_mas")
+    own = module.build(module.Config()).credit(batch, None)
+    other = normalize_advantages(returns, batch, "group", "turns")
+    scale = own.advantages / other.advantages
+    for agent in range(2):  # n - 1 in place of n
+        assert np.ptp(scale[np.repeat(batch.groups[batch.turn_trajectory], 2) == agent]) < 1e-4

@@ -1,0 +1,42 @@
+"""Dr. MAS: group-relative returns with a mean and standard deviation of each agent's own.
+
+"Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems" (arXiv 2602.08847). GRPO for
+several agents. A group holds the episodes of one agent k that start in the same state:
+
+    A_i = (R_i - mu_k) / (sigma_k + 1e-6).
+
+With statistics over all agents, an agent whose rewards are on another scale has gradients that are
+too large by (sigma_k^2 + (mu_k - mu)^2) / sigma^2.
+
+Kept: the credit, groups of 8, no KL penalty, no entropy bonus. In the authors' code an agent that
+acts five times in an episode counts five times in mu_k and sigma_k (`statistics` "turns"). Changed:
+sigma has the correction n - 1, all agents share the weights and the learning rate, and invalid
+actions cost `env_kwargs invalid_penalty=0.1` only if it is set. Their learning rate of 1e-6 is the
+default for loaded models only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of Dr. MAS."""
+
+    grouped_by_agent: ClassVar[bool] = True
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    statistics: Literal["turns", "trajectories"] = "turns"
+    """Weight of an episode in mean and standard deviation: its number of turns, or 1."""
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of Dr. MAS."""
+    return Algorithm(credit=group.GroupBaseline(scale=True, statistics=config.statistics))

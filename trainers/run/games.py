@@ -1,0 +1,97 @@
+"""The seats of games in training: the players in them, and checks that an environment has any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.making import env_name
+from agentgym.mixture import Mixture
+from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.seats import GameSpec
+from agentgym.trainers.settings import GroupRolloutConfig
+
+TextGym = gymnasium.Env[Any, Any]
+
+
+class Lineup:
+    """Assigns players to the seats of the games in training.
+
+    Args:
+        config: the settings.
+        env: an environment of the run, or a mixture.
+
+    Attributes:
+        agents: the agents that are trained, by the name of the environment in the mixture (""
+            without a mixture). Empty if `opponents` is "scripted".
+
+    Raises:
+        ConfigError: if the settings do not fit the environment.
+    """
+
+    def __init__(self, config: TrainConfig, env: TextGym):
+        self.agents: dict[str, tuple[str, ...]] = {}
+        if config.game.opponents == "scripted":
+            return
+        if config.environment.horizons:
+            raise ConfigError("horizons limit the turns of one agent: leave them out in games.")
+        envs = env.envs if isinstance(env, Mixture) else {"": env}
+        self.agents = {name: _trained(each, config) for name, each in envs.items()}
+
+    def seat(self, episodes: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+        """Returns the episodes, with players in the seats of games."""
+        return [self._seated(episode) for episode in episodes] if self.agents else episodes
+
+    def _seated(self, episode: EpisodeSpec) -> GameSpec:
+        name = "" if "" in self.agents else episode.task.partition(" ")[0]
+        seats = tuple((agent, "") for agent in self.agents[name])
+        return GameSpec(episode.task, episode.seed, episode.key, seats=seats)
+
+
+def _trained(env: TextGym, config: TrainConfig) -> tuple[str, ...]:
+    """Returns the agents of a game that are trained."""
+    name, single = env_name(env), env.unwrapped
+    if not isinstance(single, SingleSeat):
+        raise ConfigError(
+            f"opponents {config.game.opponents!r} plays all seats of a game, and {name} has one "
+            "agent: leave opponents at 'scripted'."
+        )
+    for wrapper in _wrappers(env):
+        raise ConfigError(
+            f"{type(wrapper).__name__} wraps a single agent, but opponents "
+            f"{config.game.opponents!r} plays all seats of {name}: leave out wrap and reward, or "
+            "leave opponents at 'scripted'."
+        )
+    if single.seat is not None:
+        raise ConfigError(
+            f"seat = {single.seat!r} is a trained seat against scripted opponents: with opponents "
+            f"{config.game.opponents!r}, name the trained seats in learners."
+        )
+    agents = single.game.possible_agents
+    chosen = config.game.learners or agents
+    for agent in chosen:
+        if agent not in agents:
+            hint = did_you_mean(agent, agents)
+            raise ConfigError(f"learners must be agents of {name}, {agents}, got {agent!r}.{hint}")
+    grouped = isinstance(config.rollout, GroupRolloutConfig) and not config.grouped_by_agent
+    if grouped and single.game.zero_sum and len(set(chosen)) > 1:
+        raise ConfigError(
+            f"{name} is a zero-sum game, and the policy plays several of its seats: their mean "
+            "return is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with "
+            "a baseline per role, or train one seat (learners)."
+        )
+    return tuple(agent for agent in agents if agent in chosen)
+
+
+def _wrappers(env: TextGym) -> Iterator[TextGym]:
+    """Yields the wrappers that change observations, actions or rewards."""
+    while isinstance(env, gymnasium.Wrapper):
+        if not isinstance(env, OrderEnforcing | PassiveEnvChecker):
+            yield env
+        env = env.env
