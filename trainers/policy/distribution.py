@@ -52,7 +52,8 @@ def draw(
         column = logits.argmax(-1)
         kept = torch.nn.functional.one_hot(column, logits.shape[-1]).bool()
         return Draw(column, torch.zeros_like(logits[:, 0]), kept)
-    logits = logits / temperature
+    if temperature != 1:
+        logits = logits / temperature
     kept = logits > -torch.inf
     if 0 < top_k < logits.shape[-1] or top_p < 1:
         by = logits if guide is None else guide / temperature

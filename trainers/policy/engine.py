@@ -8,7 +8,10 @@ itself. Another one, such as an inference server with its own copy of the weight
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol
+
+import torch
 
 from agentgym.trainers.policy.generate import generate
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Slot
@@ -81,4 +84,6 @@ class OwnEngine:
         self, requests: Sequence[Request], sampling: Sampling, session: PrefixCache | None = None
     ) -> list[Sample]:
         """Generates one action for each request."""
-        return generate(self._policy, requests, sampling, session)
+        mode = torch.inference_mode() if self._policy.inference_mode else nullcontext()
+        with mode:
+            return generate(self._policy, requests, sampling, session)

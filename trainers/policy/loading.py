@@ -217,6 +217,17 @@ def base_model(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
+def stores_tensors(model: Any) -> bool:
+    """Returns whether a model may keep tensors that it computes in a forward pass.
+
+    Rotary embeddings of some kinds renew their frequencies when a context grows. Code that comes
+    with a model is unknown.
+    """
+    kinds = [str(getattr(module, "rope_type", "")) for module in model.modules()]
+    renews = any(name in kind for kind in kinds for name in ("dynamic", "longrope"))
+    return renews or not type(model).__module__.startswith("transformers.")
+
+
 def _peft() -> Any:
     try:
         import peft

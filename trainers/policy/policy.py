@@ -41,6 +41,7 @@ from agentgym.trainers.policy.loading import (
     load_model,
     load_reference_adapter,
     reference_adapter,
+    stores_tensors,
 )
 from agentgym.trainers.policy.prefix_cache import LayerShape, PrefixCache
 from agentgym.trainers.policy.reading import layers_to_checkpoint
@@ -104,6 +105,8 @@ class Policy(nn.Module):
         max_length: maximum sequence length in tokens, or None if unlimited.
         padding: whether rows of different lengths can be generated together.
         blocks: whether cached keys and values can be sliced and stacked (`PrefixCache`).
+        inference_mode: whether `act` may compute in `torch.inference_mode`, which is faster than
+            `torch.no_grad`. Models that store tensors in a forward pass must not.
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
         stats: counters of the work done by `act`.
@@ -161,6 +164,7 @@ class Policy(nn.Module):
             and all(type(layer) is DynamicLayer for layer in layers)
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
         )
+        self.inference_mode = self.blocks and not stores_tensors(plain)
         self.eval()
         self.head_output = check_head(model, self.end_token)
         self._synced: int | None = None
@@ -444,6 +448,8 @@ class Policy(nn.Module):
             rows = torch.arange(len(hidden), device=hidden.device)
             return hidden[rows, self._tensor(at)][:, None]
 
+        if tokens.shape[1] == 1 and not self._steering:  # the head reads all there is
+            return self.model(**inputs).logits[:, -1].float()
         with head_reads(self.model, last) as states:
             logits = self.model(**inputs).logits[:, -1].float()
         for steering in self._steering:

@@ -145,7 +145,9 @@ class _Layer(DynamicLayer):
         """Replaces the tensors by new ones that begin with the rows in `order`."""
         for name in ("keys", "values"):
             old: Tensor = getattr(self, name)
-            new = old.new_zeros(rows, old.shape[1], columns, old.shape[3])
+            new = old.new_empty(rows, old.shape[1], columns, old.shape[3])
+            new[: len(order), :, old.shape[2] :] = 0  # masked columns must be finite
+            new[len(order) :] = 0
             if order:
                 kept = old[: len(order)] if isinstance(order, range) else old[list(order)]
                 new[: len(order), :, : old.shape[2]] = kept
@@ -172,7 +174,7 @@ class PrefixCache:
         self._weights: int | None = None
         self._rows: dict[Slot, int] = {}  # the least recently used first
         self._tokens: list[Tokens] = []  # of the columns of each row that are valid
-        self._limit = 0  # columns that the sequences can reach
+        self._longest = 0  # tokens of the longest sequence that was placed last
 
     @property
     def bytes(self) -> int:
@@ -233,6 +235,7 @@ class PrefixCache:
             For each sequence its row and the length of the cached prefix (never the whole prompt).
         """
         count = len(sequences)
+        self._longest = max(len(tokens) for _, tokens in sequences)
         self._reserve({slot for slot, _ in sequences if slot is not None}, count, columns)
         homes: dict[int, int] = {}  # row -> sequence
         for i, (slot, _) in enumerate(sequences):
@@ -268,8 +271,7 @@ class PrefixCache:
         """Makes `count` rows available, and evicts slots if they do not fit in `max_bytes`."""
         if not self._rows:
             self._rebuild((), 0, 0)
-        self._limit = max(_rounded(columns), self._shape[1])
-        most = self.max_rows(self._limit)
+        most = self.max_rows(max(columns, self._shape[1]))
         unwanted = [slot for slot in self._rows if slot not in wanted]
         for slot in [*unwanted, *wanted & self._rows.keys()][: max(0, len(self._rows) - most)]:
             del self._rows[slot]
@@ -325,7 +327,11 @@ class PrefixCache:
         """Returns the cache and the attention mask of a forward pass over a part of the rows."""
         rows, columns = self._shape
         if span.stop > columns:
-            columns = max(_rounded(span.stop), min(self._limit, _rounded(columns * 5 // 4)))
+            # Contexts grow from call to call: a quarter more saves most copies of the cache.
+            assert self.max_bytes is not None
+            most = self.max_bytes // (rows * self._bytes_per_token) // BLOCK * BLOCK
+            wanted = max(self._longest, columns) * 5 // 4
+            columns = max(_rounded(span.stop), min(most, _rounded(wanted)))
             self._rebuild(range(rows), rows, columns)
         for layer in self._layers:
             layer.span = span

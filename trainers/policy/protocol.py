@@ -30,6 +30,7 @@ class LanguageModel(Protocol):
         padding: whether sequences of different lengths can share a batch.
         blocks: whether padding is allowed at any position and cached keys and values can be sliced
             and stacked.
+        inference_mode: whether `torch.inference_mode` leaves the model as it is.
         stats: counters of the work done.
         head_output: the operations after the output head, or None if they are unknown.
         logits_at_once: maximum number of logits held in memory.
@@ -42,6 +43,7 @@ class LanguageModel(Protocol):
     max_length: int | None
     padding: bool
     blocks: bool
+    inference_mode: bool
     stats: GenerationStats
     head_output: HeadOutput | None
     logits_at_once: int

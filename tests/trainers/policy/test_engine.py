@@ -10,6 +10,7 @@ import torch
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.trainers import train
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.engine import OwnEngine
 from agentgym.trainers.policy.policy import Request, Sampling
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
@@ -98,3 +99,29 @@ def test_vllm_is_an_extra(make_policy, monkeypatch, tmp_path: Path):
         VLLMEngine(make_policy())
     with pytest.raises(MissingExtraError, match=message):
         train("grpo", model="nano", group_size=2, engine="vllm", run_dir=str(tmp_path), quiet=True)
+
+
+LONG_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0] * 4,
+    "long_factor": [2.0] * 4,
+    "original_max_position_embeddings": 16,
+}
+
+
+@pytest.mark.parametrize("changes", [{}, {"rope_parameters": LONG_ROPE}])
+def test_acting_leaves_no_tensor_that_training_cannot_use(make_policy, as_batch, changes):
+    policy = make_policy("llama", **changes)
+    assert policy.inference_mode == (not changes)
+    modes: list[bool] = []
+    policy.model.register_forward_pre_hook(
+        lambda *_: modes.append(torch.is_inference_mode_enabled())
+    )
+    prompts = [request.prompt for request in requests()]
+    batch = as_batch(prompts, policy.act(requests(), Sampling()))
+    assert set(modes) == {policy.inference_mode}
+    assert not any(tensor.is_inference() for tensor in policy.model.buffers())
+    scores = policy(collate(batch, segment_rows(batch), policy.pad_token))
+    scores.logprobs.sum().backward()
+    assert all(parameter.grad is not None for parameter in policy.parameters())
