@@ -40,8 +40,11 @@ from agentgym.trainers.settings import (
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
     "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
-    "trust_remote_code gradient_checkpointing save_minutes engine engine_memory".split()
+    "trust_remote_code gradient_checkpointing save_minutes engine engine_memory rollout_workers "
+    "worker_cpus worker_gpus ray_address".split()
 )
+STALE_CAP = 5.0
+"""Default of `importance_cap` with `max_staleness`, the cap of AReaL (arXiv 2505.24298)."""
 
 
 @dataclass
@@ -122,6 +125,8 @@ class TrainConfig:
         self.kind: Kind = kind_of(model.model, model.lora_rank)
         low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
         found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
+        if self.rollout.max_staleness:
+            found["importance_cap"] = STALE_CAP
         self.by_kind = {name: value for name, value in found.items() if given[name] is None}
         for name in groups_of(type(self)):
             group = getattr(self, name)
@@ -212,7 +217,9 @@ class TrainConfig:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 
         In low precision, generation and training round differently. Truncated importance weights
-        compare the two.
+        compare the two. With stale episodes, this is the decoupled objective of AReaL (arXiv
+        2505.24298): ratios and clipping refer to a proximal policy, the one before the update, and
+        the weights correct for the older policy that sampled.
         """
         low = self.model.dtype != "float32" or self.model.mixed_precision != "no"
         return low or self.loss.importance_cap is not None
@@ -278,6 +285,11 @@ def _check_rollout(config: TrainConfig) -> None:
         )
     if not 0 < rollout.top_p <= 1:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
+    if rollout.max_staleness and not rollout.rollout_workers:
+        raise ConfigError(
+            f"max_staleness = {rollout.max_staleness} lets rollout workers play during updates, "
+            "and there are none: set rollout_workers to at least 1, or max_staleness to 0."
+        )
     if rollout.engine == "vllm":
         if rollout.top_k or rollout.top_p < 1:
             raise ConfigError(RESTRICTED)

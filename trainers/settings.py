@@ -180,6 +180,19 @@ class RolloutConfig:
     process, with a copy of the weights that follows every update ("vllm")."""
     engine_memory: Annotated[float, Gt(0.0), Lt(1.0)] = 0.3
     """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
+    rollout_workers: Count = 0
+    """Processes of Ray that play the episodes, each with a copy of the model and its share of
+    `num_envs` (0: this process plays them)."""
+    worker_cpus: Positive = 1
+    """CPU cores of a rollout worker."""
+    worker_gpus: NonNegative = 0.0
+    """GPUs of a rollout worker, for example 0.5 for two workers on one."""
+    ray_address: str | None = None
+    """Address of the Ray cluster with the rollout workers, "auto" for the one that runs on this
+    machine (None: start Ray on this machine)."""
+    max_staleness: Count = 0
+    """Maximum age of the weights that play an episode, in iterations. Above 0, rollout workers
+    play while the policy is updated (0: they wait for the new weights)."""
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: as their keys and values allow)."""
     temperature: float = 1.0
@@ -272,7 +285,8 @@ class LossConfig:
     importance_cap: Annotated[float, Gt(0.0)] | None = None
     """Truncated importance sampling: weight the policy loss of each token by
     min(exp(log p_training - log p_generation), cap), for generation and training that compute
-    different log-probabilities (None: no weights)."""
+    different log-probabilities, or differ in their weights (None: no weights, with
+    `max_staleness` 5). Ratios then compare with the policy before the update."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""

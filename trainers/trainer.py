@@ -29,7 +29,7 @@ from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, play_episodes
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import (
@@ -64,6 +64,7 @@ from agentgym.trainers.run.setup import (
     write_policy,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
+from agentgym.trainers.run.workers import make_executor
 from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.behaviour_cloning import clone_expert
@@ -161,6 +162,17 @@ class Trainer:
             )
             if start is None:
                 self.journal.clear()
+            self.stop = StopSignal(self.accelerator)
+            self.executor = make_executor(
+                config,
+                self.policy,
+                self.pool,
+                env=env,
+                reward=reward,
+                on_progress=self.stop.check,
+                on_episode=self.journal.append,
+            )
+            self._started: dict[int, Callable[[], list[Trajectory]]] = {}
             self.hooks = RecipeHooks()
             self._cloning: dict[str, Any] | None = None
             self.curriculum = KINDS[config.environment.curriculum](
@@ -192,7 +204,6 @@ class Trainer:
             quiet=config.run.quiet,
         )
         self.log.say(config.chosen_defaults())
-        self.stop = StopSignal(self.accelerator)
         self._saved = self._progress() if start else None
         self._saved_time = time.monotonic()
 
@@ -201,6 +212,7 @@ class Trainer:
     def iterate(self) -> None:
         """Plays episodes, assigns credit, updates policy and critic, and logs."""
         config, state, hooks = self.config, self.state, self.hooks
+        self.policy.version = state.iteration
         self.stop.agree()
         self.callbacks.call("on_iteration_start", self)
         begun = time.perf_counter()
@@ -310,6 +322,7 @@ class Trainer:
                 )
                 raise
             finally:
+                self.executor.close()
                 self.pool.close()
                 self.log.close()
                 self.folder.close()
@@ -363,6 +376,8 @@ class Trainer:
             )
         if self.accelerator.is_fsdp2 and self.policy in hooks.modules():
             raise ConfigError(f"{self.recipe} trains the policy in its hooks: use DDP, not FSDP2.")
+        if not hooks.plays and self.config.rollout.max_staleness:
+            raise ConfigError(f"{self.recipe} learns from fixed data: leave max_staleness at 0.")
         return hooks
 
     def _make_own_critic(self) -> OwnTrunkCritic | None:
@@ -397,8 +412,16 @@ class Trainer:
         return from_main(self.accelerator, finished)
 
     def _collect(self) -> list[Trajectory]:
-        """Plays the episodes of an iteration. Each process plays a share and receives all."""
-        config, iteration = self.config, self.state.iteration
+        """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones."""
+        at, config = self.state.iteration, self.config
+        last = min(at + config.rollout.max_staleness, config.run.iterations - 1)
+        for iteration in range(at, max(at, last) + 1):
+            if iteration not in self._started:
+                self._started[iteration] = self._start(self._episodes(iteration))
+        return self._started.pop(at)()
+
+    def _episodes(self, iteration: int) -> list[EpisodeSpec]:
+        config = self.config
         groups = config.rollout.episodes_per_iteration // config.rollout.group_size
         starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))
         limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
@@ -410,7 +433,7 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
             for j in range(size)
         ]
-        return self.play(self.lineup.seat(episodes))
+        return self.lineup.seat(episodes)
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all trajectories.
@@ -423,25 +446,21 @@ class Trainer:
             Interrupted: if a process received a signal. A hook that plays episodes must not have
                 changed its state before.
         """
-        config = self.config
+        return self._start(episodes)()
 
-        def work(some: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
-            return play_episodes(
-                self.policy,
-                self.pool,
-                some,
-                self.context,
-                config.sampling(),
-                constrain=config.rollout.constrain,
-                on_progress=self.stop.check,
-                on_episode=lambda i, played: self.journal.append(some[i], played),
-            )
-
+    def _start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[Trajectory]]:
+        """Starts episodes, of which each process plays a share, and returns a wait for all."""
         found = from_main(self.accelerator, self.journal.read(episodes))
         left = [i for i in range(len(episodes)) if i not in found]
-        played = shared(self.accelerator, [episodes[i] for i in left], work)
-        found |= zip(left, played, strict=True)
-        return [trajectory for i in range(len(episodes)) for trajectory in found[i]]
+        specs = [episodes[i] for i in left]
+        play = self.executor.start(specs[self.rank :: self.world])
+
+        def wait() -> list[Trajectory]:
+            played = shared(self.accelerator, specs, lambda _: play())
+            both = found | dict(zip(left, played, strict=True))
+            return [trajectory for i in range(len(episodes)) for trajectory in both[i]]
+
+        return wait
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
@@ -449,7 +468,8 @@ class Trainer:
         return shared(self.accelerator, requests, lambda some: self.policy.act(some, sampling))
 
     def _check_logprobs(self, batch: Batch, forward: ForwardPass) -> None:
-        gap, bound = logprob_gap(batch, forward.logprobs), self.config.loss.check_logprobs
+        bound = self.config.loss.check_logprobs
+        gap = logprob_gap(batch, forward.logprobs, self.state.iteration)
         if bound is not None and not gap <= bound:
             raise Diverged(
                 f"Log-probabilities of generation and of training differ by up to {gap:.3g} nats, "
@@ -487,8 +507,15 @@ class Trainer:
         """Logs the iteration and returns its scalars."""
         state, values = self.state, None if forward is None else forward.values
         numbers = iteration_metrics(
-            self.config, trajectories, batch, credit, self.hooks.metrics, forward
+            self.config,
+            trajectories,
+            batch,
+            credit,
+            self.hooks.metrics,
+            forward,
+            state.iteration - 1,
         )
+        numbers |= {f"rollout/{k}": v for k, v in self.executor.metrics().items()}
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
         numbers["charts/tokens"] = float(state.tokens)
         numbers["charts/lr"] = float(self.updater.optimizer.param_groups[0]["lr"])

@@ -79,6 +79,7 @@ class Turn:
             the iteration of the rollout. None if they were not computed.
         thought: [L] True for the tokens before and after the action in the reply of a model that
             thinks (see `thoughts.thought_mask`). None: all tokens are the action's.
+        version: version of the weights that sampled the action (see `Policy.version`), or None.
     """
 
     segment: int
@@ -97,6 +98,7 @@ class Turn:
     choice: int | None = None
     recomputed: FloatArray | None = None
     thought: NDArray[np.bool_] | None = None
+    version: int | None = None
 
 
 @dataclass(slots=True)
@@ -246,6 +248,14 @@ class Batch:
         """[K] False for tokens of replayed trajectories."""
         fresh = np.array([not t.replayed for t in self.trajectories], bool)
         return fresh[self.turn_trajectory[self.token_turn]]
+
+    def staleness(self, version: int) -> IntArray:
+        """Returns how many versions older than `version` the weights were that sampled a token [K].
+
+        It is 0 where the version was not recorded.
+        """
+        ages = [0 if turn.version is None else version - turn.version for turn in self.turns]
+        return np.array(ages, np.int64)[self.token_turn]
 
     def with_recomputed(self, logprobs: FloatArray) -> Batch:
         """Returns a copy whose `logprobs` come from the forward pass of training.

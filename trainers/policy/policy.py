@@ -17,6 +17,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,6 +110,8 @@ class Policy(nn.Module):
             `torch.no_grad`. Models that store tensors in a forward pass must not.
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
+        version: number of the training iterations that its weights went through, which samples
+            record. The trainer sets it. None: unknown.
         stats: counters of the work done by `act`.
         autocast: makes the context manager in which the model computes, such as
             `Accelerator.autocast`. Clones share it.
@@ -124,6 +127,7 @@ class Policy(nn.Module):
 
     logits_at_once: int = 1 << 24
     gradient_checkpointing: bool = False
+    version: int | None = None
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int | None = None):
         super().__init__()
@@ -383,15 +387,21 @@ class Policy(nn.Module):
             if version != self._synced:
                 self.engine.sync(self)
             self._synced = version
-            if sampling.normalization is None:
-                return self.engine.generate(requests, sampling, session)
-            listed = [i for i, request in enumerate(requests) if request.candidates is not None]
-            chosen = choose_candidates(self, [requests[i] for i in listed], sampling)
-            samples = dict(zip(listed, chosen, strict=True))
-            others = [i for i in range(len(requests)) if i not in samples]
-            generated = self.engine.generate([requests[i] for i in others], sampling, session)
-            samples |= zip(others, generated, strict=True)
-            return [samples[i] for i in range(len(requests))]
+            samples = self._generate(requests, sampling, session)
+        return [replace(sample, version=self.version) for sample in samples]
+
+    def _generate(
+        self, requests: Sequence[Request], sampling: Sampling, session: Session | None
+    ) -> list[Sample]:
+        if sampling.normalization is None:
+            return self.engine.generate(requests, sampling, session)
+        listed = [i for i, request in enumerate(requests) if request.candidates is not None]
+        chosen = choose_candidates(self, [requests[i] for i in listed], sampling)
+        samples = dict(zip(listed, chosen, strict=True))
+        others = [i for i in range(len(requests)) if i not in samples]
+        generated = self.engine.generate([requests[i] for i in others], sampling, session)
+        samples |= zip(others, generated, strict=True)
+        return [samples[i] for i in range(len(requests))]
 
     @contextmanager
     def _acting(self) -> Iterator[None]:
@@ -481,11 +491,15 @@ class Policy(nn.Module):
             return read_hidden(self, collated)
 
     def own_weights(self) -> dict[str, Tensor]:
-        """Returns the weights, without those of an adapter's base model, which never change."""
+        """Returns the weights that change: with an adapter, neither the base nor the reference."""
         weights, marks = self.state_dict(), ("lora_", "modules_to_save")
         if not self.has_adapter:
             return weights
-        return {n: tensor for n, tensor in weights.items() if any(mark in n for mark in marks)}
+        return {
+            name: tensor
+            for name, tensor in weights.items()
+            if any(mark in name for mark in marks) and f".{REFERENCE}." not in f"{name}."
+        }
 
     def load_own_weights(self, weights: dict[str, Tensor]) -> None:
         """Restores `own_weights`.

@@ -103,6 +103,7 @@ class Sample:
         choice: index of the candidate if the action was sampled as a whole. Its first token then
             carries the log-probability of the action and the others are forced. None if the action
             was sampled token by token.
+        version: version of the weights that sampled it (see `Policy.version`).
     """
 
     tokens: Tokens
@@ -111,6 +112,7 @@ class Sample:
     text: str
     finished: bool
     choice: int | None = None
+    version: int | None = None
 
 
 @dataclass

@@ -45,6 +45,7 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.rollout.normalization is not None:
             raise ConfigError("nlpo samples token by token: leave normalization at None.")
+        self.fixed("rollout workers do not have the masking policy", rollout_workers=0)
 
 
 class LaggedMask(RecipeHooks):

@@ -244,6 +244,7 @@ class Play:
                 admissible=self.admissible,
                 choice=sample.choice,
                 thought=thought,
+                version=sample.version,
             )
         )
 
@@ -405,7 +406,11 @@ def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
     found = []
     for turn in trajectory.turns[:turns]:
         tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
-        found.append(Sample(tokens, turn.logprobs, turn.support, turn.action, True, turn.choice))
+        found.append(
+            Sample(
+                tokens, turn.logprobs, turn.support, turn.action, True, turn.choice, turn.version
+            )
+        )
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.rollout.collector import by_env_id, by_role, rollout_metrics
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.mismatch import logprob_gap
+from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
 from agentgym.trainers.update.update_data import explained_variance
 
 
@@ -19,6 +19,7 @@ def iteration_metrics(
     credit: Credit,
     extra: Mapping[str, float],
     forward: ForwardPass | None,
+    version: int,
 ) -> dict[str, float]:
     """Returns the scalars of the rollout, the credit and the critic.
 
@@ -29,6 +30,7 @@ def iteration_metrics(
         credit: their credit, before normalisation.
         extra: metrics of the hooks.
         forward: the forward pass before the update, or None.
+        version: version of the weights in that forward pass.
     """
     numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
     several = len(config.environment.ids) > 1
@@ -37,12 +39,14 @@ def iteration_metrics(
         for label, few in [(name, some), *parts] if several else parts:
             each = rollout_metrics(few)
             numbers |= {f"rollout/{label}/{k}": each[k] for k in ("return", "success", "turns")}
+    if config.rollout.rollout_workers:
+        numbers |= {f"rollout/{k}": v for k, v in staleness_metrics(batch, version).items()}
     numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
     numbers |= {f"credit/{k}": v for k, v in (credit.metrics | dict(extra)).items()}
     numbers["credit/advantage_mean"] = float(credit.advantages.mean())
     numbers["credit/advantage_std"] = float(credit.advantages.std())
     if forward is not None:
-        numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs)
+        numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs, version)
         if forward.values is not None and credit.targets is not None:
             values = forward.values.tokens
             values = forward.values.turns if values is None else values

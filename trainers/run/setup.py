@@ -156,17 +156,18 @@ def load_policy(
     loaded = config.kind != "new" and policy.supports_checkpointing
     if loaded if wanted is None else wanted:
         policy.checkpoint_layers()
-    if config.rollout.engine == "vllm":
-        policy.use(_vllm_engine(accelerator, config, policy))
+    if config.rollout.engine == "vllm" and not config.rollout.rollout_workers:
+        if accelerator.num_processes > 1:
+            raise ConfigError(
+                f"engine 'vllm' runs in one process, got {accelerator.num_processes}: set engine "
+                "to 'own', set rollout_workers, or start one process."
+            )
+        policy.use(vllm_engine(config, policy))
     return policy
 
 
-def _vllm_engine(accelerator: Accelerator, config: TrainConfig, policy: Policy) -> VLLMEngine:
-    if accelerator.num_processes > 1:
-        raise ConfigError(
-            f"engine 'vllm' runs in one process, got {accelerator.num_processes}: set engine to "
-            "'own', or start one process."
-        )
+def vllm_engine(config: TrainConfig, policy: Policy) -> VLLMEngine:
+    """Returns a vLLM engine for a policy."""
     autocast = {"no": None, "bf16": "bfloat16", "fp16": "float16"}
     return VLLMEngine(
         policy,

@@ -7,17 +7,37 @@ import numpy as np
 from agentgym.trainers.trajectory import Batch, FloatArray
 
 
-def logprob_gap(batch: Batch, logprobs: FloatArray) -> float:
+def logprob_gap(batch: Batch, logprobs: FloatArray, version: int) -> float:
     """Returns the largest difference from the log-probabilities recorded in the rollout, in nats.
 
-    Replayed trajectories do not count: they were sampled from another policy.
+    Replayed trajectories and turns of older weights do not count: they were sampled from another
+    policy.
 
     Args:
         batch: the trajectories.
         logprobs: [K] log-probabilities of the forward pass of training.
+        version: version of the weights in the forward pass.
     """
     recorded = batch.logprobs if batch.sampler_logprobs is None else batch.sampler_logprobs
-    return float(np.abs(logprobs - recorded)[batch.fresh].max(initial=0.0))
+    same = batch.fresh & (batch.staleness(version) <= 0)
+    return float(np.abs(logprobs - recorded)[same].max(initial=0.0))
+
+
+def staleness_metrics(batch: Batch, version: int) -> dict[str, float]:
+    """Returns mean and maximum of the staleness of fresh tokens, and the share of stale tokens.
+
+    Args:
+        batch: the trajectories.
+        version: version of the weights that learn from them.
+    """
+    ages = batch.staleness(version)[batch.fresh]
+    if not len(ages):
+        return {}
+    return {
+        "staleness_mean": float(ages.mean()),
+        "staleness_max": float(ages.max()),
+        "stale_tokens": float((ages > 0).mean()),
+    }
 
 
 def importance_weights(batch: Batch, cap: float) -> tuple[FloatArray, dict[str, float]]:

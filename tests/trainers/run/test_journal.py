@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.trainers import trainer as trainer_module
 from agentgym.trainers.hooks.base import pack
 from agentgym.trainers.recipes import poad
+from agentgym.trainers.rollout import executor as executor_module
 from agentgym.trainers.rollout.collector import EpisodeSpec, play_episodes
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.trainer import Trainer
@@ -107,7 +107,7 @@ def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest
         asked.append(len(episodes))
         return play_episodes(policy, pool, episodes, *args, **kwargs)
 
-    monkeypatch.setattr(trainer_module, "play_episodes", counted)
+    monkeypatch.setattr(executor_module, "play_episodes", counted)
 
     class Killed(Exception):
         pass

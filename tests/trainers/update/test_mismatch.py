@@ -52,7 +52,7 @@ def test_fresh_tokens_are_recomputed_and_replayed_ones_keep_theirs(replayed: lis
 def test_a_replayed_episode_that_was_never_recomputed_keeps_what_was_recorded():
     batch = Batch.of([replace(trajectory([2], [1]), replayed=True)])
     np.testing.assert_array_equal(batch.with_recomputed(np.zeros(2, np.float32)).logprobs, [-1, -1])
-    assert logprob_gap(batch, np.zeros(2, np.float32)) == 0
+    assert logprob_gap(batch, np.zeros(2, np.float32), 0) == 0
 
 
 @pytest.mark.parametrize("recipe", ["spear", "arpo_replay"])

@@ -1,0 +1,84 @@
+"""`Executor`: plays the episodes of a training run. The default plays them in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, play_episodes
+from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.trajectory import Trajectory
+
+OnEpisode = Callable[[EpisodeSpec, list[Trajectory]], None]
+OnProgress = Callable[[int], None]
+
+
+class Executor(Protocol):
+    """Protocol of an executor."""
+
+    def start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[list[Trajectory]]]:
+        """Starts episodes with the current weights of the policy, or newer ones.
+
+        Returns:
+            A function that waits for the trajectories and returns them, in the order of `episodes`.
+        """
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """Returns numbers to log under `rollout/`."""
+        ...
+
+    def close(self) -> None:
+        """Ends everything that the executor started."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Plays episodes in this process, when their trajectories are asked for.
+
+    Attributes:
+        policy: the behaviour policy.
+        pool: the environments.
+        context: the prompt builder.
+        sampling: sampling parameters.
+        constrain: whether to restrict actions to the admissible ones.
+        on_progress: called before each call of the model, as in `play_episodes`.
+        on_episode: called with each finished episode and its trajectories.
+    """
+
+    policy: Policy
+    pool: EnvPool
+    context: Context
+    sampling: Sampling
+    constrain: bool
+    on_progress: OnProgress | None = None
+    on_episode: OnEpisode | None = None
+
+    def start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[list[Trajectory]]]:
+        """Returns a function that plays the episodes."""
+        return lambda: self.play(episodes)
+
+    def play(self, episodes: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
+        """Plays episodes and returns their trajectories, in the order of `episodes`."""
+        report = self.on_episode
+        return play_episodes(
+            self.policy,
+            self.pool,
+            episodes,
+            self.context,
+            self.sampling,
+            constrain=self.constrain,
+            on_progress=self.on_progress,
+            on_episode=None if report is None else lambda i, played: report(episodes[i], played),
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Returns no numbers."""
+        return {}
+
+    def close(self) -> None:
+        """Does nothing: whoever made the pool closes it."""
