@@ -15,8 +15,10 @@ from agentgym.trainers import recipes
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy_agent import load_agent
+from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.trainer import Trainer
+from agentgym.wrappers.wrapping import answer_format
 
 
 def make_trainer(
@@ -79,13 +81,31 @@ class LoadedPolicy:
     Args:
         agent: the policy as an agent.
         seed: seed of sampled actions.
+
+    Attributes:
+        agent: the policy as an agent.
+        answer_format: the format of its replies, if it was trained with `ExtractAction`, or None.
     """
 
-    def __init__(self, agent: Any, seed: int = 0):
+    def __init__(self, agent: PolicyAgent, seed: int = 0):
         self.agent = agent
+        self.answer_format = answer_format(agent.wrap)
         self._rng = np.random.default_rng(seed)
 
-    def act(
+    def act(self, observation: str, **options: Any) -> str:
+        """Returns the action for an observation.
+
+        If the policy was trained with `ExtractAction`, it is the action in the reply, or an
+        `UnreadableAction` with the whole reply if it has none.
+
+        Args:
+            observation: the current observation.
+            **options: see `reply`.
+        """
+        text = self.reply(observation, **options)
+        return text if self.answer_format is None else self.answer_format.extract(text)
+
+    def reply(
         self,
         observation: str,
         *,
@@ -93,12 +113,12 @@ class LoadedPolicy:
         history: Sequence[tuple[str, str]] = (),
         admissible: Sequence[str] = (),
     ) -> str:
-        """Returns the action for an observation.
+        """Returns the whole text that the policy generates, thoughts included.
 
         Args:
             observation: the current observation.
             instructions: the instructions of the environment.
-            history: earlier (observation, action) pairs of the episode, oldest first.
+            history: earlier (observation, reply) pairs of the episode, oldest first.
             admissible: the admissible actions, for a policy trained with `constrain`.
         """
         info = {"admissible": tuple(admissible)}

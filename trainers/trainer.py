@@ -90,11 +90,13 @@ class Algorithm:
         critic: makes the critic of a policy. None: the credit function needs no values.
         hooks: makes the recipe's hooks, given the trainer. They are made after behaviour cloning,
             so copies of the policy in them are the policy before RL.
+        trains_policy: whether the hooks train the policy. Its weights are then not sharded (FSDP2).
     """
 
     credit: CreditFn | None = None
     critic: Callable[[Policy], nn.Module] | None = None
     hooks: Callable[[Trainer], RecipeHooks] | None = None
+    trains_policy: bool = False
 
 
 class Trainer:
@@ -136,6 +138,11 @@ class Trainer:
         if config.run.threads is not None:
             torch.set_num_threads(config.run.threads)
         self.accelerator = make_accelerator(config, trackers)
+        if self.accelerator.is_fsdp2 and algorithm.trains_policy:
+            raise ConfigError(
+                f"{recipe} trains the whole policy in each process, for which FSDP2 saves no "
+                "memory: use DDP (`accelerate launch --multi_gpu`), or another recipe."
+            )
         self.is_main = self.accelerator.is_main_process
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         self.pool = EnvPool(
@@ -374,10 +381,9 @@ class Trainer:
             raise ConfigError(
                 f"{self.recipe} learns from episodes of one agent: leave opponents at 'scripted'."
             )
-        if self.accelerator.is_fsdp2 and self.policy in hooks.modules():
-            raise ConfigError(f"{self.recipe} trains the policy in its hooks: use DDP, not FSDP2.")
         if not hooks.plays and self.config.rollout.max_staleness:
             raise ConfigError(f"{self.recipe} learns from fixed data: leave max_staleness at 0.")
+        assert self.algorithm.trains_policy or self.policy not in hooks.modules()
         return hooks
 
     def _make_own_critic(self) -> OwnTrunkCritic | None:

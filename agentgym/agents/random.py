@@ -13,6 +13,8 @@ class RandomAgent:
     If an environment lists no admissible actions because the set is open, the action is a sample of
     the action space: a few words, which are an invalid action in most environments.
 
+    In an environment with the wrapper `ExtractAction`, actions are written in its answer format.
+
     Samples use only `View.rng`, so actions are determined by the task and the seed of the episode.
     """
 
@@ -20,7 +22,7 @@ class RandomAgent:
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
-        return [self._draw(view) for view in views]
+        return [_answer(view, self._draw(view)) for view in views]
 
     def _draw(self, view: View) -> str:
         admissible = view.info["admissible"]
@@ -29,3 +31,12 @@ class RandomAgent:
         space = view.env.action_space
         space.seed(int(view.rng.integers(2**31)))
         return space.sample()
+
+
+def _answer(view: View, action: str) -> str:
+    """Returns an action in the answer format of its environment, if there is one."""
+    try:
+        answer_format = view.env.get_wrapper_attr("answer_format")
+    except AttributeError:
+        return action
+    return answer_format.write(action)

@@ -13,6 +13,8 @@ from gymnasium.spaces import Text
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.utils.arguments import check_arguments, keyword_parameters, parse_arguments
+from agentgym.wrappers.answer_format import AnswerFormat
+from agentgym.wrappers.extract_action import ExtractAction
 
 _COMMA = re.compile(r",(?=\s*[A-Za-z_][\w-]*=)")
 """A comma between two arguments. Other commas belong to a value."""
@@ -35,6 +37,19 @@ def wrap_env(env: TextGym, specs: Sequence[str]) -> TextGym:
     for spec in specs:
         env = _wrapped(env, spec)
     return env
+
+
+def answer_format(specs: Sequence[str]) -> AnswerFormat | None:
+    """Returns the format of the answers that wrappers parse, or None without `ExtractAction`.
+
+    Args:
+        specs: wrappers, see `wrap_env`.
+    """
+    for _, wrapper, options in map(_parse, specs):
+        if issubclass(wrapper, ExtractAction):
+            names = {"format": "name", "call_format": "call_format"}
+            return AnswerFormat(**{names[n]: options[n] for n in names if n in options})
+    return None
 
 
 def _wrapped(env: TextGym, spec: str) -> TextGym:

@@ -16,6 +16,8 @@ from agentgym.agents import (
 from agentgym.agents.human import readable
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
+from agentgym.wrappers import ExtractAction
+from agentgym.wrappers.answer_format import FORMATS
 
 
 class OpenLine(NumberLine):
@@ -62,6 +64,24 @@ def test_random_samples_the_action_space_where_the_set_is_open():
     assert first == second
     assert len(set(first)) > 1
     assert all(isinstance(action, str) for action in first)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_writes_actions_in_the_answer_format(name: str):
+    def played(env: gymnasium.Env) -> tuple[list[str], list[bool]]:
+        shown, texts, valid = view(env), [], []
+        for _ in range(5):
+            [text] = RandomAgent().act([shown])
+            _, _, over, _, info = env.step(text)
+            texts.append(info.get("action", text))
+            valid.append(info["valid"])
+            if over:
+                break
+        return texts, valid
+
+    found = played(ExtractAction(NumberLine(), name))
+    assert found == played(NumberLine())
+    assert all(found[1])
 
 
 def test_the_expert_solves_the_task():

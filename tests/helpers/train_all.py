@@ -129,9 +129,11 @@ def shard() -> None:
     def make_accelerator(*args: Any) -> Accelerator:
         accelerator = make(*args)
         accelerator.state.distributed_type = DistributedType.FSDP
-        accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+        accelerator.state.fsdp_plugin = plugin = FullyShardedDataParallelPlugin(
             fsdp_version=2, auto_wrap_policy="transformer_based_wrap"
         )
+        if accelerator.mixed_precision != "no":
+            plugin.set_mixed_precision(accelerator.mixed_precision)
         return accelerator
 
     trainer.make_accelerator = make_accelerator

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.state import AcceleratorState
 from torch.distributed.tensor import DTensor
 
 from agentgym.trainers import recipes
@@ -20,11 +21,13 @@ from agentgym.trainers.trainer import Trainer
 from .train_all import quicken, settings, shard
 
 LAST = "checkpoints/000002/policy"
-# A token critic, a frozen reference, copies of the policy in hooks, an adapter.
+# A token critic, a frozen reference, copies of the policy in hooks, actions scored as a whole under
+# autocast, an adapter.
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "critic": ("poad", {"microbatch_tokens": 64}),
     "reference": ("grpo", {"kl_coef": 0.1, "ratio": "trajectory"}),
     "networks": ("archer", {}),
+    "autocast": ("twosome", {"mixed_precision": "bf16", "bc_demonstrations": 0}),
     "adapter": ("rloo", {"lora_rank": 4, "bc_demonstrations": 0, "iterations": 2}),
 }
 
@@ -37,14 +40,30 @@ def train(name: str, folder: Path) -> dict[str, Any]:
     changes = {**changes, "run_dir": str(folder / name), "save_every": 1}
     for iterations, resume in ((1, False), (2, True)):
         config = settings(recipe, **changes | {"iterations": iterations, "resume": resume})
+        AcceleratorState._reset_state()  # it keeps the mixed precision of the first accelerator
         run = Trainer(recipe, config, recipes.load(recipe).build(config))
+        sizes = watch_acting_weights(run)
         run.run()
+        assert {size > 0 for size in sizes} == {run.world == 1}
     saved, acting = Policy.load(folder / name / LAST).state_dict(), run.policy.state_dict()
     assert saved.keys() == acting.keys()
     assert all(torch.equal(saved[key], acting[key]) for key in saved)
     trained = [p for p in run.updater.trained.parameters() if p.requires_grad]
     assert all(isinstance(p, DTensor) for p in trained) == (run.world > 1)
     return {"weights": run.updater.module.state_dict(), "last": run.state.last}
+
+
+def watch_acting_weights(run: Trainer) -> list[int]:
+    """Returns a list to which every step of the optimiser adds the bytes of the acting weights."""
+    updater, sizes = run.updater, []
+    step = updater.optimizer.step
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        sizes.append(sum(p.untyped_storage().nbytes() for p in updater.module.parameters()))
+        return step(*args, **kwargs)
+
+    updater.optimizer.step = watched
+    return sizes
 
 
 if __name__ == "__main__":

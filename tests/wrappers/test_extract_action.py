@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.wrappers import AdmissibleAction, ExtractAction
-from agentgym.wrappers.extract_action import FORMATS
+from agentgym.wrappers.answer_format import FORMATS
 
 from ..helpers.echo import Echo
 

@@ -212,4 +212,4 @@ class ImplicitQ(Demonstrations):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of ILQL."""
-    return Algorithm(hooks=lambda trainer: ImplicitQ(trainer, config))
+    return Algorithm(hooks=lambda trainer: ImplicitQ(trainer, config), trains_policy=True)

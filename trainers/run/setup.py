@@ -80,7 +80,7 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
         mixed_precision=config.model.mixed_precision,
         log_with=[*names, *trackers] or None,
     )
-    check_engine(accelerator, config.rollout.normalization)
+    check_engine(accelerator)
     if config.model.device == "cuda" and accelerator.device.type != "cuda":
         raise ConfigError(
             f"device is 'cuda', but PyTorch {torch.__version__} finds no such GPU: use 'auto' "
@@ -248,7 +248,7 @@ def build_updater(
                 critic.load_state_dict(state)
     policy.autocast = accelerator.autocast
     learner = Learner(policy, critic)
-    trained = trained_copy(accelerator, learner)
+    trained = trained_copy(accelerator, learner, config.rollout.normalization)
     groups = [parameter_group(trained.policy, config.optimisation.lr)]
     if trained.critic is not None:
         groups.append(parameter_group(trained.critic, config.critic.critic_lr))

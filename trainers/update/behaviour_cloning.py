@@ -186,7 +186,12 @@ def clone_expert(
         say(f"behaviour cloning, epoch {number:3d}  {numbers}")
         updater.publish()
         on_epoch({"epochs": number, "optimizer": as_whole(optimizer.state_dict())})
+        if number < config.imitation.bc_epochs:
+            updater.withdraw()
 
+    done = 0 if progress is None else progress["epochs"]
+    if done < config.imitation.bc_epochs:
+        updater.withdraw()
     fit_demonstrations(
         updater.accelerator,
         updater.learner,
@@ -194,7 +199,7 @@ def clone_expert(
         AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
         trajectories,
         lr=config.imitation.bc_lr,
-        finished=0 if progress is None else progress["epochs"],
+        finished=done,
         epochs=config.imitation.bc_epochs,
         batch_tokens=config.imitation.bc_batch_tokens,
         lm_coef=config.imitation.bc_lm_coef,

@@ -2,8 +2,9 @@
 
 Sharded weights are whole only inside a forward pass in which all processes take part. Rollouts,
 evaluations and the networks of recipes call the model whenever they need it, a different number of
-times in every process. They therefore use a copy with whole weights, which `Updater.publish` renews
-after every update. Gradients, the optimiser's state and the trained weights are sharded.
+times in every process. They therefore use a copy with whole weights. It is freed during an update,
+when gradients and activations need the memory, and gathered again afterwards. Gradients, the
+optimiser's state and the trained weights are always sharded.
 """
 
 from __future__ import annotations
@@ -20,16 +21,8 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.update.learner import Learner
 
 
-def check_engine(accelerator: Accelerator, normalization: str | None) -> None:
-    """Checks that training works with the engine of an accelerator.
-
-    Args:
-        accelerator: the accelerator.
-        normalization: the setting of the rollouts.
-
-    Raises:
-        ConfigError: for DeepSpeed, Megatron-LM, FSDP version 1, and FSDP2 with `normalization`.
-    """
+def check_engine(accelerator: Accelerator) -> None:
+    """Raises ConfigError for DeepSpeed, Megatron-LM and FSDP version 1."""
     kind = accelerator.distributed_type
     if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
         raise ConfigError(
@@ -40,26 +33,51 @@ def check_engine(accelerator: Accelerator, normalization: str | None) -> None:
         raise ConfigError(
             "FSDP version 1 is not supported: add --fsdp_version 2 to accelerate launch."
         )
-    if accelerator.is_fsdp2 and normalization is not None:
-        raise ConfigError(
-            f"normalization = {normalization!r} reads the model once for each set of actions, and "
-            "under FSDP2 all processes must read it equally often: leave it at None, or use DDP."
-        )
 
 
-def trained_copy(accelerator: Accelerator, learner: Learner) -> Learner:
-    """Returns the learner to be trained: under FSDP2 a copy to be sharded, otherwise itself."""
+def trained_copy(
+    accelerator: Accelerator, learner: Learner, normalization: str | None = None
+) -> Learner:
+    """Returns the learner to be trained: under FSDP2 a copy to be sharded, otherwise itself.
+
+    Args:
+        accelerator: the accelerator.
+        learner: the learner that acts.
+        normalization: the setting of the rollouts.
+
+    Raises:
+        ConfigError: under FSDP2 with `normalization`, if the model cannot score all actions of a
+            turn in the forward pass of its row.
+    """
     if not accelerator.is_fsdp2:
         return learner
+    if normalization is not None and not learner.policy.blocks:
+        raise ConfigError(
+            f"With normalization = {normalization!r}, {type(learner.policy.model).__name__} needs "
+            "a forward pass per set of actions, and under FSDP2 all processes must take part in "
+            "each: leave normalization at None, or use DDP (`accelerate launch --multi_gpu`)."
+        )
+    plugin = accelerator.state.fsdp_plugin
+    assert plugin is not None
+    # The autocast of the acting copy, in place of half-precision weights and log-probabilities.
+    plugin.mixed_precision_policy = None
     return Learner(learner.policy.clone(), copy.deepcopy(learner.critic))
+
+
+def free_weights(learner: Learner) -> None:
+    """Frees the memory of a learner's weights, until `copy_weights` gathers them again."""
+    for parameter in learner.parameters():
+        parameter.data = parameter.data.new_empty(0)
 
 
 @torch.no_grad()
 def copy_weights(source: Learner, target: Learner) -> None:
-    """Copies the trained weights of a sharded learner. All processes must take part."""
+    """Copies the weights of a sharded learner. All processes must take part."""
     for sharded, whole in zip(source.parameters(), target.parameters(), strict=True):
-        if sharded.requires_grad:
-            whole.copy_(as_whole(sharded))
+        if whole.shape != sharded.shape:
+            whole.data = whole.data.new_empty(sharded.shape)
+        # In place through `copy_`, which caches of hidden states notice.
+        whole.copy_(as_whole(sharded))
 
 
 def as_whole(state: Any) -> Any:

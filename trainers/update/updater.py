@@ -30,7 +30,7 @@ from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationCon
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray
 from agentgym.trainers.update.learner import ForwardPass, Learner, Row, Rows
 from agentgym.trainers.update.memory import fitting_tokens
-from agentgym.trainers.update.sharding import copy_weights
+from agentgym.trainers.update.sharding import copy_weights, free_weights
 from agentgym.trainers.update.update_data import FREE, KL, SUMS, Counts, UpdateData, metrics_of
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Updater:
         critic: settings of the value loss.
         sampling: the decoding parameters of the behaviour policy.
         module: the policy and the critic that act and are saved: a whole copy of a sharded learner,
-            renewed by `publish`. None: the learner itself.
+            freed by `withdraw` and renewed by `publish`. None: the learner itself.
         seed: the seed of the run.
     """
 
@@ -97,7 +97,7 @@ class Updater:
         """Tokens per forward and backward pass, padding included."""
         if self._microbatch_tokens is None:
             autocast = self.accelerator.mixed_precision != "no"
-            fitting = fitting_tokens(self.policy, self.module, autocast)
+            fitting = fitting_tokens(self.policy, self.trained, autocast)
             # The processes must agree on the number of microbatches (FSDP2).
             self._microbatch_tokens = min(gather_object([fitting]))
         return self._microbatch_tokens
@@ -133,6 +133,11 @@ class Updater:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+    def withdraw(self) -> None:
+        """Frees the weights of `module` until `publish`, if the trained weights are sharded."""
+        if self.module is not self.trained:
+            free_weights(self.module)
 
     def publish(self) -> None:
         """Copies the trained weights into `module` if they are sharded."""
@@ -214,6 +219,7 @@ class Updater:
         together = loss.ratio == "trajectory"
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
+        self.withdraw()
         for _, rng in zip(range(optimisation.epochs), rngs, strict=False):
             for part in rows.parts(optimisation.minibatches, rng, together):
                 counts = data.counts(np.concatenate([rows.tokens[i] for i in part]))

@@ -63,11 +63,15 @@ def test_sharded_training_is_whole_training(tmp_path: Path):
     finish(children)
     whole, main, other = (torch.load(file, weights_only=True) for file in files)
     for run, result in whole.items():
-        for name, weights in result["weights"].items():
-            assert torch.equal(main[run]["weights"][name], other[run]["weights"][name])
-            torch.testing.assert_close(
-                main[run]["weights"][name], weights, atol=1e-4, rtol=1e-4, msg=f"{run} {name}"
-            )
+        found, expected = main[run]["weights"], result["weights"]
+        assert all(torch.equal(found[name], other[run]["weights"][name]) for name in expected)
+        gaps = torch.cat([(found[name] - expected[name]).abs().flatten() for name in expected])
+        if (
+            run == "autocast"
+        ):  # gradients near 0 may have another sign, and AdamW ignores their size
+            assert gaps.mean() < 1e-5
+        else:
+            assert gaps.max() < 1e-4, run
         assert result["last"] == main[run]["last"] == other[run]["last"]
 
 

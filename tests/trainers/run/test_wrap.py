@@ -11,9 +11,10 @@ import gymnasium
 import pytest
 
 from agentgym.cli import main as cli
+from agentgym.core import UnreadableAction
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.trainers import Callback, make_trainer, train
+from agentgym.trainers import Callback, load_policy, make_trainer, train
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.cli import read_config
 
@@ -78,6 +79,15 @@ def test_a_policy_is_evaluated_and_played_with_its_wrappers(tmp_path: Path, caps
     assert last.env_kwargs == {**NUMBER_LINE["env_kwargs"], "wrap": list(WRAP)}
     for folder in (run, run / "best", *(run / "checkpoints").iterdir()):
         assert load_agent(str(folder)).wrap == WRAP
+
+    loaded, replies = load_policy(run), iter(["hm <action>+</action>", "no action"])
+    loaded.agent.act = lambda views: [next(replies)]  # type: ignore[method-assign]
+    assert loaded.act("You are at 1. Go to 3.") == "+"
+    unreadable = loaded.act("You are at 1. Go to 3.")
+    assert isinstance(unreadable, UnreadableAction) and unreadable == "no action"
+    assert "<action>" in unreadable.feedback
+    loaded.agent.act = lambda views: ["hm <action>+</action>"]  # type: ignore[method-assign]
+    assert loaded.reply("You are at 1. Go to 3.") == "hm <action>+</action>"
 
     report = tmp_path / "report.json"
     words = ["--agent", f"policy:{run}", "expert", "--episodes", "2", "--json", str(report)]

@@ -2,38 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from accelerate.utils import DistributedType
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.update.sharding import check_engine
+from agentgym.trainers import trainer
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.recipes import ilql
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.update.learner import Learner
+from agentgym.trainers.update.sharding import check_engine, trained_copy
+
+
+def engine(kind: DistributedType, version: int = 0) -> Any:
+    """An accelerator that was started with an engine."""
+    return SimpleNamespace(
+        distributed_type=kind,
+        is_fsdp2=version == 2,
+        state=SimpleNamespace(fsdp_plugin=SimpleNamespace(mixed_precision_policy="bf16")),
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "normalization", "message"),
+    ("kind", "version", "message"),
     [
-        (DistributedType.DEEPSPEED, 0, None, "DEEPSPEED is not supported: use DDP"),
-        (DistributedType.MEGATRON_LM, 0, None, "MEGATRON_LM is not supported"),
-        (DistributedType.FSDP, 1, None, "add --fsdp_version 2"),
-        (DistributedType.FSDP, 2, "sum", "normalization = 'sum' .* leave it at None"),
+        (DistributedType.DEEPSPEED, 0, "DEEPSPEED is not supported: use DDP"),
+        (DistributedType.MEGATRON_LM, 0, "MEGATRON_LM is not supported"),
+        (DistributedType.FSDP, 1, "add --fsdp_version 2"),
     ],
 )
-def test_an_engine_is_refused(kind, version: int, normalization: str | None, message: str):
-    accelerator = SimpleNamespace(distributed_type=kind, is_fsdp2=version == 2)
+def test_an_engine_is_refused(kind: DistributedType, version: int, message: str):
     with pytest.raises(ConfigError, match=message):
-        check_engine(accelerator, normalization)  # type: ignore[arg-type]
+        check_engine(engine(kind, version))
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "normalization"),
-    [
-        (DistributedType.NO, 0, "sum"),
-        (DistributedType.MULTI_GPU, 0, "sum"),
-        (DistributedType.FSDP, 2, None),
-    ],
+    ("kind", "version"),
+    [(DistributedType.NO, 0), (DistributedType.MULTI_GPU, 0), (DistributedType.FSDP, 2)],
 )
-def test_an_engine_is_accepted(kind, version: int, normalization: str | None):
-    accelerator = SimpleNamespace(distributed_type=kind, is_fsdp2=version == 2)
-    check_engine(accelerator, normalization)  # type: ignore[arg-type]
+def test_an_engine_is_accepted(kind: DistributedType, version: int):
+    check_engine(engine(kind, version))
+
+
+def test_whole_actions_are_sharded_if_one_forward_pass_scores_them(
+    make_policy: Callable[..., Policy],
+):
+    policy = make_policy()
+    fsdp, learner = engine(DistributedType.FSDP, 2), Learner(policy, None)
+    assert trained_copy(engine(DistributedType.NO), learner, "sum") is learner
+    assert trained_copy(fsdp, learner, "sum") is not learner
+    assert fsdp.state.fsdp_plugin.mixed_precision_policy is None
+    policy.blocks = False
+    assert trained_copy(fsdp, learner, None) is not learner
+    with pytest.raises(ConfigError, match=r"'sum', LlamaForCausalLM needs .* use DDP"):
+        trained_copy(fsdp, learner, "sum")
+
+
+def test_a_policy_that_hooks_train_cannot_be_sharded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    make = trainer.make_accelerator
+
+    def sharding(*args: Any) -> Any:
+        accelerator = make(*args)
+        monkeypatch.setattr(type(accelerator), "is_fsdp2", True)
+        return accelerator
+
+    monkeypatch.setattr(trainer, "make_accelerator", sharding)
+    config = ilql.Config.of(model="nano", device="cpu", quiet=True, run_dir=str(tmp_path / "run"))
+    with pytest.raises(ConfigError, match="ilql trains the whole policy in each process"):
+        Trainer("ilql", config, ilql.build(config))
+    assert not (tmp_path / "run").exists()
