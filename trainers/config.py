@@ -17,7 +17,7 @@ from agentgym.trainers.model_defaults import (
 )
 from agentgym.trainers.policy.policy import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
-from agentgym.trainers.policy.vllm_engine import RESTRICTED
+from agentgym.trainers.policy.vllm_base import check_bounded
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import (
     CriticConfig,
@@ -39,7 +39,8 @@ from agentgym.trainers.settings import (
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
     "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
-    "trust_remote_code gradient_checkpointing save_minutes engine engine_memory".split()
+    "trust_remote_code gradient_checkpointing save_minutes engine engine_url engine_memory "
+    "engine_sleep".split()
 )
 
 
@@ -269,13 +270,17 @@ def _check_rollout(config: TrainConfig) -> None:
     if not 0 < rollout.top_p <= 1:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
     if rollout.engine == "vllm":
-        if rollout.top_k or rollout.top_p < 1:
-            raise ConfigError(RESTRICTED)
+        check_bounded(rollout.top_k, rollout.top_p)
         if rollout.normalization is not None:
             raise ConfigError(
                 "With normalization, the trained model scores whole actions, which vLLM does not "
                 "do: set engine to 'own', or leave normalization at None."
             )
+    elif rollout.engine_url is not None:
+        raise ConfigError(
+            f"engine_url = {rollout.engine_url!r} is the address of a vLLM server: set engine to "
+            f"'vllm', or leave it out. Got engine = {rollout.engine!r}."
+        )
 
 
 def _check_loss(config: TrainConfig) -> None:

@@ -193,6 +193,7 @@ class Trainer:
         trajectories = self._collect() if hooks.plays else []
         collected = time.perf_counter()
         self.callbacks.call("on_rollout_end", self, trajectories)
+        self.policy.engine.sleep()
         learning = without_equal_groups(trajectories) if config.loss.filter_groups else trajectories
         at, rng = state.iteration, self.rng(HOOKS, state.iteration)
         learning = hooks.on_rollout_end(learning, at, rng)

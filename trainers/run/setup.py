@@ -18,9 +18,11 @@ from transformers.utils import logging as transformers_logging
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
+from agentgym.trainers.policy.engine import Engine
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
+from agentgym.trainers.policy.vllm_server import VLLMServer
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
@@ -161,18 +163,22 @@ def load_policy(
     return policy
 
 
-def _vllm_engine(accelerator: Accelerator, config: TrainConfig, policy: Policy) -> VLLMEngine:
-    if accelerator.num_processes > 1:
-        raise ConfigError(
-            f"engine 'vllm' runs in one process, got {accelerator.num_processes}: set engine to "
-            "'own', or start one process."
-        )
+def _vllm_engine(accelerator: Accelerator, config: TrainConfig, policy: Policy) -> Engine:
+    rollout = config.rollout
+    if rollout.engine_url is not None:
+        if accelerator.num_processes > 1:
+            raise ConfigError(
+                "engine_url is the server of one process, but there are "
+                f"{accelerator.num_processes}: leave it out, so that each process has its own vLLM."
+            )
+        return VLLMServer(policy, rollout.engine_url, max_length=rollout.max_tokens)
     autocast = {"no": None, "bf16": "bfloat16", "fp16": "float16"}
     return VLLMEngine(
         policy,
         dtype=autocast[config.model.mixed_precision],
-        max_length=config.rollout.max_tokens,
-        memory=config.rollout.engine_memory,
+        max_length=rollout.max_tokens,
+        memory=rollout.engine_memory,
+        sleep=rollout.engine_sleep,
     )
 
 
