@@ -17,7 +17,7 @@ from agentgym.trainers.model_defaults import (
 )
 from agentgym.trainers.policy.policy import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
-from agentgym.trainers.policy.vllm_engine import RESTRICTED
+from agentgym.trainers.policy.vllm_base import check_bounded
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import (
     CriticConfig,
@@ -40,8 +40,8 @@ from agentgym.trainers.settings import (
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
     "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
-    "trust_remote_code gradient_checkpointing save_minutes engine engine_memory rollout_workers "
-    "worker_cpus worker_gpus ray_address".split()
+    "trust_remote_code gradient_checkpointing save_minutes engine engine_url engine_memory "
+    "engine_sleep rollout_workers worker_cpus worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
 """Default of `importance_cap` with `max_staleness`, the cap of AReaL (arXiv 2505.24298)."""
@@ -290,14 +290,23 @@ def _check_rollout(config: TrainConfig) -> None:
             f"max_staleness = {rollout.max_staleness} lets rollout workers play during updates, "
             "and there are none: set rollout_workers to at least 1, or max_staleness to 0."
         )
+    if rollout.engine_url is not None and rollout.rollout_workers:
+        raise ConfigError(
+            "engine_url is the server of one process, and each of rollout_workers = "
+            f"{rollout.rollout_workers} would load its weights: leave out one of the two."
+        )
     if rollout.engine == "vllm":
-        if rollout.top_k or rollout.top_p < 1:
-            raise ConfigError(RESTRICTED)
+        check_bounded(rollout.top_k, rollout.top_p)
         if rollout.normalization is not None:
             raise ConfigError(
                 "With normalization, the trained model scores whole actions, which vLLM does not "
                 "do: set engine to 'own', or leave normalization at None."
             )
+    elif rollout.engine_url is not None:
+        raise ConfigError(
+            f"engine_url = {rollout.engine_url!r} is the address of a vLLM server: set engine to "
+            f"'vllm', or leave it out. Got engine = {rollout.engine!r}."
+        )
 
 
 def _check_loss(config: TrainConfig) -> None:

@@ -178,8 +178,13 @@ class RolloutConfig:
     engine: Literal["own", "vllm"] = "own"
     """Engine that generates the actions: the trained model itself ("own"), or vLLM in the same
     process, with a copy of the weights that follows every update ("vllm")."""
+    engine_url: str | None = None
+    """Address of a running vLLM server that generates in place of this process, such as
+    http://localhost:8000 (None: none)."""
     engine_memory: Annotated[float, Gt(0.0), Lt(1.0)] = 0.3
     """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
+    engine_sleep: bool = False
+    """Free that memory while the model is trained: vLLM's weights wait in the CPU's memory."""
     rollout_workers: Count = 0
     """Processes of Ray that play the episodes, each with a copy of the model and its share of
     `num_envs` (0: this process plays them)."""

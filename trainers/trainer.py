@@ -226,6 +226,7 @@ class Trainer:
         trajectories = self._collect() if hooks.plays else []
         collected = time.perf_counter()
         self.callbacks.call("on_rollout_end", self, trajectories)
+        self.policy.engine.sleep()
         learning = without_equal_groups(trajectories) if config.loss.filter_groups else trajectories
         at, rng = state.iteration, self.rng(HOOKS, state.iteration)
         learning = hooks.on_rollout_end(learning, at, rng)
@@ -426,7 +427,7 @@ class Trainer:
                 self._started[iteration] = self._start(self._episodes(iteration))
         return self._started.pop(at)()
 
-    def _episodes(self, iteration: int) -> list[EpisodeSpec]:
+    def _episodes(self, iteration: int) -> Sequence[EpisodeSpec]:
         config = self.config
         groups = config.rollout.episodes_per_iteration // config.rollout.group_size
         starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))

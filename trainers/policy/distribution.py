@@ -57,7 +57,7 @@ def draw(
     kept = logits > -torch.inf
     if 0 < top_k < logits.shape[-1] or top_p < 1:
         by = logits if guide is None else guide / temperature
-        kept = kept & _most_probable(by, top_k, top_p)
+        kept = kept & most_probable(by, top_k, top_p)
         logits = logits.masked_fill(~kept, -torch.inf)
     logprobs = logits.log_softmax(-1)
     # Summed in float64, because float32 is too coarse for a CDF over a large vocabulary.
@@ -69,7 +69,7 @@ def draw(
     return Draw(column[:, 0], logprobs.gather(-1, column)[:, 0], kept)
 
 
-def _most_probable(logits: Tensor, top_k: int, top_p: float) -> Tensor:
+def most_probable(logits: Tensor, top_k: int, top_p: float) -> Tensor:
     """Returns a bool mask [b, C] of the columns kept by top-k followed by top-p."""
     ordered, order = torch.sort(logits, dim=-1, descending=True, stable=True)
     keep = torch.ones_like(ordered, dtype=torch.bool)

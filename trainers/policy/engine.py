@@ -46,6 +46,10 @@ class Engine(Protocol):
         """
         ...
 
+    def sleep(self) -> None:
+        """Frees memory that training can use, up to the next call of `sync` or `generate`."""
+        ...
+
     def generate(
         self, requests: Sequence[Request], sampling: Sampling, session: Any = None
     ) -> list[Sample]:
@@ -79,6 +83,9 @@ class OwnEngine:
 
     def sync(self, policy: LanguageModel) -> None:
         """Does nothing: the weights are the policy's, and a `PrefixCache` notices their change."""
+
+    def sleep(self) -> None:
+        """Does nothing: training uses the same weights."""
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling, session: PrefixCache | None = None

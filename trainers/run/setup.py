@@ -18,9 +18,11 @@ from transformers.utils import logging as transformers_logging
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
+from agentgym.trainers.policy.engine import Engine
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
+from agentgym.trainers.policy.vllm_server import VLLMServer
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
@@ -156,24 +158,29 @@ def load_policy(
     loaded = config.kind != "new" and policy.supports_checkpointing
     if loaded if wanted is None else wanted:
         policy.checkpoint_layers()
-    if config.rollout.engine == "vllm" and not config.rollout.rollout_workers:
-        if accelerator.num_processes > 1:
+    rollout = config.rollout
+    if rollout.engine == "vllm" and not rollout.rollout_workers:
+        if rollout.engine_url is not None and accelerator.num_processes > 1:
             raise ConfigError(
-                f"engine 'vllm' runs in one process, got {accelerator.num_processes}: set engine "
-                "to 'own', set rollout_workers, or start one process."
+                "engine_url is the server of one process, but there are "
+                f"{accelerator.num_processes}: leave it out, so that each process has its own vLLM."
             )
         policy.use(vllm_engine(config, policy))
     return policy
 
 
-def vllm_engine(config: TrainConfig, policy: Policy) -> VLLMEngine:
-    """Returns a vLLM engine for a policy."""
+def vllm_engine(config: TrainConfig, policy: Policy) -> Engine:
+    """Returns a vLLM engine for a policy: a running server, or one in this process."""
+    rollout = config.rollout
+    if rollout.engine_url is not None:
+        return VLLMServer(policy, rollout.engine_url, max_length=rollout.max_tokens)
     autocast = {"no": None, "bf16": "bfloat16", "fp16": "float16"}
     return VLLMEngine(
         policy,
         dtype=autocast[config.model.mixed_precision],
-        max_length=config.rollout.max_tokens,
-        memory=config.rollout.engine_memory,
+        max_length=rollout.max_tokens,
+        memory=rollout.engine_memory,
+        sleep=rollout.engine_sleep,
     )
 
 

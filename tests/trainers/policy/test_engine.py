@@ -14,7 +14,9 @@ from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.engine import OwnEngine
 from agentgym.trainers.policy.policy import Request, Sampling
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
+from agentgym.trainers.policy.vllm_server import VLLMServer
 from agentgym.trainers.recipes import load
+from agentgym.trainers.update.updater import Updater
 
 
 class Recorder:
@@ -29,9 +31,20 @@ class Recorder:
     def sync(self, policy):
         self.calls.append("sync")
 
+    def sleep(self):
+        self.calls.append("sleep")
+
     def generate(self, requests, sampling, session=None):
         self.calls.append("generate" if session is None else "generate in a session")
         return self.own.generate(requests, sampling, session)
+
+
+def spy(function, before):
+    def called(*args, **kwargs):
+        before()
+        return function(*args, **kwargs)
+
+    return called
 
 
 def requests():
@@ -83,13 +96,40 @@ def test_a_steered_policy_generates_with_its_own_engine_only(make_policy):
     assert len(policy.act(requests(), Sampling())) == 3
 
 
-@pytest.mark.parametrize("setting", [{"top_k": 5}, {"top_p": 0.9}, {"normalization": "token"}])
+@pytest.mark.parametrize("setting", [{"top_p": 0.9}, {"normalization": "token"}])
 def test_settings_that_vllm_cannot_follow_are_refused(setting):
     TrainConfig.of(**setting)
     with pytest.raises(ConfigError, match="set engine to 'own'"):
         TrainConfig.of(engine="vllm", **setting)
     with pytest.raises(ConfigError, match=r"supports engine = 'own' only.*steers"):
         load("ilql").Config.of(engine="vllm")
+    assert TrainConfig.of(engine="vllm", top_k=50, top_p=0.9).rollout.top_k == 50
+
+
+def test_an_address_is_that_of_a_vllm_server(make_policy):
+    with pytest.raises(ConfigError, match="set engine to 'vllm', or leave it out"):
+        TrainConfig.of(engine_url="http://localhost:8000")
+    with pytest.raises(ConfigError, match="got 'localhost:8000'"):
+        VLLMServer(make_policy(), "localhost:8000")
+    with pytest.raises(ConfigError, match=r"refused(.|\n)*vllm serve MODEL"):
+        VLLMServer(make_policy(), "http://127.0.0.1:9")
+
+
+def test_a_gpu_is_freed_on_a_gpu_only(make_policy):
+    with pytest.raises(ConfigError, match="the device is a CPU"):
+        VLLMEngine(make_policy(), sleep=True)
+
+
+def test_an_engine_sleeps_before_every_update(tmp_path: Path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(OwnEngine, "sleep", lambda self: calls.append("sleep"))
+    monkeypatch.setattr(Updater, "update", spy(Updater.update, lambda: calls.append("update")))
+    train(
+        "grpo", env_id="NumberLine-v0", model="nano", group_size=2, episodes_per_iteration=2,
+        iterations=2, eval_episodes=0, bc_demonstrations=0, device="cpu", threads=1, quiet=True,
+        run_dir=str(tmp_path),
+    )  # fmt: skip
+    assert calls == ["sleep", "update"] * 2
 
 
 def test_vllm_is_an_extra(make_policy, monkeypatch, tmp_path: Path):

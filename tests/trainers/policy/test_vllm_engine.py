@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +29,7 @@ from ...helpers.chat_models import chat_tokenizer
 
 pytest.importorskip("vllm")
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
+from agentgym.trainers.policy.vllm_server import COMMAND, VLLMServer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # vLLM's own
 
@@ -30,9 +37,8 @@ CANDIDATES = ["go", "go north", "go south", "take the red key", "look\ngo"]
 KINDS = [None, CANDIDATES, ["go north"]]
 
 
-@pytest.fixture(scope="module", params=["full", "adapter"])
-def policy(request: pytest.FixtureRequest) -> Policy:
-    """A policy of random weights, whose actions end with the line, with a vLLM engine."""
+def qwen(adapter: bool = False) -> Policy:
+    """Returns a policy of random weights, whose actions end with the line."""
     tokenizer = chat_tokenizer("base")
     config = AutoConfig.for_model(
         "qwen3",
@@ -51,10 +57,63 @@ def policy(request: pytest.FixtureRequest) -> Policy:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config)
-        if request.param == "adapter":
+        if adapter:
             model = add_adapter(model, LoraSettings(rank=4, alpha=8.0))
-        policy = Policy(model, tokenizer)
-    policy.use(VLLMEngine(policy))
+        return Policy(model, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a vLLM server with other random weights."""
+    folder = tmp_path_factory.mktemp("served")
+    policy = qwen()
+    change_weights(policy, 99)
+    policy.save(folder / "model")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    flags = [word for word in COMMAND.split() if word != "\\"]
+    start = flags.index("serve")
+    flags[start : start + 2], flags[-1] = ["--model", str(folder / "model")], "8"
+    variables = dict(word.split("=") for word in flags[: start - 1])
+    extra = f"--port {port} --dtype float32 --enforce-eager --kv-cache-memory-bytes 100000000"
+    # The command `vllm` does not start in the package for CPUs.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, *flags[start:], *extra.split()],
+            env={**os.environ, **variables, "VLLM_CPU_OMP_THREADS_BIND": "nobind"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        while not answers(url):
+            assert process.poll() is None, (folder / "log").read_text()[-3000:]
+            time.sleep(1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def answers(url: str) -> bool:
+    try:
+        return urllib.request.urlopen(f"{url}/health", timeout=5).status == 200
+    except OSError:
+        return False
+
+
+@pytest.fixture(
+    scope="module", params=["full", "adapter", "served full", "served adapter"], ids=str
+)
+def policy(request: pytest.FixtureRequest) -> Policy:
+    """A policy with a vLLM engine, in this process or served."""
+    policy = qwen("adapter" in request.param)
+    if "served" in request.param:
+        policy.use(VLLMServer(policy, request.getfixturevalue("server")))
+    else:
+        policy.use(VLLMEngine(policy))
     return policy
 
 
@@ -87,13 +146,15 @@ def trained_logprobs(as_batch: Callable[..., Any]) -> Callable[..., torch.Tensor
 
 
 @pytest.mark.parametrize("candidates", KINDS)
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_log_probabilities_are_those_of_training(policy, trained_logprobs, candidates, temperature):
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(0.6), Sampling(top_k=3), Sampling(0.8, top_k=20, top_p=0.5)]
+)
+def test_log_probabilities_are_those_of_training(policy, trained_logprobs, candidates, sampling):
     change_weights(policy, 1)
     asked = requests(policy, 16, candidates)
-    samples = policy.act(asked, Sampling(temperature))
+    samples = policy.act(asked, sampling)
     found = np.concatenate([sample.logprobs for sample in samples])
-    expected = trained_logprobs(policy, asked, samples, temperature).numpy()
+    expected = trained_logprobs(policy, asked, samples, sampling.temperature).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
 
 

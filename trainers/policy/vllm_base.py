@@ -1,0 +1,204 @@
+"""`VLLM`: the common part of the engines that generate with vLLM.
+
+vLLM has its own copy of the model, which takes over the policy's weights after each update, and its
+own prefix cache (PagedAttention, Kwon et al., arXiv 2309.06180).
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.policy.generate import finish
+from agentgym.trainers.policy.loading import base_model
+from agentgym.trainers.policy.prefix_cache import Slot
+from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.row import Row
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+
+Step = tuple[int, dict[int, float]]
+"""A generated token, and the log-probabilities of it and of the most probable tokens."""
+ZERO = -9998.0
+"""Log-probabilities below are those of tokens that could not be sampled: a server writes -9999."""
+UNBOUNDED = (
+    "vLLM returns the most probable tokens of a position up to a number, and top_p alone has no "
+    "such number: set top_k too (for example 100), set top_p to 1, or set engine to 'own'."
+)
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Maximum ranks of an adapter that vLLM offers."""
+
+
+class VLLMSession:
+    """A session without contents: vLLM's prefix cache finds shared prefixes by their tokens."""
+
+    def drop(self, slot: Slot) -> None:
+        """Does nothing: vLLM evicts the prefixes that were not used for the longest time."""
+
+    def clear(self) -> None:
+        """Does nothing."""
+
+
+class VLLM(ABC):
+    """Generates with vLLM.
+
+    Constrained actions follow the policy's token tries, so the project's own engine samples from
+    the same distribution. The random numbers differ: a request's generator seeds vLLM's.
+
+    Args:
+        policy: the policy. All its weights are copied, or those of its adapter.
+    """
+
+    def __init__(self, policy: Policy):
+        self._policy = policy
+        self._adapted = policy.has_adapter
+        self._base_synced = False
+        self._syncs = 0
+        self._folder = Path(tempfile.mkdtemp(prefix="agentgym-vllm-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def session(self) -> VLLMSession:
+        """Returns a session without contents."""
+        return VLLMSession()
+
+    def sync(self, policy: LanguageModel) -> None:
+        """Takes over the policy's weights and resets the prefix cache, which holds keys of the old.
+
+        The base of an adapter never changes and is copied only once. vLLM loads the files of an
+        adapter's id only once, so each version has an id of its own.
+        """
+        self._syncs += 1
+        with self._updating():
+            if not (self._adapted and self._base_synced):
+                self._load_weights(policy.model)
+                self._base_synced = True
+            if self._adapted:
+                folder = self._folder / f"adapter-{self._syncs}"
+                policy.model.save_pretrained(
+                    str(folder),
+                    selected_adapters=[policy.model.active_adapter],
+                    save_embedding_layers=False,
+                )
+                self._load_adapter(folder)
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        session: VLLMSession | None = None,
+    ) -> list[Sample]:
+        """Generates one action for each request.
+
+        Args:
+            requests: prompts, each with its random generator and optional candidates.
+            sampling: sampling parameters, without `normalization`.
+            session: not used.
+
+        Raises:
+            ConfigError: if `sampling` has top-p without top-k.
+            ValueError: as `generate.generate`.
+        """
+        check_bounded(sampling.top_k, sampling.top_p)
+        rows = [Row(request, self._policy, sampling) for request in requests]
+        # A row is not done after one pass if a candidate contains the end token.
+        while waiting := [row for row in rows if not row.done]:
+            prompts = [[*row.request.prompt.tolist(), *row.tokens] for row in waiting]
+            parameters = [self._parameters(row, sampling) for row in waiting]
+            for row, steps in zip(waiting, self._complete(prompts, parameters), strict=True):
+                _take_over(row, steps, sampling)
+        return finish(rows, self._policy, sampling)
+
+    def _parameters(self, row: Row, sampling: Sampling) -> dict[str, Any]:
+        """Returns vLLM's sampling parameters for the next tokens of a row."""
+        form, free = self._policy.format, row.trie is None
+        done = len(row.tokens)
+        support: dict[str, Any] = {}
+        if not free:
+            support |= {"trie": self._trie(row), "tokens": list(row.tokens)}
+        if sampling.temperature > 0 and sampling.top_k:
+            support |= {"top_k": sampling.top_k, "top_p": sampling.top_p}
+        return {
+            "temperature": sampling.temperature,
+            "max_tokens": row.limit - done,
+            "seed": int(row.uniforms[done] * 2**53),
+            # 0: that of the sampled token only
+            "logprobs": min(support.get("top_k", 0), self._policy.model.config.vocab_size),
+            "ignore_eos": True,
+            "stop_token_ids": sorted(form.end_tokens) if free else [form.end_token],
+            "stop": [*form.stop, *sampling.stop] if free else None,
+            "detokenize": free,
+            "extra_args": support or None,
+        }
+
+    def _trie(self, row: Row) -> Any:
+        """Returns the trie of a row, in a form that reaches vLLM's worker."""
+        return row.trie
+
+    @abstractmethod
+    def _complete(
+        self, prompts: list[list[int]], parameters: list[dict[str, Any]]
+    ) -> list[list[Step]]:
+        """Returns the generated tokens of each prompt."""
+
+    @abstractmethod
+    def _updating(self) -> AbstractContextManager[None]:
+        """Returns the context in which weights are loaded. It resets the prefix cache."""
+
+    @abstractmethod
+    def _load_weights(self, model: Any) -> None:
+        """Takes over all weights of a model, without those of its adapter."""
+
+    @abstractmethod
+    def _load_adapter(self, folder: Path) -> None:
+        """Replaces the adapter by that in a folder."""
+
+
+def check_bounded(top_k: int, top_p: float) -> None:
+    """Checks that the number of tokens that can be sampled has a bound.
+
+    Raises:
+        ConfigError: for top-p without top-k.
+    """
+    if top_p < 1 and not top_k:
+        raise ConfigError(UNBOUNDED)
+
+
+def _take_over(row: Row, steps: Sequence[Step], sampling: Sampling) -> None:
+    """Appends generated tokens to a row, up to the end of its action.
+
+    `Row.add` also appends the forced tokens that follow. vLLM generated the same ones.
+    """
+    start = len(row.tokens)
+    while not row.done and (place := len(row.tokens) - start) < len(steps):
+        token, logprobs = steps[place]
+        if sampling.temperature == 0:
+            row.add(token, 0.0, (token,))
+            continue
+        allowed: Sequence[int] = () if row.trie is None else row.trie.children(row.node)
+        if sampling.restricts:
+            allowed = sorted(each for each, logprob in logprobs.items() if logprob > ZERO)
+        row.add(token, logprobs[token], allowed)
+
+
+def weights(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """Yields the weights of a model, without those of its adapter, by their names in files."""
+    from transformers.core_model_loading import revert_weight_conversion
+
+    base = base_model(model)
+    found = {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in base.state_dict().items()
+        if "lora_" not in name
+    }
+    yield from revert_weight_conversion(base, found).items()
