@@ -310,6 +310,8 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry("Werewolf-v0", "agentgym.envs.social_deduction.werewolf"),
     Entry("Werewolf-Menu-v0", "agentgym.envs.social_deduction.werewolf", {"speech": "menu"}),
+    Entry("Avalon-v0", "agentgym.envs.social_deduction.avalon"),
+    Entry("Avalon-Menu-v0", "agentgym.envs.social_deduction.avalon", {"speech": "menu"}),
     Entry("Codenames-v0", "agentgym.envs.communication.codenames"),
     Entry("Codenames-Menu-v0", "agentgym.envs.communication.codenames", {"clues": "menu"}),
     Entry("CommonsHarvest-v0", "agentgym.envs.social.commons_harvest"),
