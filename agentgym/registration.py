@@ -341,6 +341,7 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.communication.einstein",
         {"num_players": 3, "rounds": 2},
     ),
+    Entry("CoWriting-v0", "agentgym.envs.communication.co_writing"),
     Entry("Debate-v0", "agentgym.envs.communication.debate"),
     Entry("Debate-Judge-v0", "agentgym.envs.communication.debate", {"num_players": 3}),
     Entry("DealOrNoDeal-v0", "agentgym.envs.negotiation.deal_or_no_deal"),
