@@ -24,6 +24,7 @@ from agentgym.envs.negotiation.trading import draw_values
 from agentgym.envs.overcooked.brigade import in_view
 from agentgym.envs.overcooked.cooks import Cooks
 from agentgym.envs.overcooked.kitchen import FOODS
+from agentgym.envs.social_deduction.avalon_rules import known_evil
 from agentgym.envs.social_deduction.deduction import DOCTOR, SEER, WOLF
 
 Hide = Callable[[Any, int, np.random.Generator], bool]
@@ -162,6 +163,20 @@ def werewolf(game: Any, me: int, rng: np.random.Generator) -> bool:
     return True
 
 
+def avalon(game: Any, me: int, rng: np.random.Generator) -> bool:
+    """Deals the roles anew. The sets of players that the player can tell apart stay the same."""
+    state = game.state
+    if state.winner or state.phase == "assassinate":
+        return False
+    told = known_evil(state.roles, me)
+    others = [i for i in range(len(state.roles)) if i != me and i not in told]
+    for some in (told, others):
+        roles = rng.permutation([state.roles[i] for i in some]).tolist()
+        for i, role in zip(some, roles, strict=True):
+            state.roles[i] = role
+    return True
+
+
 def cooks(game: Any, me: int, rng: np.random.Generator) -> bool:
     """Changes the objects out of sight and the beliefs of the others."""
     state = game.state
@@ -194,6 +209,8 @@ HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
     "ResourceTrading-v0": (trading, {}),
     "Werewolf-v0": (werewolf, {}),
     "Werewolf-Menu-v0": (werewolf, {}),
+    "Avalon-v0": (avalon, {}),
+    "Avalon-Menu-v0": (avalon, {"num_players": 7}),
     "Overcooked-Cooks-v0": (cooks, {"radius": 1, "talk": True}),
 }
 
