@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import pickle
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
+from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -103,3 +106,24 @@ def test_policies_without_probabilities_name_the_remedy(folder):
     agent.wrap = ("HistoryObservation",)
     with pytest.raises(ConfigError, match="needs the wrappers HistoryObservation"):
         nashconv("KuhnPoker-v0", agent)
+
+
+def test_a_policy_plays_the_other_seat(folder, tmp_path):
+    agent_of(folder).save(tmp_path)
+    kwargs: dict[str, Any] = {"seat": "player_1", "hands": 2, "opponents": f"policy:{tmp_path}"}
+    one, two = (gymnasium.make("AgentGym/KuhnPoker-v0", **kwargs).unwrapped for _ in range(2))
+    assert isinstance(one, SingleSeat) and isinstance(two, SingleSeat)
+    assert one.players["player_0"] is two.players["player_0"], "the weights are loaded once"
+    played = []
+    for env in (one, two):
+        env.reset(seed=0)
+        done = False
+        while not done:
+            done = env.step(env.game.seen("player_1").admissible[0])[2]
+        played.append(env.state.histories["player_0"])
+    assert played[0] == played[1] != []
+
+
+def test_a_policy_agent_is_not_sent_to_other_processes(folder):
+    with pytest.raises(ConfigError, match="name it as 'policy:FOLDER'"):
+        pickle.dumps(agent_of(folder))

@@ -95,6 +95,17 @@ class PolicyAgent:
         text = json.dumps(saved, indent=1) + "\n"
         (folder / SETTINGS_FILE).write_text(text, encoding="utf-8")
 
+    def __reduce__(self) -> Any:
+        """Refuses to be copied or sent to another process, such as of a vector environment.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"Policy agent {self.name!r} cannot be sent to another process. Save it with "
+            "`agent.save(folder)` and name it as 'policy:FOLDER', which each process loads."
+        )
+
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
         seen = [self._read(view) for view in views]
