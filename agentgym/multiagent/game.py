@@ -223,6 +223,17 @@ class TextGame:
             "Compare agents by playing instead: agentgym eval GAME --agents A B."
         )
 
+    def cooperation(self, agent: str, action: str) -> float | None:
+        """Returns how cooperative an action is in a social dilemma, in [0, 1].
+
+        None: the game is no dilemma, the action is invalid, or the turn has no such choice.
+
+        Args:
+            agent: the agent that acts.
+            action: its action.
+        """
+        return None
+
     def stage(self) -> int:
         """Returns the number of finished stages, from 0."""
         return 0
