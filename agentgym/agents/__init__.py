@@ -15,6 +15,7 @@ from agentgym.agents.chat import ChatAgent, ChatError, Usage, hide_userinfo
 from agentgym.agents.expert import ExpertAgent, NoExpertError
 from agentgym.agents.human import HumanAgent, Quit
 from agentgym.agents.random import RandomAgent
+from agentgym.agents.scripted import ScriptedAgent
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.utils.arguments import check_arguments, keyword_parameters
@@ -28,6 +29,7 @@ __all__ = [
     "NoExpertError",
     "Quit",
     "RandomAgent",
+    "ScriptedAgent",
     "Usage",
     "View",
     "make_agent",

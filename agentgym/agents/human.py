@@ -38,12 +38,21 @@ class HumanAgent:
     Args:
         console: where to write. Default: standard output.
         show_observation: False if the caller shows it.
+        shared: whether people in several seats share the terminal. Each turn names its seat, and
+            the screen is cleared when the keyboard is handed over.
     """
 
     name = "human"
 
-    def __init__(self, console: Console | None = None, *, show_observation: bool = True):
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        show_observation: bool = True,
+        shared: bool = False,
+    ):
         self.console = console or Console(highlight=False)
+        self.shared = shared
         self.show_observation = show_observation
 
     def act(self, views: Sequence[View]) -> list[str]:
@@ -56,6 +65,8 @@ class HumanAgent:
 
     def _ask(self, view: View) -> str:
         admissible = view.info["admissible"]
+        if self.shared:
+            self._hand_over(view.env.get_wrapper_attr("agent"))
         if self.show_observation:
             if not view.history:
                 self.console.print(Text(f"\n{printable(view.instructions)}\n", "dim"))
@@ -75,6 +86,12 @@ class HumanAgent:
                 self._list(admissible, len(admissible))
             else:
                 self.console.print(Text(f"\n{printable(view.instructions)}\n\n{HELP}\n", "dim"))
+
+    def _hand_over(self, seat: str) -> None:
+        """Hides the last player's screen and waits for the next one."""
+        self.console.clear()
+        self.console.print(Text(f"It is {seat}'s turn. Press Enter.", "bold"))
+        self._input()
 
     def _input(self) -> str:
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from agentgym.agents.view import View
 
 
@@ -19,10 +21,16 @@ class RandomAgent:
     """
 
     name = "random"
+    memoryless = True
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
         return [_answer(view, self._draw(view)) for view in views]
+
+    def probabilities(self, views: Sequence[View]) -> list[np.ndarray]:
+        """Returns the probabilities of the admissible actions of each view."""
+        counts = [len(view.info["admissible"]) for view in views]
+        return [np.full(count, 1 / count) for count in counts]
 
     def _draw(self, view: View) -> str:
         admissible = view.info["admissible"]

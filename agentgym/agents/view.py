@@ -87,6 +87,11 @@ class Agent(Protocol):
     An agent may have an attribute `wrap`: the wrappers that its environments need, as in
     `make_env`. They are used where no other wrappers are given.
 
+    For exact evaluation (`agentgym.evaluation.nashconv`), an agent may have a method
+    `probabilities(views)`, which returns for each view an array with the probabilities of
+    `info["admissible"]`, and an attribute `memoryless`: True if its actions depend on the
+    instructions and the current observation only.
+
     Attributes:
         name: name of the agent in reports.
     """

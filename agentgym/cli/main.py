@@ -29,6 +29,7 @@ import agentgym
 from agentgym.agents import Agent, HumanAgent, NoExpertError, Quit, make_agent
 from agentgym.agents.human import readable
 from agentgym.cli.catalogue import Description, describe
+from agentgym.cli.cross_play import show_cross_play
 from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.cli.viewer import render as render_run
@@ -119,6 +120,7 @@ def play(
     /,
     *,
     agent: str = "human",
+    opponents: str | None = None,
     task: str | None = None,
     seed: int | None = None,
     env_kwargs: KeyValues = (),
@@ -132,6 +134,8 @@ def play(
     Args:
         env: Id of the environment, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: human, expert, random, chat:MODEL@URL or policy:FOLDER.
+        opponents: Players in the other seats of a multi-agent game: a level of its scripted
+            players, policy:FOLDER, chat:MODEL@URL, or human for people who share the keyboard.
         task: Name of the task. By default a training task is sampled by the seed.
         seed: Seed of the episode. By default a new one.
         env_kwargs: Arguments of the environment.
@@ -142,9 +146,12 @@ def play(
     if seed < 0:
         raise ConfigError(f"seed must be at least 0, got {seed}.")
     player = make_agent(agent)
+    others: dict[str, Any] = {} if opponents is None else {"opponents": opponents}
+    if shared := opponents == "human":
+        others = {"opponents": HumanAgent(console, shared=True)}
     ansi = {"render_mode": "ansi"} if "ansi" in render_modes(env) else {}
     wrappers = {"wrap": list(wrap)} if wrap else own_wrappers(player)
-    world = make_env(env, **wrappers | parse_arguments(env_kwargs) | ansi)
+    world = make_env(env, **wrappers | parse_arguments(env_kwargs) | others | ansi)
     tasks = tasks_of(world)
     if task is None:
         pool = tasks.train
@@ -152,7 +159,7 @@ def play(
     episode = EpisodeRunner(world, task, seed)
     # A rendered picture may reveal hidden state: a human player sees observations only.
     if human := isinstance(player, HumanAgent):
-        player.console = console
+        player.console, player.shared = console, shared
     console.print(Text(printable(f"{env}  task {task}  seed {seed}"), "bold"))
     if not human:
         console.print(Text(f"\n{printable(episode.view.instructions)}\n", "dim"))
@@ -200,6 +207,10 @@ def run_evaluation(
     /,
     *,
     agent: Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT [AGENT ...]")] = ("random",),
+    agents: Annotated[
+        tuple[str, ...], tyro.conf.arg(metavar="[AGENT ...]", help_behavior_hint="")
+    ] = (),
+    nashconv: bool = False,
     episodes: int = 200,
     split: Literal["train", "test", "both"] = "test",
     num_envs: int = 16,
@@ -221,7 +232,11 @@ def run_evaluation(
     Args:
         envs: Ids of environments, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER.
-        episodes: Episodes per agent and environment.
+        agents: Cross-play in one multi-agent game: every agent plays every other one, and itself,
+            in all seats with the same deals. One or more of the game's levels, expert,
+            chat:MODEL@URL, policy:FOLDER.
+        nashconv: With --agents, also compute NashConv of each agent, for small games.
+        episodes: Episodes per agent and environment. With --agents: deals per line-up.
         split: Tasks to play: train, test (held out), or both, one after the other.
         num_envs: Episodes played at the same time.
         seed: Seed of the evaluation: samples the tasks and seeds the episodes.
@@ -239,6 +254,28 @@ def run_evaluation(
         resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
     ids = [full_id(id) for id in envs]
+    if agents or nashconv:
+        if suite or wrap or agent_kwargs or resume or price or split == "both" or len(ids) != 1:
+            raise ConfigError(
+                "--agents plays one game on one split: name one id, without --suite, --wrap, "
+                "--agent-kwargs, --price, --resume and --split both."
+            )
+        if not agents:
+            raise ConfigError("--nashconv needs --agents, such as --agents equilibrium.")
+        _check_files(json, save, resume)
+        return show_cross_play(
+            ids[0],
+            agents,
+            console=_console(),
+            exact=nashconv,
+            json=json,
+            episodes=episodes,
+            split=split,
+            num_games=num_envs,
+            seed=seed,
+            env_kwargs=parse_arguments(env_kwargs),
+            save=save,
+        )
     if suite == "core":
         ids += [entry.id for entry in TABLE if entry.extra is None and entry.id not in ids]
     if not ids:

@@ -1,6 +1,17 @@
-"""Evaluation of agents on tasks of an environment, and reports."""
+"""Evaluation of agents on tasks of an environment and in games, and reports."""
 
+from agentgym.evaluation.crossplay import CrossPlay, cross_play
+from agentgym.evaluation.exploitability import NashConv, nashconv
 from agentgym.evaluation.report import Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 
-__all__ = ["Record", "Report", "compare", "evaluate"]
+__all__ = [
+    "CrossPlay",
+    "NashConv",
+    "Record",
+    "Report",
+    "compare",
+    "cross_play",
+    "evaluate",
+    "nashconv",
+]

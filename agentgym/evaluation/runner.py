@@ -40,17 +40,17 @@ def episode_seed(seed: int, task: str, repeat: int) -> int:
     return int(task_rng(task, f"episode/{seed}/{repeat}").integers(2**31))
 
 
-class EpisodeRunner:
-    """An episode in progress: the view of its agent, its rewards and infos.
+class EpisodeLog:
+    """The turns of an agent in an episode: its view, its rewards and infos.
 
     Args:
-        env: the environment to play it in.
+        view: the view of the agent.
         task: the task.
         seed: the seed of the episode.
     """
 
-    def __init__(self, env: TextGym, task: str, seed: int):
-        self.view = View.start(env, task, seed)
+    def __init__(self, view: View, task: str, seed: int):
+        self.view = view
         self.task = task
         self.seed = seed
         self.admissible: list[tuple[str, ...]] = []
@@ -58,17 +58,6 @@ class EpisodeRunner:
         self.infos: list[dict[str, Any]] = []
         self.terminated = False
         self.truncated = False
-
-    def play(self, action: str) -> bool:
-        """Plays one turn and returns whether the episode is over."""
-        view = self.view
-        self.admissible.append(tuple(view.info["admissible"]))
-        observation, reward, self.terminated, self.truncated, info = view.env.step(action)
-        view.history.append((view.observation, action))
-        view.observation, view.info = observation, info
-        self.rewards.append(float(reward))
-        self.infos.append(info)
-        return self.terminated or self.truncated
 
     def record(self) -> Record:
         """Returns the record of the episode, which must have at least one turn."""
@@ -110,6 +99,30 @@ class EpisodeRunner:
             "transcript": turns,
             "last_observation": self.view.observation,
         }
+
+
+class EpisodeRunner(EpisodeLog):
+    """An episode in progress.
+
+    Args:
+        env: the environment to play it in.
+        task: the task.
+        seed: the seed of the episode.
+    """
+
+    def __init__(self, env: TextGym, task: str, seed: int):
+        super().__init__(View.start(env, task, seed), task, seed)
+
+    def play(self, action: str) -> bool:
+        """Plays one turn and returns whether the episode is over."""
+        view = self.view
+        self.admissible.append(tuple(view.info["admissible"]))
+        observation, reward, self.terminated, self.truncated, info = view.env.step(action)
+        view.history.append((view.observation, action))
+        view.observation, view.info = observation, info
+        self.rewards.append(float(reward))
+        self.infos.append(info)
+        return self.terminated or self.truncated
 
 
 def evaluate(
@@ -178,7 +191,7 @@ def evaluate(
     envs = [make()]
     records: dict[int, Record] = {}
     try:
-        plan = _plan(tasks_of(envs[0]), tasks, split, seed)
+        plan = plan_episodes(tasks_of(envs[0]), tasks, split, seed)
         while len(envs) < min(num_envs, len(plan) if only is None else len(only)):
             envs.append(make())
         report = Report(
@@ -202,7 +215,7 @@ def evaluate(
         def finish(index: int, episode: EpisodeRunner) -> None:
             record = episode.record()
             if save is not None:
-                _append(Path(save), header, record, episode)
+                append_episode(Path(save), header, record, episode)
             count(index, record)
 
         try:
@@ -265,7 +278,7 @@ def _play(
         active = under_way
 
 
-def _plan(
+def plan_episodes(
     known: Tasks, wanted: int | Sequence[str] | None, split: str, seed: int
 ) -> list[tuple[str, int]]:
     """Returns the task and the seed of each episode."""
@@ -298,7 +311,10 @@ def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(values, default=repr), parse_constant=str)
 
 
-def _append(path: Path, header: Mapping[str, Any], record: Record, episode: EpisodeRunner) -> None:
+def append_episode(
+    path: Path, header: Mapping[str, Any], record: Record, episode: EpisodeLog
+) -> None:
+    """Appends an episode with its transcript to a file, as one line of JSON."""
     line = json.dumps({**header, **vars(record), **episode.transcript()}, allow_nan=False)
     with path.open("a", encoding="utf-8") as file:
         file.write(line + "\n")

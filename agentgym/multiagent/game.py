@@ -5,6 +5,7 @@ It does not depend on PettingZoo. `agentgym.multiagent.pettingzoo` makes environ
 
 from __future__ import annotations
 
+import copy
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -35,6 +36,10 @@ GAME_INFO_KEYS = (*INFO_KEYS, "acting")
 
 Rewards = Mapping[str, Mapping[str, float]]
 """Agent -> name of the reward term -> reward. Missing agents and terms have a reward of 0."""
+
+
+COUNTED = 200
+"""Samples that estimate the distribution of a scripted player that does not give its own."""
 
 
 class InvalidMove(Exception):
@@ -110,6 +115,8 @@ class TextGame:
 
     actions: tuple[str, ...] = ()
     """All actions that can be admissible. Empty if the set is open."""
+    stages: int = 1
+    """Number of equal stages of an episode. Rewards are divided by it."""
     opponents: Mapping[str, str]
     """Level of the scripted player in each seat, if known. `expert` may exploit it."""
     state: Any
@@ -209,6 +216,52 @@ class TextGame:
         """
         return agent
 
+    def starts(self) -> Iterable[tuple[float, Any]]:
+        """Yields the probability and the state of every start, for exact evaluation.
+
+        A game that implements it must have no random events after its start. A game of several
+        equal stages, such as hands of poker, yields the starts of the first: see `stages`.
+
+        Raises:
+            ConfigError: if the game, or the game with these arguments, has no exact evaluation.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} has no exact evaluation: it does not implement `starts`. "
+            "Compare agents by playing instead: agentgym eval GAME --agents A B."
+        )
+
+    def cooperation(self, agent: str, action: str) -> float | None:
+        """Returns how cooperative an action is in a social dilemma, in [0, 1].
+
+        None: the game is no dilemma, the action is invalid, or the turn has no such choice.
+
+        Args:
+            agent: the agent that acts.
+            action: its action.
+        """
+        return None
+
+    def stage(self) -> int:
+        """Returns the number of finished stages, from 0."""
+        return 0
+
+    def copy(self) -> Self:
+        """Returns a copy of the game that continues independently from the same state.
+
+        Both share one random generator, so that it is for games without further random events.
+        """
+        twin, episode = copy.copy(self), self._episode
+        twin.state = copy.deepcopy(self.state)
+        twin.episode = replace(
+            episode,
+            moves=dict(episode.moves),
+            failures=dict(episode.failures),
+            news={agent: list(lines) for agent, lines in episode.news.items()},
+            steps=dict(episode.steps),
+        )
+        twin._unseen = set(self._unseen)
+        return twin
+
     def picture(self) -> str:
         """Returns the text for spectators. Default: the observations of all agents."""
         return "\n\n".join(f"[{agent}]\n{step.observation}" for agent, step in self.steps.items())
@@ -294,12 +347,20 @@ class TextGame:
         drawn = int(self.np_random.integers(len(tasks)))
         self.begin(tasks[drawn] if task is None else self.tasks.check(task))
 
-    def begin(self, task: str) -> None:
-        """Starts an episode of a task without seeding `self.np_random`."""
+    def begin(self, task: str, state: Any = None) -> None:
+        """Starts an episode of a task without seeding `self.np_random`.
+
+        Args:
+            task: the task to play.
+            state: a state to start from, of `starts`. None: the start of the task.
+        """
         agents = self.possible_agents
         episode = GameEpisode(task, failures=dict.fromkeys(agents, 0), news={a: [] for a in agents})
-        self.episode = episode
-        self._start(task)
+        self.episode, self._unseen = episode, set()
+        if state is None:
+            self._start(task)
+        else:
+            self.state = state
         episode.acting = self._acting()
         assert episode.acting, "somebody must act at the start"
         self._observe({})
@@ -409,6 +470,21 @@ class TextGame:
         if level == "random":
             return self._random(agent, rng)
         return self._script(level, agent, rng)
+
+    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
+        """Returns the probabilities of a scripted player's actions, in order of `admissible`.
+
+        Raises:
+            ValueError: for an unknown level, or if the set of actions is open.
+        """
+        admissible = self.seen(agent).admissible
+        if not admissible:
+            raise ValueError(f"{type(self).__name__} lists no admissible actions for {agent}.")
+        if level == "random":
+            return np.full(len(admissible), 1 / len(admissible))
+        # A scripted player makes few different choices. Their shares are estimated by sampling.
+        drawn = [self.script(level, agent, np.random.default_rng(i)) for i in range(COUNTED)]
+        return np.array([drawn.count(action) for action in admissible]) / COUNTED
 
     def expert(self, agent: str) -> str | None:
         """Returns the scripted expert's next action, or None. Does not change the game."""

@@ -1,21 +1,28 @@
-"""`SingleSeat`: one seat of a game as a `TextEnv`, with scripted players in the other seats."""
+"""`SingleSeat`: one seat of a game as a `TextEnv`, with other players in the other seats."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
+from agentgym.agents import Agent, ScriptedAgent, View
 from agentgym.core import TextEnv, TimeStep, UnreadableAction, check_reward_terms, refused
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
 from agentgym.multiagent.table import Table
 from agentgym.registration import make_parallel
 
 UNKNOWN = "unknown"
 """Value in `opponents` for a level that is sampled at every reset."""
+_NAMED: WeakValueDictionary[str, Agent] = WeakValueDictionary()
+"""The agents that environments of this process loaded by name, such as policies."""
 
 
 @dataclasses.dataclass
@@ -24,19 +31,21 @@ class Seat:
 
     Attributes:
         agent: the agent that acts through this environment.
-        levels: level of the scripted player in each seat.
+        levels: level of the scripted player in each seat, or the name of the agent there.
+        histories: (observation, action) of the earlier turns of each agent in another seat.
         early: reward terms that the agent received before its first action.
         game: the game's snapshot. It is set only in snapshots of this environment.
     """
 
     agent: str
     levels: dict[str, str] = dataclasses.field(default_factory=dict)
+    histories: dict[str, list[tuple[str, str]]] = dataclasses.field(default_factory=dict)
     early: dict[str, float] = dataclasses.field(default_factory=dict)
     game: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class SingleSeat(TextEnv):
-    """One seat of a game as a single-agent environment, against scripted players.
+    """One seat of a game as a single-agent environment, against scripted players or agents.
 
     A step is one action of the seat. Its reward is the sum of the rewards until the seat acts
     again. If the agent is out before its first action, that action is ignored and ends the episode.
@@ -45,10 +54,12 @@ class SingleSeat(TextEnv):
         game: id of the game, such as "AgentGym/TicTacToe-v0".
         seat: the agent that acts through this environment, such as "player_0". None: sampled at
             every reset.
-        opponents: level of the scripted players in the other seats: one of the game's `levels`, or
-            {"player_1": level} (agents that are not named play at random). None: the game's
-            `default_opponents`. The level "unknown" is sampled at every reset from all levels but
-            "random". It is hidden from the agent and from the game's expert.
+        opponents: players in the other seats, or {"player_1": player} (agents that are not named
+            play at random). None: the game's `default_opponents`. A player is one of the game's
+            `levels`, an agent, a function from a `View` to an action, or a word such as
+            "policy:FOLDER" (see `make_agent`). The level "unknown" is sampled at every reset from
+            all levels but "random". Levels are hidden from the agent, and "unknown" ones from the
+            game's expert too. Snapshots and `spec` hold the names of agents only.
         split: split that `reset` samples tasks from: "train" or "test".
         invalid_penalty: penalty of an invalid action, subtracted from the reward.
         render_mode: None, "ansi" or "human".
@@ -61,13 +72,15 @@ class SingleSeat(TextEnv):
 
     State = Seat
     state: Seat
+    _spec: EnvSpec | None = None
+    _views: dict[str, View]
 
     def __init__(
         self,
         *,
         game: str,
         seat: str | None = None,
-        opponents: str | dict[str, str] | None = None,
+        opponents: GameAgent | Mapping[str, GameAgent] | None = None,
         split: str = "train",
         invalid_penalty: float = 0.0,
         render_mode: str | None = None,
@@ -81,18 +94,54 @@ class SingleSeat(TextEnv):
         agents = self.game.possible_agents
         if seat is not None and seat not in agents:
             raise ConfigError(f"seat must be None or one of {agents}, got {seat!r}.")
-        opponents = self.game.default_opponents if opponents is None else opponents
-        named = dict.fromkeys(agents, opponents) if isinstance(opponents, str) else opponents
-        for agent, level in named.items():
-            if agent not in agents:
-                raise ConfigError(f"opponents must name agents {agents}, got {agent!r}.")
-            known = (*self.game.levels, UNKNOWN)
-            if level not in known:
-                hint = did_you_mean(level, known)
-                raise ConfigError(f"opponents must be in {known}, got {level!r} for {agent}.{hint}")
         self.seat = seat
-        self.opponents = dict.fromkeys(agents, "random") | named
-        self.game.opponents = {} if UNKNOWN in self.opponents.values() else self.opponents
+        self.players: dict[str, Agent] = {}
+        self.opponents = dict.fromkeys(agents, "random") | self._named_levels(opponents)
+        hidden = self.players or UNKNOWN in self.opponents.values()
+        self.game.opponents = {} if hidden else self.opponents
+
+    def _named_levels(
+        self, opponents: GameAgent | Mapping[str, GameAgent] | None
+    ) -> dict[str, str]:
+        """Returns the level or the name of the player in each seat. Sets `players`."""
+        game = self.game
+        if opponents is None:
+            opponents = game.default_opponents
+        if not isinstance(opponents, Mapping):
+            opponents = dict.fromkeys(game.possible_agents, opponents)
+        levels = {}
+        for agent, player in opponents.items():
+            if agent not in game.possible_agents:
+                raise ConfigError(
+                    f"opponents must name agents {game.possible_agents}, got {agent!r}."
+                )
+            if isinstance(player, str) and player in (*game.levels, UNKNOWN):
+                levels[agent] = player
+                continue
+            made = _shared(game, player)
+            levels[agent] = made.name
+            if isinstance(made, ScriptedAgent):
+                levels[agent] = made.level
+            else:
+                self.players[agent] = made
+        return levels
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
+        """The specification, in which agents in other seats are replaced by their names."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:  # type: ignore[override]
+        if spec is not None and self.players:
+            spec = copy.copy(spec)
+            spec.kwargs = {**spec.kwargs, "opponents": dict(self.opponents)}
+        self._spec = spec
+
+    @property
+    def agent(self) -> str:
+        """The agent that acts through this environment in the current episode."""
+        return self.state.agent
 
     @staticmethod
     def _make(id: str, **kwargs: Any) -> TextGame:
@@ -123,6 +172,7 @@ class SingleSeat(TextEnv):
         # Sampled even if a seat is given, so that the random stream is the same in both cases.
         drawn = agents[int(self.np_random.integers(len(agents)))]
         levels = {agent: self._drawn(level) for agent, level in self.opponents.items()}
+        self._views = {}
         self.game.np_random = self.np_random
         self.game.begin(task)
         return Seat(self.seat or drawn, levels)
@@ -145,7 +195,7 @@ class SingleSeat(TextEnv):
         self.np_random.integers(len(self.tasks.split(self.split)))  # as `reset` samples a task
         self.state = self._deal(self.tasks.check(task))
         self._over = True
-        table = Table(self.game, seats, self.state.levels, self.np_random)
+        table = Table(self.game, seats, self._choice)
         table.play({})
         return table
 
@@ -169,11 +219,30 @@ class SingleSeat(TextEnv):
     def _play_on(self, action: str | None) -> TimeStep:
         """Plays the action, then the other agents until the seat acts again or is out."""
         me = self.state.agent
-        table = Table(self.game, (me,), self.state.levels, self.np_random)
+        table = Table(self.game, (me,), self._choice)
         table.rewards[me] |= self.state.early
         self.state.early = {}
         table.play({} if action is None else {me: action})
         return table.take(me)
+
+    def _choice(self, agent: str) -> str:
+        """Returns the next action of the player in another seat."""
+        player = self.players.get(agent)
+        if player is None:
+            return self.game.script(self.state.levels[agent], agent, self.np_random)
+        if agent not in self._views:
+            self._views[agent] = seat_view(self.game, agent, self.np_random)
+            self._views[agent].history = self.state.histories.setdefault(agent, [])
+        view = self._views[agent]
+        view.rng = self.np_random
+        refresh(view)
+        found = player.act([view])
+        if len(found) != 1 or not isinstance(found[0], str):
+            raise TypeError(
+                f"Opponent {player.name!r} must return one action, a string, got {found!r:.80}."
+            )
+        view.history.append((view.observation, str(found[0])))
+        return found[0]
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn of the seat: see `TextEnv.step`. The game's turn limit truncates."""
@@ -217,10 +286,33 @@ class SingleSeat(TextEnv):
         assert self.game.episode is not None
         if seat.agent not in agents or seat.agent != (self.seat or seat.agent):
             raise ValueError(f"the seat is {seat.agent!r}, expected {self.seat or agents}")
-        if seat.levels.keys() != set(agents) or not set(seat.levels.values()) <= {
-            *self.game.levels
-        }:
+        names = {agent: player.name for agent, player in self.players.items()}
+        scripted = [level for agent, level in seat.levels.items() if agent not in names]
+        if seat.levels.keys() != set(agents) or not set(scripted) <= {*self.game.levels}:
             raise ValueError(f"the scripted players are {seat.levels}")
+        if names != {agent: seat.levels[agent] for agent in names}:
+            raise ValueError(f"the opponents are {seat.levels}, expected {names}")
+        self._views = {}
         if self.game.episode.task != self.task:
             raise ValueError("seat and game have different tasks")
         check_reward_terms("the snapshot", seat.early, self.reward_names)
+
+
+def _shared(game: TextGame, player: GameAgent) -> Agent:
+    """Returns the agent of `game_agent`. Environments share one that they load by name.
+
+    Raises:
+        ConfigError: for an unknown agent or level.
+    """
+    if not isinstance(player, str) or ":" not in player:
+        try:
+            return game_agent(game, player)
+        except ConfigError as error:
+            hint = did_you_mean(player, [UNKNOWN]) if isinstance(player, str) else ""
+            raise ConfigError(
+                f"opponents: {error} Or {UNKNOWN!r}: a sampled level.{hint}"
+            ) from None
+    made = _NAMED.get(player)
+    if made is None:
+        made = _NAMED[player] = game_agent(game, player)
+    return made

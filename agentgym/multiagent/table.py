@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from agentgym.core import TimeStep
 from agentgym.multiagent.game import TextGame
@@ -21,18 +19,11 @@ class Table:
     Args:
         game: the game, in which an episode has begun.
         seats: the agents that are played from outside.
-        levels: the level of the scripted player in each other seat.
-        rng: the random choices of the scripted players.
+        choose: returns the action of another seat when it is to act.
     """
 
-    def __init__(
-        self,
-        game: TextGame,
-        seats: Sequence[str],
-        levels: Mapping[str, str],
-        rng: np.random.Generator,
-    ):
-        self.game, self.seats, self.levels, self._rng = game, tuple(seats), levels, rng
+    def __init__(self, game: TextGame, seats: Sequence[str], choose: Callable[[str], str]):
+        self.game, self.seats, self._choose = game, tuple(seats), choose
         self.rewards = {agent: dict.fromkeys(game.reward_names, 0.0) for agent in self.seats}
         self._valid = dict.fromkeys(self.seats, True)
 
@@ -54,11 +45,8 @@ class Table:
         """
         game = self.game
         while not self.over and (actions or not self.acting):
-            turn = {
-                agent: game.script(self.levels[agent], agent, self._rng)
-                for agent in game.acting
-                if agent not in self.rewards
-            }
+            others = [agent for agent in game.acting if agent not in self.rewards]
+            turn = {agent: self._choose(agent) for agent in others}
             playing = [agent for agent in self.seats if not game.over(agent)]
             game.play({**turn, **actions})
             actions = {}

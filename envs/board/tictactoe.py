@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -195,6 +196,10 @@ class TicTacToe(TextGame):
         opening = task.removeprefix("opening/")
         self.state = State(after(tuple(opening.split("-")) if opening else ()))
 
+    def starts(self) -> Iterator[tuple[float, State]]:
+        """Yields the empty board."""
+        yield 1.0, State(after(()))
+
     def _winner(self) -> str | None:
         """Returns the winning mark, or None while there is none."""
         resigned = self.state.resigned
@@ -240,9 +245,19 @@ class TicTacToe(TextGame):
     def _fallback(self, agent: str) -> str:
         return RESIGN
 
+    def _cells(self, level: str) -> list[int]:
+        """Returns the cells that a scripted player chooses from."""
+        return (greedy_cells if level == "greedy" else best_cells)(self.state.board)
+
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
-        cells = (greedy_cells if level == "greedy" else best_cells)(self.state.board)
+        cells = self._cells(level)
         return CELLS[cells[int(rng.integers(len(cells)))]]
+
+    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
+        """Returns the probabilities of a scripted player's moves, uniform over its cells."""
+        board = self.state.board
+        cells = empty(board) if level == "random" else self._cells(level)
+        return np.array([cell in cells for cell in empty(board)]) / len(cells)
 
     def picture(self) -> str:
         """Returns the board with numbers in the empty cells."""

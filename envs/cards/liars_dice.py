@@ -16,6 +16,7 @@ from agentgym.envs.cards.bidding import (
     look_ahead,
     policy,
 )
+from agentgym.envs.cards.duel_form import DuelForm
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
@@ -250,11 +251,39 @@ class LiarsDice(TextGame):
         """Returns whether two players with one die each remain."""
         return self.state.total == 2 == len(self._present())
 
-    def _duel(self, table: duel.Table, rng: np.random.Generator) -> str:
-        """Samples the action of the player to move from a strategy for duels."""
+    def _chances(self, table: duel.Table) -> np.ndarray:
+        """Returns the probabilities of the player to move in a strategy for duels."""
         state = self.state
         earlier = sum(1 << bid for bid in state.bids[:-1])
-        chances = table[state.last + 1][earlier, state.hands[state.mover][0]]
+        return table[state.last + 1][earlier, state.hands[state.mover][0]]
+
+    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
+        """Returns the probabilities of a scripted player's actions, in order of `admissible`."""
+        state = self.state
+        if level in SIMPLE:
+            chances = policy(level, state.hands[state.mover], state.total, state.last)
+        elif self._is_duel():
+            chances = self._chances(duel.equilibrium())
+        else:
+            return super().script_probabilities(level, agent)
+        return np.roll(chances, -bool(state.bids))  # calling a lie is first, but listed last
+
+    def exact_form(self) -> DuelForm:
+        """Returns the information sets of a duel, for exact evaluation.
+
+        Raises:
+            ConfigError: if there are more than two players or more than one die each.
+        """
+        if self.dice > 1 or len(self.possible_agents) > 2:
+            raise ConfigError(
+                "Exact evaluation of LiarsDice needs two players with one die each: "
+                "LiarsDice-Duel-v0."
+            )
+        return DuelForm(self)
+
+    def _duel(self, table: duel.Table, rng: np.random.Generator) -> str:
+        """Samples the action of the player to move from a strategy for duels."""
+        chances = self._chances(table)
         return self._say(
             int(np.searchsorted(chances.cumsum(), rng.random() * chances.sum(), "right"))
         )

@@ -5,9 +5,11 @@ The betting history of a hand is a string: k (check), b (bet), c (call), r (rais
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 
@@ -233,6 +235,7 @@ class LimitPoker(TextGame):
             raise ConfigError(f"hands must be from 1 to 100,000, got {hands}.")
         super().__init__(**kwargs)
         self.rules, self.hands = rules, hands
+        self.stages = hands
         self.actions = tuple(WORDS[letter] for letter in ("kbcrf" if rules.most > 1 else "kbcf"))
         self._answers: dict[tuple[str, int], Strategy] = {}
 
@@ -245,6 +248,17 @@ class LimitPoker(TextGame):
         dealt = 1 + len(self.rules.bets)
         deals = [[deck[i] for i in rng.permutation(len(deck))[:dealt]] for _ in range(self.hands)]
         self.state = State([tuple(deal) for deal in deals])
+
+    def starts(self) -> Iterator[tuple[float, State]]:
+        """Yields the deals of the first hand."""
+        deck = [*range(self.rules.ranks)] * self.rules.copies
+        deals = Counter(permutations(deck, 1 + len(self.rules.bets)))
+        for deal, count in deals.items():
+            yield count / deals.total(), State([deal] * self.hands)
+
+    def stage(self) -> int:
+        """Returns the number of finished hands."""
+        return self.state.hand
 
     def _seat(self, agent: str) -> int:
         """Returns 0 if the agent is the first player of this hand, otherwise 1."""
@@ -319,10 +333,18 @@ class LimitPoker(TextGame):
 
     def _play(self, strategy: Strategy, agent: str, rng: np.random.Generator) -> str:
         """Samples the agent's move from a strategy."""
-        card = self.state.deals[self.state.hand][self._seat(agent)]
-        chances = strategy[node_key(self.state.moves, self._board())][card]
+        chances = self._chances(strategy, agent)
         choice = int(np.searchsorted(chances.cumsum(), rng.random() * chances.sum(), "right"))
         return WORDS[self._now().moves[choice]]
+
+    def _chances(self, strategy: Strategy, agent: str) -> np.ndarray:
+        """Returns the probabilities of the agent's moves in a strategy."""
+        card = self.state.deals[self.state.hand][self._seat(agent)]
+        return strategy[node_key(self.state.moves, self._board())][card]
+
+    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
+        """Returns the probabilities of a scripted player's moves."""
+        return np.asarray(self._chances(self._strategy(level), agent), float)
 
     def expert(self, agent: str) -> str | None:
         """Returns a best response to the opponent's policy if known, otherwise equilibrium play."""

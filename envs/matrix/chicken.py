@@ -97,6 +97,7 @@ class Chicken(IteratedGame):
     """
 
     choices = CHOICES
+    cooperative = "swerve"
     phrases: ClassVar = {
         SWERVE: ("swerve", "swerves"),
         STRAIGHT: ("go straight", "goes straight"),

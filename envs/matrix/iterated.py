@@ -6,7 +6,7 @@ plans against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.tasks import NumberedTasks, Tasks, task_number
+from agentgym.utils.action_parsing import match_action
 
 EXPECTED_ROUNDS = 10
 """Planning horizon if the number of rounds is not announced."""
@@ -161,6 +162,8 @@ class IteratedGame(TextGame):
     """The admissible choices."""
     phrases: ClassVar[Mapping[str, tuple[str, str]]]
     """Verb phrases of each choice, in the second and in the third person."""
+    cooperative: ClassVar[str | None] = None
+    """The cooperative choice, if the game is a social dilemma."""
     promise: ClassVar[str]
     """The message of every scripted player. Not all of them keep it."""
     expert_level = "best_response"
@@ -233,6 +236,17 @@ class IteratedGame(TextGame):
 
     def _start(self, task: str) -> None:
         self.state = State(task_number(task))
+
+    def starts(self) -> Iterator[tuple[float, State]]:
+        """Yields the start of the shortest training task."""
+        yield 1.0, State(task_number(self.tasks.train[0]))
+
+    def cooperation(self, agent: str, action: str) -> float | None:
+        """Returns 1 for the cooperative choice and 0 for the other one."""
+        if self.cooperative is None or self._talking():
+            return None
+        choice = match_action(action, self.choices)
+        return None if choice is None else float(choice == self.cooperative)
 
     def _talking(self) -> bool:
         return len(self.state.talk) < self.messages

@@ -99,6 +99,7 @@ class PrisonersDilemma(IteratedGame):
     """
 
     choices = CHOICES
+    cooperative = "cooperate"
     phrases: ClassVar = {"cooperate": ("cooperate", "cooperates"), "defect": ("defect", "defects")}
     promise = "Let us both cooperate."
     strategy = staticmethod(scripted)

@@ -99,6 +99,7 @@ class StagHunt(IteratedGame):
     """
 
     choices = CHOICES
+    cooperative = "stag"
     phrases: ClassVar = {
         STAG: ("hunt a stag", "hunts a stag"),
         HARE: ("hunt a hare", "hunts a hare"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import NumberedTasks, Tasks, task_number
@@ -280,6 +280,13 @@ class PublicGoods(TextGame):
         if self._talking():
             return clip(said)
         return amount(said, self.endowment)
+
+    def cooperation(self, agent: str, action: str) -> float | None:
+        """Returns the share of the endowment that an action contributes."""
+        try:
+            return None if self._talking() else int(amount(action, self.endowment)) / self.endowment
+        except InvalidMove:
+            return None
 
     def _fallback(self, agent: str) -> str:
         return "" if self._talking() else "0"

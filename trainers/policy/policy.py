@@ -276,6 +276,11 @@ class Policy(nn.Module):
         self._steering = [] if steering is None else [steering]
 
     @property
+    def steered(self) -> bool:
+        """Whether `steer` transforms the logits that `act` samples from."""
+        return bool(self._steering)
+
+    @property
     def supports_checkpointing(self) -> bool:
         """Whether gradient checkpointing can be turned on."""
         return bool(layers_to_checkpoint(self.model))

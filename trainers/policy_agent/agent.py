@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from agentgym.agents.view import View
+from agentgym.errors import ConfigError
+from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, ContextSettings, Conversation
 
@@ -90,6 +95,17 @@ class PolicyAgent:
         text = json.dumps(saved, indent=1) + "\n"
         (folder / SETTINGS_FILE).write_text(text, encoding="utf-8")
 
+    def __reduce__(self) -> Any:
+        """Refuses to be copied or sent to another process, such as of a vector environment.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"Policy agent {self.name!r} cannot be sent to another process. Save it with "
+            "`agent.save(folder)` and name it as 'policy:FOLDER', which each process loads."
+        )
+
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
         seen = [self._read(view) for view in views]
@@ -98,6 +114,42 @@ class PolicyAgent:
         for s, sample in zip(seen, samples, strict=True):
             self._record(s, sample)
         return [sample.text for sample in samples]
+
+    @property
+    def memoryless(self) -> bool:
+        """Whether actions depend on the instructions and the current observation only."""
+        return self._context.window == 0
+
+    def probabilities(self, views: Sequence[View]) -> list[NDArray[np.float64]]:
+        """Returns for each view the probabilities of its admissible actions.
+
+        They are those of constrained sampling, whether or not the agent is constrained. Top-k and
+        top-p are left out of account.
+
+        Raises:
+            ConfigError: if the distribution of the policy cannot be computed.
+        """
+        requests = []
+        for view in views:
+            conversation = self._replayed(view)
+            conversation.observe(view.observation)
+            requests.append(self._request(view, _Seen(conversation, 0), constrain=True))
+        candidates = [request.candidates or () for request in requests]
+        if self.sampling.temperature == 0:
+            samples = self.policy.act(requests, self.sampling)
+            pairs = zip(samples, candidates, strict=True)
+            return [np.array([a == sample.text for a in texts], float) for sample, texts in pairs]
+        if self.policy.steered:
+            raise ConfigError(
+                "The actions of this policy are chosen with a learned critic, so that it has no "
+                "probabilities. Use samples=100, which estimates them."
+            )
+        prompts = [request.prompt for request in requests]
+        try:
+            found = sampling_logprobs(self.policy, prompts, candidates, self.sampling)
+        except ValueError as error:
+            raise ConfigError(f"The probabilities of {self.name!r}: {error}") from error
+        return [np.exp(logprobs.astype(np.float64)) for logprobs in found]
 
     def _record(self, seen: _Seen, sample: Sample) -> None:
         """Adds an action to the context of its episode."""
@@ -111,22 +163,28 @@ class PolicyAgent:
         turns = len(view.history)
         if seen is None or seen.turns != turns or (turns and view.history[-1][1] != seen.action):
             seen = self._begin(view)
-            for observation, action in view.history:
-                seen.conversation.observe(observation)
-                seen.conversation.act(self.policy.encode_action(action))
             seen.turns = turns
         seen.conversation.observe(view.observation)
         return seen
 
     def _begin(self, view: View) -> _Seen:
         self._slots += 1
-        seen = self._seen[view] = _Seen(self._context.begin(view.instructions), self._slots)
+        seen = self._seen[view] = _Seen(self._replayed(view), self._slots)
         if self._cache is not None:
             weakref.finalize(view, self._cache.drop, seen.slot)
         return seen
 
-    def _request(self, view: View, seen: _Seen) -> Request:
-        admissible = tuple(view.info.get("admissible", ())) if self.constrain else ()
+    def _replayed(self, view: View) -> Conversation:
+        """Returns the context of an episode's earlier turns."""
+        conversation = self._context.begin(view.instructions)
+        for observation, action in view.history:
+            conversation.observe(observation)
+            conversation.act(self.policy.encode_action(action))
+        return conversation
+
+    def _request(self, view: View, seen: _Seen, constrain: bool | None = None) -> Request:
+        constrain = self.constrain if constrain is None else constrain
+        admissible = tuple(view.info.get("admissible", ())) if constrain else ()
         lengths = [len(self.policy.encode_action(text)) for text in admissible]
         room = max(lengths, default=self.sampling.max_new_tokens)
         prompt = seen.conversation.prompt(room)

@@ -46,6 +46,8 @@ class BestOf(PolicyAgent):
         )
         self.judge, self.n = judge, n
 
+    probabilities = None  # type: ignore[assignment]  # the choice of the judge has none
+
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
         seen = [self._read(view) for view in views]

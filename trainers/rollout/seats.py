@@ -92,7 +92,7 @@ class SeatPlay(Play):
 
     def _opponent(self) -> str:
         players = {agent: name or SELF for agent, name in self._weights.items()}
-        names = {**self._table.levels, **players}
+        names = {**self._single.state.levels, **players}
         return "+".join(dict.fromkeys(names[a] for a in sorted(names) if a != self.agent))
 
 

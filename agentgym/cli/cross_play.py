@@ -1,0 +1,113 @@
+"""`agentgym eval GAME --agents ...`: cross-play, ratings and NashConv as tables."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.evaluation.crossplay import CrossPlay, cross_play, line_ups
+from agentgym.evaluation.exploitability import NashConv, nashconv
+from agentgym.evaluation.report import Estimate
+from agentgym.multiagent.seats import game_agent
+from agentgym.registration import make_parallel
+from agentgym.utils.printable import printable
+
+
+def show_cross_play(
+    env: str,
+    agents: Sequence[str],
+    *,
+    console: Console,
+    exact: bool,
+    json: Path | None,
+    env_kwargs: dict[str, Any],
+    episodes: int,
+    **settings: Any,
+) -> int:
+    """Plays the games and prints the tables. Returns the exit status.
+
+    Args:
+        env: id of the game.
+        agents: words for the agents.
+        console: where to print.
+        exact: whether to compute NashConv of each agent.
+        json: file for the result.
+        env_kwargs: arguments of the game.
+        episodes: number of deals.
+        **settings: further arguments of `cross_play`.
+    """
+    game = make_parallel(env, **env_kwargs).game
+    players = [game_agent(game, word) for word in agents]
+    # Before the games: it refuses games that are too large.
+    values = [nashconv(env, player, env_kwargs=env_kwargs) for player in players] if exact else []
+    progress = Progress(console=Console(stderr=True), transient=True)
+    progress.disable = not progress.console.is_terminal
+    with progress:
+        total = episodes * len(line_ups(len(players), len(game.possible_agents)))
+        bar = progress.add_task(env, total=total)
+        result = cross_play(
+            env,
+            players,
+            env_kwargs=env_kwargs,
+            episodes=episodes,
+            on_match=lambda: progress.advance(bar),
+            **settings,
+        )
+    console.print(matrix_table(result))
+    console.print()
+    console.print(agent_table(result, values))
+    if (gap := result.self_play_gap()) is not None:
+        console.print(f"self-play minus cross-play: {gap:.3f}")
+    if json is not None:
+        found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
+        text = json_module.dumps(found, indent=1, allow_nan=False)
+        json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def matrix_table(result: CrossPlay) -> Table:
+    """Returns the mean returns of rows against columns, over all seats."""
+    deals = len({match.deal for match in result.matches})
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column(f"return in {result.env.removeprefix('AgentGym/')}")
+    for name in result.agents:
+        table.add_column(Text(printable(f"vs {name}")), justify="right", overflow="fold")
+    for name, row in zip(result.agents, result.matrix(), strict=True):
+        table.add_row(Text(printable(name)), *map(_plus_minus, row))
+    table.caption = f"{deals} deals per line-up, each agent in all seats; ±: 95 % confidence"
+    table.caption_justify = "left"
+    return table
+
+
+def agent_table(result: CrossPlay, values: Sequence[NashConv]) -> Table:
+    """Returns ratings, rates and NashConv, as far as there are any, one row per agent."""
+    columns: dict[str, list[str]] = {}
+    if len(result.agents) > 1:
+        columns["Elo"] = [f"{r.mean:.0f} [{r.low:.0f}, {r.high:.0f}]" for r in result.ratings()]
+    if (rates := result.dilemma()) is not None:
+        columns["cooperates %"] = [f"{100 * mine:.1f}" for mine, _ in rates]
+        columns["exploits %"] = [f"{100 * taken:.1f}" for _, taken in rates]
+    if values:
+        columns["NashConv"] = [f"{value.nashconv:.4f}" for value in values]
+        columns["exploitability"] = [f"{value.exploitability:.4f}" for value in values]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("agent")
+    for title in columns:
+        table.add_column(title, justify="right")
+    for name, *cells in zip(result.agents, *columns.values(), strict=True):
+        table.add_row(Text(printable(name)), *cells)
+    return table
+
+
+def _plus_minus(cell: Estimate) -> str:
+    if cell.high is None:
+        return f"{cell.mean:.3f}"
+    return f"{cell.mean:.3f} ± {cell.high - cell.mean:.3f}"

@@ -1,0 +1,363 @@
+"""Cross-play: every agent plays every other one in all seats of a game, with the same deals."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentgym.agents import Agent, View
+from agentgym.errors import ConfigError
+from agentgym.evaluation.ratings import elo
+from agentgym.evaluation.report import Estimate, mean_interval
+from agentgym.evaluation.runner import EpisodeLog, append_episode, plan_episodes
+from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
+from agentgym.registration import make_parallel
+from agentgym.tasks import task_rng
+
+Lineup = tuple[int, ...]
+"""The number of the agent in each seat."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """One finished game.
+
+    Attributes:
+        deal: number of the task and seed, shared by the games of all line-ups.
+        lineup: number of the agent in each seat.
+        task: the task's name.
+        seed: the seed of the game.
+        returns: sum of the rewards of each seat.
+        cooperation: mean cooperation of each seat's choices, in [0, 1]. None if it is no dilemma.
+        exploitation: mean of (1 - own cooperation) x mean cooperation of the others, per seat.
+    """
+
+    deal: int
+    lineup: Lineup
+    task: str
+    seed: int
+    returns: tuple[float, ...]
+    cooperation: tuple[float, ...] | None = None
+    exploitation: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class CrossPlay:
+    """The result of `cross_play`.
+
+    Attributes:
+        env: the id of the game.
+        agents: the names of the agents.
+        split: the split of the tasks.
+        seed: the seed of the evaluation.
+        zero_sum: whether the game is zero-sum.
+        env_kwargs: the arguments of the game.
+        matches: the finished games.
+    """
+
+    env: str
+    agents: tuple[str, ...]
+    split: str
+    seed: int
+    zero_sum: bool
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    matches: list[Match] = field(default_factory=list)
+
+    def returns(self, row: int, column: int, seat: int | None = None) -> list[float]:
+        """Returns the mean returns of one agent against another in all other seats, one per deal.
+
+        Games of one deal are dependent, so that intervals are computed over deals.
+
+        Args:
+            row: number of the agent.
+            column: number of the agent in all other seats. Equal to `row`: self-play.
+            seat: the seat of the first agent. None: all seats.
+        """
+        found: dict[int, list[float]] = {}
+        for match in self.matches:
+            for place, gain in enumerate(match.returns):
+                others = match.lineup[:place] + match.lineup[place + 1 :]
+                if match.lineup[place] == row and {*others} == {column} and seat in (None, place):
+                    found.setdefault(match.deal, []).append(gain)
+        return [statistics.fmean(gains) for gains in found.values()]
+
+    def matrix(self, seat: int | None = None) -> list[list[Estimate]]:
+        """Returns the mean return of each agent (rows) against each agent (columns).
+
+        Args:
+            seat: the seat of the row's agent. None: all seats, equally often.
+        """
+        agents = range(len(self.agents))
+        return [[mean_interval(self.returns(i, j, seat)) for j in agents] for i in agents]
+
+    def ratings(self) -> list[Estimate]:
+        """Returns the Elo rating of each agent, with a bootstrap interval. Needs two agents.
+
+        A game is won by the agent with the higher return (mean over its seats).
+        """
+        n, deals = len(self.agents), sorted({match.deal for match in self.matches})
+        wins = np.zeros((len(deals), n, n))
+        for match in self.matches:
+            gains: dict[int, list[float]] = {}
+            for agent, gain in zip(match.lineup, match.returns, strict=True):
+                gains.setdefault(agent, []).append(gain)
+            if len(gains) == 2:
+                (i, mine), (j, theirs) = gains.items()
+                difference = statistics.fmean(mine) - statistics.fmean(theirs)
+                share = 0.5 + 0.5 * np.sign(difference) * (abs(difference) > 1e-9)
+                wins[deals.index(match.deal), i, j] += share
+                wins[deals.index(match.deal), j, i] += 1 - share
+        return [Estimate(*map(float, each)) for each in zip(*elo(wins), strict=True)]
+
+    def self_play_gap(self) -> float | None:
+        """Returns the mean return of self-play minus that of cross-play between different agents.
+
+        None for zero-sum games and a single agent. In a cooperative game it measures conventions
+        that other agents do not share.
+        """
+        n = len(self.agents)
+        if self.zero_sum or n < 2:
+            return None
+        means = np.array([[cell.mean for cell in row] for row in self.matrix()])
+        return float(means.trace() / n - (means.sum() - means.trace()) / (n * n - n))
+
+    def dilemma(self) -> list[tuple[float, float]] | None:
+        """Returns cooperation and exploitation rate of each agent. None if it is no dilemma.
+
+        The exploitation rate is the mean of (1 - own cooperation) x mean cooperation of the others:
+        in two-player games the share of choices in which only the co-player cooperates.
+        """
+        found: list[list[tuple[float, float]]] = [[] for _ in self.agents]
+        for match in self.matches:
+            if match.cooperation is None or match.exploitation is None:
+                return None
+            rows = zip(match.lineup, match.cooperation, match.exploitation, strict=True)
+            for agent, mine, taken in rows:
+                found[agent].append((mine, taken))
+        return [(float(a), float(b)) for a, b in (np.mean(rates, axis=0) for rates in found)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns everything as JSON values."""
+        seats = range(len(self.matches[0].returns))
+        several = len(self.agents) > 1
+        rates = self.dilemma()
+        return {
+            **asdict(self),
+            "matrix": [[asdict(cell) for cell in row] for row in self.matrix()],
+            "matrix_by_seat": [
+                [[cell.mean for cell in row] for row in self.matrix(seat)] for seat in seats
+            ],
+            "elo": [asdict(rating) for rating in self.ratings()] if several else None,
+            "self_play_gap": self.self_play_gap(),
+            "cooperation": rates and [mine for mine, _ in rates],
+            "exploitation": rates and [taken for _, taken in rates],
+        }
+
+
+def cross_play(
+    env: str,
+    agents: Sequence[GameAgent],
+    *,
+    episodes: int = 100,
+    split: str = "test",
+    num_games: int = 16,
+    seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+    save: str | Path | None = None,
+    on_match: Callable[[], None] | None = None,
+) -> CrossPlay:
+    """Lets every agent play every other agent, and itself, in each seat of a game.
+
+    All line-ups play the same tasks with the same seeds, so that no agent has better deals. With
+    more than two seats, one agent has one seat and the other agent all others.
+
+    Args:
+        env: id of the game.
+        agents: agents, functions of a `View`, levels of the game's scripted players, "expert" or
+            other words for `make_agent`.
+        episodes: number of deals, each played by all line-ups.
+        split: "train" or "test".
+        num_games: number of games played at the same time.
+        seed: seed of the deals.
+        env_kwargs: arguments of the game.
+        save: a file to which every seat of each finished game is appended, as one line of JSON with
+            the transcript, as `evaluate` does.
+        on_match: called after each game.
+
+    Raises:
+        ConfigError: for an unknown game, agent or level, or a number that is out of range.
+    """
+    if num_games < 1:
+        raise ConfigError(f"num_games must be at least 1, got {num_games}.")
+    if isinstance(agents, str) or not agents:
+        raise ConfigError(f"Expected a sequence of at least one agent, got {agents!r}.")
+    kwargs = dict(env_kwargs or {})
+    game: TextGame = make_parallel(env, **kwargs).game
+    players = [game_agent(game, agent) for agent in agents]
+    plan = plan_episodes(game.tasks, episodes, split, seed)
+    lineups = line_ups(len(players), len(game.possible_agents))
+    names = _names(players)
+    result = CrossPlay(env, names, split, seed, game.zero_sum, kwargs)
+
+    def finish(table: _Table) -> None:
+        result.matches.append(table.match())
+        if save is not None:
+            table.save(Path(save), env, names)
+        if on_match is not None:
+            on_match()
+
+    waiting = (
+        _Table(make_parallel(env, **kwargs).game, lineup, deal, task, number)
+        for deal, (task, number) in enumerate(plan)
+        for lineup in lineups
+    )
+    active = list(itertools.islice(waiting, num_games))
+    while active:
+        _turn(active, players)
+        for table in [table for table in active if not table.game.acting]:
+            finish(table)
+            active.remove(table)
+            active += itertools.islice(waiting, 1)
+    result.matches.sort(key=lambda match: (match.deal, match.lineup))
+    return result
+
+
+def line_ups(agents: int, seats: int) -> list[Lineup]:
+    """Returns the line-ups in which one agent has one seat and one agent all other seats."""
+    found: dict[Lineup, None] = {}
+    for i in range(agents):
+        for j in range(agents):
+            for seat in range(seats):
+                found[tuple(i if place == seat else j for place in range(seats))] = None
+    return list(found)
+
+
+def _names(players: Sequence[Agent]) -> tuple[str, ...]:
+    """Returns the names of agents, numbered where they are equal."""
+    names = [agent.name for agent in players]
+    return tuple(
+        f"{name} #{names[: i + 1].count(name)}" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    )
+
+
+def _turn(tables: Sequence[_Table], players: Sequence[Agent]) -> None:
+    """Plays one turn of several games. Every agent acts in one batch."""
+    actions: list[dict[str, str]] = [{} for _ in tables]
+    for number, player in enumerate(players):
+        asked = [
+            (place, agent) for place, table in enumerate(tables) for agent in table.acting(number)
+        ]
+        if not asked:
+            continue
+        found = player.act([tables[place].view(agent) for place, agent in asked])
+        if len(found) != len(asked):
+            raise ValueError(
+                f"Agent {player.name!r} must return {len(asked)} actions, got {len(found)}."
+            )
+        for (place, agent), action in zip(asked, found, strict=True):
+            actions[place][agent] = action
+    for table, chosen in zip(tables, actions, strict=True):
+        table.play(chosen)
+
+
+class _SeatLog(EpisodeLog):
+    """The turns of one seat. The reward of a turn includes those until the seat acts again."""
+
+    _terms: Mapping[str, float] = {}  # of the turn in progress, never changed
+
+    def act(self, action: str) -> None:
+        """Begins a turn. Rewards before the first action belong to the first turn."""
+        if self.infos:
+            self._terms = {}
+        view = self.view
+        self.admissible.append(tuple(view.info["admissible"]))
+        view.history.append((view.observation, str(action)))
+        self.rewards.append(0.0)
+        self.infos.append({"valid": True})
+
+    def hear(self, info: dict[str, Any], acted: bool) -> None:
+        """Adds the rewards of a turn of the game, in which the seat may have acted."""
+        terms = info["reward_terms"]
+        self._terms = {name: self._terms.get(name, 0.0) + gain for name, gain in terms.items()}
+        if self.infos:
+            valid = info["valid"] if acted else self.infos[-1]["valid"]
+            self.infos[-1] = {**info, "reward_terms": self._terms, "valid": valid}
+            self.rewards[-1] = sum(self._terms.values())
+
+    @property
+    def total(self) -> float:
+        """The sum of the rewards."""
+        return sum(self.rewards) if self.infos else sum(self._terms.values())
+
+
+class _Table:
+    """A game in progress with agents in all seats."""
+
+    def __init__(self, game: TextGame, lineup: Lineup, deal: int, task: str, seed: int):
+        self.game, self.lineup = game, lineup
+        self.deal, self.task, self.seed = deal, task, seed
+        game.reset(seed=seed, task=task)
+        self.logs = {
+            agent: _SeatLog(
+                seat_view(game, agent, task_rng(task, f"agent/{seed}/{agent}")), task, seed
+            )
+            for agent in game.possible_agents
+        }
+        self.choices: list[dict[str, float]] = []
+
+    def acting(self, number: int) -> list[str]:
+        """Returns the seats of an agent that act now."""
+        seats = zip(self.game.possible_agents, self.lineup, strict=True)
+        return [seat for seat, agent in seats if agent == number and seat in self.game.acting]
+
+    def view(self, seat: str) -> View:
+        """Returns the current view of a seat."""
+        refresh(self.logs[seat].view)
+        return self.logs[seat].view
+
+    def play(self, actions: Mapping[str, str]) -> None:
+        """Plays one turn."""
+        game = self.game
+        chosen = {seat: game.cooperation(seat, action) for seat, action in actions.items()}
+        self.choices += [{k: v for k, v in chosen.items() if v is not None}]
+        for seat, action in actions.items():
+            self.logs[seat].act(action)
+        playing = [seat for seat in game.possible_agents if not game.over(seat)]
+        game.play(actions)
+        for seat in playing:
+            self.logs[seat].hear(game.info(seat), seat in actions)
+
+    def match(self) -> Match:
+        """Returns the result of the finished game."""
+        cooperation = exploitation = None
+        rounds = [turn for turn in self.choices if len(turn) == len(self.lineup)]
+        if rounds:
+            shares = np.array([[turn[seat] for seat in self.logs] for turn in rounds])
+            others = (shares.sum(1, keepdims=True) - shares) / (shares.shape[1] - 1)
+            cooperation = tuple(shares.mean(0).tolist())
+            exploitation = tuple(((1 - shares) * others).mean(0).tolist())
+        returns = tuple(float(log.total) for log in self.logs.values())
+        return Match(
+            self.deal, self.lineup, self.task, self.seed, returns, cooperation, exploitation
+        )
+
+    def save(self, path: Path, env: str, names: Sequence[str]) -> None:
+        """Appends the transcripts of all seats that have acted to a file."""
+        players = {seat: names[i] for seat, i in zip(self.logs, self.lineup, strict=True)}
+        for seat, log in self.logs.items():
+            if log.infos:
+                log.terminated, log.truncated = (
+                    self.game.terminated(seat),
+                    self.game.truncated(seat),
+                )
+                refresh(log.view)
+                header = {"env": env, "agent": players[seat], "seat": seat, "players": players}
+                append_episode(path, header, log.record(), log)

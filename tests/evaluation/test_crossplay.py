@@ -1,0 +1,226 @@
+"""Cross-play of agents in games, and their ratings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.agents import RandomAgent, View
+from agentgym.cli.viewer import render
+from agentgym.errors import AgentGymError
+from agentgym.evaluation import cross_play, evaluate, nashconv
+from agentgym.evaluation.crossplay import line_ups
+from agentgym.evaluation.ratings import ELO, bradley_terry, elo
+from agentgym.evaluation.runner import plan_episodes
+from agentgym.registration import make_parallel
+
+
+class Logged:
+    """A random agent that keeps the seats and the sizes of its batches."""
+
+    name = "logged"
+
+    def __init__(self):
+        self.seats, self.sizes = set(), []
+
+    def act(self, views):
+        self.sizes.append(len(views))
+        self.seats |= {view.env.get_wrapper_attr("agent") for view in views}
+        return RandomAgent().act(views)
+
+
+def test_every_pair_plays_both_seats_with_the_same_deals():
+    found = cross_play("KuhnPoker-v0", ["caller", "maniac", "tight"], episodes=5)
+    lineups = set(itertools.product(range(3), repeat=2))
+    assert len(found.matches) == 5 * 9
+    for deal, matches in itertools.groupby(found.matches, lambda match: match.deal):
+        played = list(matches)
+        assert {match.lineup for match in played} == lineups
+        assert len({(match.task, match.seed) for match in played}) == 1, deal
+    matrix = np.array([[cell.mean for cell in row] for row in found.matrix()])
+    assert matrix == pytest.approx(-matrix.T), "zero-sum"
+    by_seat = [[[c.mean for c in row] for row in found.matrix(seat)] for seat in (0, 1)]
+    assert matrix == pytest.approx(np.mean(by_seat, axis=0))
+    # "caller" and "maniac" never fold: each hand shows its cards, for one chip or two.
+    plan = plan_episodes(make_parallel("KuhnPoker-v0").game.tasks, 5, "test", 0)
+    assert {(match.task, match.seed) for match in found.matches} == set(plan)
+
+
+def test_the_mean_approaches_the_exact_value():
+    found = cross_play("KuhnPoker-v0", ["random", "maniac"], episodes=150)
+    first, second = (
+        nashconv("KuhnPoker-v0", pair).values
+        for pair in (["random", "maniac"], ["maniac", "random"])
+    )
+    cell = found.matrix()[0][1]
+    assert cell.low is not None and cell.high is not None
+    width = cell.high - cell.low
+    assert abs(cell.mean - (first[0] + second[1]) / 2) < width
+
+
+def test_results_do_not_depend_on_the_number_of_parallel_games():
+    agents = ["random", "greedy"]
+    one, many = (
+        cross_play("TicTacToe-v0", agents, episodes=4, num_games=n, seed=3) for n in (1, 7)
+    )
+    assert one == many
+    assert one != cross_play("TicTacToe-v0", agents, episodes=4, seed=4)
+
+
+def test_agents_act_in_batches_in_all_seats():
+    agent = Logged()
+    cross_play("LiarsDice-Four-v0", [agent, "honest"], episodes=2, num_games=8)
+    assert agent.seats == {f"player_{i}" for i in range(4)}
+    assert max(agent.sizes) > 4
+
+
+@pytest.mark.parametrize(("agents", "seats"), [(1, 2), (2, 2), (3, 2), (2, 4), (1, 3)])
+def test_line_ups_hold_every_pair_in_every_seat_once(agents, seats):
+    found = line_ups(agents, seats)
+    assert len(set(found)) == len(found)
+    for i, j in itertools.product(range(agents), repeat=2):
+        for seat in range(seats):
+            assert tuple(i if place == seat else j for place in range(seats)) in found
+
+
+def test_dilemmas_have_rates():
+    found = cross_play("PrisonersDilemma-v0", ["cooperate", "defect", "tit_for_tat"], episodes=3)
+    rates = found.dilemma()
+    assert rates is not None
+    assert rates[0] == (1.0, 0.0)
+    cooperates, exploits = rates[1]
+    assert cooperates == 0 and 0.25 < exploits < 0.45  # always, never and once per game
+    assert rates[2][1] == 0 and 0.5 < rates[2][0] < 1
+    assert found.ratings()[1].mean > found.ratings()[2].mean
+    goods = cross_play("PublicGoods-v0", ["altruist", "free_rider"], episodes=1)
+    assert goods.dilemma() == [(1.0, 0.0), (0.0, pytest.approx(3 / 8))]
+    assert cross_play("KuhnPoker-v0", ["random"], episodes=1).dilemma() is None
+
+
+def test_conventions_show_as_a_gap_between_self_play_and_cross_play():
+    def stag(view: View) -> str:
+        return "stag"
+
+    def hare(view: View) -> str:
+        return "hare"
+
+    found = cross_play("StagHunt-v0", [stag, hare], episodes=2)
+    means = [[cell.mean for cell in row] for row in found.matrix()]
+    gap = (means[0][0] + means[1][1]) / 2 - (means[0][1] + means[1][0]) / 2
+    assert found.self_play_gap() == pytest.approx(gap) and gap > 0
+    assert cross_play("KuhnPoker-v0", ["random"], episodes=1).self_play_gap() is None
+
+
+def test_transcripts_of_all_seats_open_in_the_viewer(tmp_path):
+    path = tmp_path / "games.jsonl"
+    found = cross_play("KuhnPoker-v0", ["tight", "maniac"], episodes=2, save=path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(lines) == 2 * len(found.matches)
+    assert {line["seat"] for line in lines} == {"player_0", "player_1"}
+    for line in lines:
+        lineup = tuple(found.agents.index(name) for name in line["players"].values())
+        (match,) = [m for m in found.matches if m.lineup == lineup and m.seed == line["seed"]]
+        seat = int(line["seat"][-1])
+        assert line["reward"] == pytest.approx(match.returns[seat])
+        assert line["agent"] == found.agents[match.lineup[seat]]
+        assert sum(turn["reward"] for turn in line["transcript"]) == pytest.approx(line["reward"])
+        cards = {
+            turn["observation"].partition("Your card is ")[2][0] for turn in line["transcript"]
+        }
+        assert cards <= set("JQK")
+    assert "maniac" in render(path)
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_a_seat_of_cross_play_equals_a_single_seat():
+    """The same deals give the same returns as `evaluate` in one seat against a scripted player."""
+    games = cross_play("KuhnPoker-v0", ["caller", "maniac"], episodes=6)
+    kwargs = {"seat": "player_0", "opponents": "maniac"}
+    calls = lambda view: next(a for a in view.info["admissible"] if a in ("check", "call"))  # noqa: E731
+
+    class Caller:
+        name = "caller"
+
+        def act(self, views):
+            return [calls(view) for view in views]
+
+    report = evaluate("KuhnPoker-v0", Caller(), tasks=6, env_kwargs=kwargs)
+    assert [e.reward for e in report.episodes] == pytest.approx(
+        [match.returns[0] for match in games.matches if match.lineup == (0, 1)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"agents": ["random", "genius"]}, "Unknown agent 'genius' for KuhnPoker"),
+        ({"agents": []}, "at least one agent"),
+        ({"agents": "random"}, "Expected a sequence"),
+        ({"agents": ["policy:/nowhere"]}, "holds no policy"),
+        ({"episodes": 0}, "at least 1, got 0"),
+        ({"num_games": 0}, "num_games must be at least 1"),
+        ({"env": "NumberLine-v0"}, "single-agent environment"),
+        ({"env_kwargs": {"handz": 3}}, "Did you mean: hands"),
+    ],
+)
+def test_bad_input_is_named(arguments, message):
+    call = {"env": "KuhnPoker-v0", "agents": ["random"], "episodes": 1, **arguments}
+    with pytest.raises(AgentGymError, match=message):
+        cross_play(**call)
+
+
+def test_an_agent_must_answer_all_views():
+    class Mute:
+        name = "mute"
+
+        def act(self, views):
+            return []
+
+    with pytest.raises(ValueError, match="Agent 'mute' must return"):
+        cross_play("KuhnPoker-v0", [Mute()], episodes=1)
+
+
+# Ratings.
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(-2, 2), min_size=2, max_size=5))
+def test_strengths_are_recovered_from_expected_wins(strengths):
+    true = np.array(strengths) - np.mean(strengths)
+    wins = 100 / (1 + np.exp(true[None] - true[:, None]))
+    assert bradley_terry(wins, prior=0) == pytest.approx(true, abs=1e-4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 9), min_size=9, max_size=9), st.permutations(range(3)))
+def test_ratings_follow_the_agents(numbers, order):
+    wins = np.array(numbers, float).reshape(3, 3)
+    shuffled = wins[np.ix_(order, order)]
+    assert bradley_terry(shuffled) == pytest.approx(bradley_terry(wins)[list(order)], abs=1e-6)
+
+
+def test_an_agent_that_wins_every_game_has_a_finite_rating():
+    wins = np.zeros((10, 2, 2))
+    wins[:, 0, 1] = 1
+    ratings, low, high = elo(wins)
+    assert ratings == pytest.approx([ELO * np.log(10.5 / 0.5) / 2 * sign for sign in (1, -1)])
+    assert (low <= ratings + 1e-9).all() and (ratings <= high + 1e-9).all()
+
+
+def test_intervals_cover_the_truth_and_shrink():
+    rng = np.random.default_rng(0)
+    covered, widths = 0, []
+    for deals in [40] * 30 + [400]:
+        won = rng.random(deals) < 0.7
+        wins = np.zeros((deals, 2, 2))
+        wins[:, 0, 1], wins[:, 1, 0] = won, ~won
+        _, low, high = elo(wins, resamples=200)
+        covered += low[0] < ELO * np.log(0.7 / 0.3) / 2 < high[0]
+        widths.append(high[0] - low[0])
+    assert covered >= 26
+    assert widths[-1] < min(widths[:-1])

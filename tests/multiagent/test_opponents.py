@@ -1,0 +1,158 @@
+"""Agents and functions in the other seats of a single-seat environment."""
+
+from __future__ import annotations
+
+import json
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from agentgym.agents import RandomAgent, ScriptedAgent, View
+from agentgym.errors import AgentGymError, ConfigError, SnapshotError
+from agentgym.evaluation import evaluate
+from agentgym.multiagent.single_seat import SingleSeat
+
+
+class Watcher:
+    """Plays the first admissible action and keeps all it sees."""
+
+    name = "watcher"
+
+    def __init__(self):
+        self.seen: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def act(self, views):
+        self.seen += [(view.observation, list(view.history)) for view in views]
+        return [view.info["admissible"][0] for view in views]
+
+
+def lowest(view: View) -> str:
+    return view.info["admissible"][0]
+
+
+def make(opponents, id="TicTacToe-v0", **kwargs) -> SingleSeat:
+    env = gymnasium.make(f"AgentGym/{id}", opponents=opponents, **kwargs).unwrapped
+    assert isinstance(env, SingleSeat)
+    return env
+
+
+def play(env: SingleSeat, seed: int = 0, task: str | None = None) -> list[str]:
+    options = None if task is None else {"task": task}
+    seen, done = [env.reset(seed=seed, options=options)[0]], False
+    while not done:
+        observation, _, terminated, truncated, _ = env.step(env.game.seen(env.agent).admissible[-1])
+        seen.append(observation)
+        done = terminated or truncated
+    return seen
+
+
+@pytest.mark.parametrize("opponents", [lowest, Watcher(), {"player_1": lowest}])
+def test_an_agent_or_a_function_plays_the_other_seat(opponents):
+    env = make(opponents, seat="player_0")
+    env.reset(seed=0, options={"task": "opening/"})
+    observation, *_ = env.step("5")
+    assert " O | 2 | 3" in observation
+
+
+def test_an_opponent_sees_its_own_seat_and_history():
+    watcher = Watcher()
+    env = make(watcher, "KuhnPoker-v0", seat="player_1", hands=2)
+    env.reset(seed=3)
+    cards = [env.game.state.deals[0][0], env.game.state.deals[1][1]]
+    done = False
+    while not done:
+        observation = env.game.seen("player_1").admissible[-1]
+        done = env.step(observation)[2]
+    first = watcher.seen[0][0]
+    assert f"Your card is {'JQK'[cards[0]]}" in first and watcher.seen[0][1] == []
+    assert watcher.seen[-1][1][0] == (first, "check")
+    assert f"Your card is {'JQK'[cards[1]]}" in watcher.seen[-1][0]
+
+
+@pytest.mark.parametrize("id", ["KuhnPoker-v0", "LiarsDice-Four-v0", "PrisonersDilemma-v0"])
+def test_levels_and_scripted_agents_are_the_same(id):
+    level = "random" if "Dilemma" not in id else "tit_for_tat"
+    by_name, by_agent = make(level, id), make(ScriptedAgent(level), id)
+    assert play(by_name) == play(by_agent)
+    assert by_agent.opponents == by_name.opponents and not by_agent.players
+
+
+def test_episodes_with_agents_are_reproducible():
+    env, other = make(RandomAgent()), make(RandomAgent())
+    assert play(env, 5) == play(other, 5) == play(env, 5)
+    assert play(env, 5, "opening/") != play(env, 6, "opening/")
+    check_env(make(RandomAgent()), skip_render_check=True)
+
+
+def test_a_snapshot_holds_the_turns_of_the_opponent():
+    watcher, again = Watcher(), Watcher()
+    env, other = make(watcher, seat="player_0"), make(again, seat="player_0")
+    env.reset(seed=0, options={"task": "opening/"})
+    env.step("5")
+    snapshot = json.loads(json.dumps(env.snapshot()))
+    after = env.step("9")[:3]
+    other.reset(seed=1)
+    other.restore(snapshot)
+    assert other.step("9")[:3] == after
+    assert again.seen[-1] == watcher.seen[-1] and len(again.seen[-1][1]) == 1
+    with pytest.raises(SnapshotError, match=r"the opponents are .*watcher.*, expected .*lowest"):
+        make(lowest, seat="player_0").restore(snapshot)
+    with pytest.raises(SnapshotError, match="scripted players are"):
+        make("greedy", seat="player_0").restore(snapshot)
+
+
+def test_the_spec_names_the_opponent():
+    env = gymnasium.make("AgentGym/TicTacToe-v0", opponents=lowest)
+    assert env.spec is not None
+    assert env.spec.kwargs["opponents"] == {"player_0": "lowest", "player_1": "lowest"}
+    assert "lowest" in env.spec.to_json()
+    with pytest.raises(ConfigError, match="Unknown agent 'lowest'"):
+        gymnasium.make(env.spec)
+
+
+def test_the_expert_knows_scripted_opponents_only():
+    assert make("greedy").game.opponents
+    assert not make({"player_1": lowest}).game.opponents
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_vector_environments_take_functions(mode):
+    envs = gymnasium.make_vec("AgentGym/TicTacToe-v0", 2, vectorization_mode=mode, opponents=lowest)
+    try:
+        observations, _ = envs.reset(seed=0)
+        assert len(observations) == 2
+        envs.step(["5", "9"])
+    finally:
+        envs.close()
+
+
+def test_an_agent_is_evaluated_against_an_agent():
+    kwargs = {"opponents": lowest, "seat": "player_0"}
+    report = evaluate("TicTacToe-v0", "expert", tasks=["opening/"], env_kwargs=kwargs)
+    assert report.episodes[0].success
+    assert "lowest" in json.dumps(report.to_json())
+
+
+@pytest.mark.parametrize(
+    ("opponents", "message"),
+    [
+        ("gredy", "Unknown agent 'gredy' for TicTacToe. Did you mean: greedy"),
+        ({"player_1": "unknwon"}, "Did you mean: unknown"),
+        ({"player_7": lowest}, "must name agents .*got 'player_7'"),
+        (3, "got 3 "),
+        ("policy:nowhere", "holds no policy"),
+        ("chat:model", "A chat agent is written chat:MODEL@URL"),
+    ],
+)
+def test_wrong_opponents_are_named(opponents, message):
+    with pytest.raises(AgentGymError, match=message):
+        make(opponents)
+
+
+@pytest.mark.parametrize("answer", [None, 5, ["5"]])
+def test_an_opponent_must_answer_with_a_string(answer):
+    env = make(lambda view: answer, seat="player_0")
+    env.reset(seed=0, options={"task": "opening/"})
+    with pytest.raises(TypeError, match=r"Opponent '<lambda>' must return one action, a string"):
+        env.step("1")

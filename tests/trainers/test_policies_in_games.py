@@ -1,0 +1,131 @@
+"""Trained policies in the seats of games."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from agentgym.errors import CheckpointError, ConfigError
+from agentgym.evaluation import nashconv
+from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.policy_agent.best_of import BestOf
+from agentgym.trainers.rollout.context import ContextSettings
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("policy")
+    tiny_policy("KuhnPoker-v0", size="nano", episodes=4, folder=path)
+    return path
+
+
+def agent_of(folder: Path, mode: Any = "current", temperature=1.0, **sampling) -> PolicyAgent:
+    policy = Policy.load(folder)
+    return PolicyAgent(policy, ContextSettings(mode), Sampling(temperature, **sampling))
+
+
+class Recorded:
+    """Passes views on to an agent and keeps them with its probabilities."""
+
+    memoryless = False
+    name = "recorded"
+
+    def __init__(self, agent):
+        self.agent, self.pairs = agent, []
+
+    def act(self, views):
+        return self.agent.act(views)
+
+    def probabilities(self, views):
+        found = self.agent.probabilities(views)
+        self.pairs += zip(views, found, strict=True)
+        return found
+
+
+@pytest.mark.parametrize(("mode", "normalization"), [("current", "token"), ("full", None)])
+def test_probabilities_are_those_of_its_samples(folder, mode, normalization):
+    agent = agent_of(folder, mode, normalization=normalization)
+    recorded = Recorded(agent)
+    found = nashconv("KuhnPoker-v0", recorded)
+    assert found.infosets == 12 and found.nashconv > 0
+    agent.constrain = True
+    view, given = next((v, p) for v, p in recorded.pairs if v.history)
+    views = [type(view)(**{**vars(view), "rng": np.random.default_rng(i)}) for i in range(200)]
+    drawn = agent.act(views)
+    for action, chance in zip(view.info["admissible"], given, strict=True):
+        error = 4 * math.sqrt(max(chance * (1 - chance), 1e-3) / 200)
+        assert abs(drawn.count(action) / 200 - chance) < error
+
+
+def test_a_greedy_policy_is_pure(folder):
+    recorded = Recorded(agent_of(folder, temperature=0.0))
+    found = nashconv("KuhnPoker-v0", recorded)
+    assert found.nashconv > 0
+    assert all(sorted(p) == [0.0, 1.0] for _, p in recorded.pairs)
+
+
+def test_probabilities_leave_an_episode_in_progress_alone(folder):
+    agent = agent_of(folder, "full")
+    recorded = Recorded(agent)
+    nashconv("KuhnPoker-v0", recorded)
+    view = recorded.pairs[0][0]
+    first = agent.probabilities([view])
+    agent.act([view])
+    np.testing.assert_array_equal(agent.probabilities([view]), first)
+
+
+def test_a_policy_is_evaluated_from_its_folder(folder, tmp_path):
+    agent = agent_of(folder)
+    agent.save(tmp_path)
+    found = nashconv("KuhnPoker-v0", [f"policy:{tmp_path}", "equilibrium"])
+    assert found.values[0] <= -1 / 18 + 1e-9
+    assert found.best_responses[1] >= 1 / 18
+    (tmp_path / "agentgym_policy.json").write_text("{")
+    with pytest.raises(CheckpointError, match="holds no policy"):
+        nashconv("KuhnPoker-v0", f"policy:{tmp_path}")
+    with pytest.raises(CheckpointError, match="holds no policy"):
+        gymnasium.make("AgentGym/KuhnPoker-v0", opponents=f"policy:{tmp_path}")
+
+
+def test_policies_without_probabilities_name_the_remedy(folder):
+    agent = agent_of(folder)
+    judged = BestOf(agent, None, 2)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="Set samples"):
+        nashconv("KuhnPoker-v0", judged)
+    agent.policy.steer(lambda states, logits: logits)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="learned critic"):
+        nashconv("KuhnPoker-v0", agent)
+    agent.wrap = ("HistoryObservation",)
+    with pytest.raises(ConfigError, match="needs the wrappers HistoryObservation"):
+        nashconv("KuhnPoker-v0", agent)
+
+
+def test_a_policy_plays_the_other_seat(folder, tmp_path):
+    agent_of(folder).save(tmp_path)
+    kwargs: dict[str, Any] = {"seat": "player_1", "hands": 2, "opponents": f"policy:{tmp_path}"}
+    one, two = (gymnasium.make("AgentGym/KuhnPoker-v0", **kwargs).unwrapped for _ in range(2))
+    assert isinstance(one, SingleSeat) and isinstance(two, SingleSeat)
+    assert one.players["player_0"] is two.players["player_0"], "the weights are loaded once"
+    played = []
+    for env in (one, two):
+        env.reset(seed=0)
+        done = False
+        while not done:
+            done = env.step(env.game.seen("player_1").admissible[0])[2]
+        played.append(env.state.histories["player_0"])
+    assert played[0] == played[1] != []
+
+
+def test_a_policy_agent_is_not_sent_to_other_processes(folder):
+    with pytest.raises(ConfigError, match="name it as 'policy:FOLDER'"):
+        pickle.dumps(agent_of(folder))
