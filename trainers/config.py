@@ -87,10 +87,10 @@ class TrainConfig:
         _check_rollout(self)
         _check_loss(self)
         _check_environments(self)
-        if self.game.learners and self.game.opponents == "scripted":
+        if not self.game.past and self.game.learners and self.game.opponents == "scripted":
             raise ConfigError(
-                "learners names the seats that the policy plays at once, so it needs opponents "
-                "'mirror'. Against scripted opponents, use env_kwargs seat=player_0."
+                "learners names seats of self-play, so it needs opponents 'mirror' or 'past:K'. "
+                "Against scripted opponents, use env_kwargs seat=player_0."
             )
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(

@@ -25,6 +25,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, play_episodes
@@ -62,6 +63,7 @@ from agentgym.trainers.run.setup import (
     write_policy,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
+from agentgym.trainers.run.snapshots import Snapshots
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
@@ -148,6 +150,10 @@ class Trainer:
             self.policy = load_policy(self.accelerator, config, self.make_env, self.folder, start)
             self.critic = None if algorithm.critic is None else algorithm.critic(self.policy)
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
+            self._players: Any = self.policy
+            size, every = config.game.past, config.game.snapshot_every
+            pool = Snapshots(self.folder.path, self.policy, size, every)
+            self.snapshots = pool if size else None
             self.context = make_context(self.policy, config.context_settings())
             self.journal = Journal(
                 self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"
@@ -368,7 +374,19 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
             for j in range(size)
         ]
-        return self.play(self.lineup.seat(episodes))
+        return self.play(self.lineup.seat(episodes, self._meet_snapshots()))
+
+    def _meet_snapshots(self) -> list[str]:
+        """Loads the snapshots of this iteration, and writes one if it is due. Returns the names."""
+        if self.snapshots is None:
+            return []
+        iteration, saved = self.state.iteration, self.folder.found()
+        if self.is_main:
+            self.snapshots.write(iteration, int(saved[0].name) if saved else 0)
+        self.accelerator.wait_for_everyone()
+        self.snapshots.load(iteration)
+        self._players = Ensemble(self.policy, self.snapshots.policies)
+        return list(self.snapshots.policies)
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all trajectories.
@@ -385,7 +403,7 @@ class Trainer:
 
         def work(some: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
             return play_episodes(
-                self.policy,
+                self._players,
                 self.pool,
                 some,
                 self.context,

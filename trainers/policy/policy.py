@@ -285,11 +285,16 @@ class Policy(nn.Module):
             )
         self.gradient_checkpointing = True
 
-    def clone(self) -> Policy:
-        """Returns an independent copy without the reference. Only the tokenizer is shared."""
+    def clone(self, *, share_base: bool = False) -> Policy:
+        """Returns an independent copy without the reference. Only the tokenizer is shared.
+
+        Args:
+            share_base: also share the weights that are not trained, such as an adapter's base.
+        """
+        base = [p for p in self.model.parameters() if share_base and not p.requires_grad]
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
-        copied.model = copy.deepcopy(self.model)
+        copied.model = copy.deepcopy(self.model, {id(weight): weight for weight in base})
         if self._has_reference_adapter:
             copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()
@@ -297,9 +302,9 @@ class Policy(nn.Module):
         copied.use(None)
         return copied
 
-    def frozen_copy(self) -> Policy:
+    def frozen_copy(self, *, share_base: bool = False) -> Policy:
         """Returns a clone whose parameters require no gradients."""
-        return self.clone().requires_grad_(False)
+        return self.clone(share_base=share_base).requires_grad_(False)
 
     # Text and tokens.
 
