@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.mixture import check_mix
@@ -55,10 +55,7 @@ class TrainConfig:
     Attributes:
         kind: the kind of model, which decides on defaults.
         by_kind: the settings that have the default of the kind of model, with their values.
-        grouped_by_agent: whether the recipe's groups are meant to hold one agent of a game each.
     """
-
-    grouped_by_agent: ClassVar[bool] = False
 
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     game: GameConfig = field(default_factory=GameConfig)
@@ -206,6 +203,11 @@ class TrainConfig:
     def imitates(self) -> bool:
         """Whether the run begins with behaviour cloning."""
         return self.imitation.bc_demonstrations > 0 or self.imitation.bc_share > 0
+
+    @property
+    def grouped_by_agent(self) -> bool:
+        """Whether a recipe with groups may train several seats of a zero-sum game."""
+        return False
 
     @property
     def recompute_logprobs(self) -> bool:
