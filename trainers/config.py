@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.mixture import check_mix
@@ -58,10 +58,7 @@ class TrainConfig:
     Attributes:
         kind: the kind of model, which decides on defaults.
         by_kind: the settings that have the default of the kind of model, with their values.
-        grouped_by_agent: whether the recipe's groups are meant to hold one agent of a game each.
     """
-
-    grouped_by_agent: ClassVar[bool] = False
 
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     game: GameConfig = field(default_factory=GameConfig)
@@ -90,10 +87,10 @@ class TrainConfig:
         _check_rollout(self)
         _check_loss(self)
         _check_environments(self)
-        if self.game.learners and self.game.opponents == "scripted":
+        if not self.game.past and self.game.learners and self.game.opponents == "scripted":
             raise ConfigError(
-                "learners names the seats that the policy plays at once, so it needs opponents "
-                "'mirror'. Against scripted opponents, use env_kwargs seat=player_0."
+                "learners names seats of self-play, so it needs opponents 'mirror' or 'past:K'. "
+                "Against scripted opponents, use env_kwargs seat=player_0."
             )
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(
@@ -213,6 +210,11 @@ class TrainConfig:
         return self.imitation.bc_demonstrations > 0 or self.imitation.bc_share > 0
 
     @property
+    def grouped_by_agent(self) -> bool:
+        """Whether a recipe with groups may train several seats of a zero-sum game."""
+        return False
+
+    @property
     def recompute_logprobs(self) -> bool:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 
@@ -294,6 +296,11 @@ def _check_rollout(config: TrainConfig) -> None:
         raise ConfigError(
             "engine_url is the server of one process, and each of rollout_workers = "
             f"{rollout.rollout_workers} would load its weights: leave out one of the two."
+        )
+    if config.game.past and rollout.rollout_workers:
+        raise ConfigError(
+            f"Rollout workers hold one policy, and opponents = {config.game.opponents!r} plays "
+            "several: set rollout_workers to 0, or opponents to 'mirror'."
         )
     if rollout.engine == "vllm":
         check_bounded(rollout.top_k, rollout.top_p)

@@ -114,13 +114,34 @@ class EnvironmentConfig:
 class GameConfig:
     """The players of a game with several agents."""
 
-    opponents: Literal["scripted", "mirror"] = "scripted"
+    opponents: str = "scripted"
     """Players of the seats of a game: the policy in one seat and scripted players in the others, of
-    the level in `env_kwargs` ("scripted"), or the policy in all seats, which all are trained
-    ("mirror")."""
+    the level in `env_kwargs` ("scripted"), the policy in all seats, which all are trained
+    ("mirror"), or the policy in one seat, in turn, and one of its last K snapshots in the others
+    ("past:K", sampled for each episode)."""
     learners: tuple[str, ...] = ()
-    """Seats that the policy plays and learns from with opponents "mirror", such as player_0 (empty:
-    all). Scripted players play the other seats."""
+    """Seats that are trained, such as player_0 (empty: all). With opponents "mirror", scripted
+    players play the other seats."""
+    snapshot_every: Positive = 10
+    """Iterations between the snapshots of opponents "past:K"."""
+
+    @property
+    def past(self) -> int:
+        """The number of snapshots to play against, 0 without `past:K`.
+
+        Raises:
+            ConfigError: if `opponents` is unknown.
+        """
+        kind, _, number = self.opponents.partition(":")
+        if self.opponents in ("scripted", "mirror"):
+            return 0
+        if kind != "past" or not number.isdecimal() or int(number) < 1:
+            hint = did_you_mean(kind, ("scripted", "mirror", "past:5"))
+            raise ConfigError(
+                "opponents must be 'scripted', 'mirror' or 'past:K' with a number K of snapshots, "
+                f"got {self.opponents!r}.{hint}"
+            )
+        return int(number)
 
 
 @dataclass

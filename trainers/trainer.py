@@ -27,10 +27,12 @@ from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
 from agentgym.trainers.rollout.curriculum import KINDS, horizon
+from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import (
     RewardFn,
@@ -64,6 +66,7 @@ from agentgym.trainers.run.setup import (
     write_policy,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
+from agentgym.trainers.run.snapshots import Snapshots
 from agentgym.trainers.run.workers import make_executor
 from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
@@ -163,6 +166,9 @@ class Trainer:
             self.critic = None if own else self._head
             self.own_critic: OwnTrunkCritic | None = None
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
+            size, every = config.game.past, config.game.snapshot_every
+            pool = Snapshots(self.folder.path, self.policy, size, every)
+            self.snapshots = pool if size else None
             self.context = make_context(self.policy, config.context_settings())
             self.journal = Journal(
                 self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"
@@ -440,7 +446,20 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
             for j in range(size)
         ]
-        return self.lineup.seat(episodes)
+        return self.lineup.seat(episodes, self._meet_snapshots(iteration))
+
+    def _meet_snapshots(self, iteration: int) -> list[str]:
+        """Loads the snapshots of an iteration, and writes one if it is due. Returns the names."""
+        if self.snapshots is None:
+            return []
+        saved = self.folder.found()
+        if self.is_main:
+            self.snapshots.write(iteration, int(saved[0].name) if saved else 0)
+        self.accelerator.wait_for_everyone()
+        self.snapshots.load(iteration)
+        assert isinstance(self.executor, LocalExecutor)
+        self.executor.policy = Ensemble(self.policy, self.snapshots.policies)
+        return list(self.snapshots.policies)
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all trajectories.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,14 @@ from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.policy.ensemble import Ensemble
+from agentgym.trainers.policy.policy import LoraSettings, Policy
+from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.seats import GamePlay
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.snapshots import Snapshots
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
@@ -163,8 +168,7 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
         ("poad", {"env_id": "NumberLine-v0", "env_kwargs": {}}, "has one agent"),
         ("poad", {"env_kwargs": {"seat": "player_0"}}, "seat = 'player_0'.* learners"),
         ("poad", {"learners": ("player_7",)}, "must be agents of .*got 'player_7'. Did you mean"),
-        ("poad", {"learners": ("player_0",), "opponents": "scripted"}, "needs opponents 'mirror'"),
-        ("poad", {"opponents": "miror"}, "opponents must be one of .*Did you mean"),
+        ("poad", {"learners": ("player_0",), "opponents": "scripted"}, "needs opponents"),
         ("poad", {"wrap": ("HistoryObservation",)}, "HistoryObservation wraps a single agent"),
         ("poad", {"reward": lambda t: 1.0}, "RewardFunction wraps a single agent"),
         ("poad", {"horizons": (5,)}, "horizons limit"),
@@ -180,6 +184,109 @@ def test_wrong_combinations_are_explained(recipe: str, changes: Any, message: st
 
 def test_groups_of_a_single_trained_seat_are_allowed(tmp_path: Path):
     run("grpo", tmp_path, group_size=4, learners=("player_0",), iterations=1)
+
+
+# Snapshots.
+
+PAST = {"opponents": "past:2", "snapshot_every": 2, "iterations": 4, "episodes_per_iteration": 12}
+
+
+def test_one_seat_in_turn_is_trained_against_sampled_snapshots(tmp_path: Path):
+    played = Played()
+    trainer, _ = run("grpo", tmp_path, callbacks=[played], group_size=2, **PAST)
+    for iteration, trajectories in enumerate(played.trajectories):
+        assert [t.agent for t in trajectories] == ["player_0"] * 2 + ["player_1"] * 2 + [
+            *["player_0"] * 2, *["player_1"] * 2, *["player_0"] * 2, *["player_1"] * 2
+        ]  # fmt: skip
+        members = {f"iteration {n}" for n in (0, 2) if iteration - 4 < n <= iteration}
+        assert {t.opponent for t in trajectories} == members
+    assert trainer.snapshots is not None
+    old, new = trainer.snapshots.policies.values()
+    pairs = zip(old.parameters(), new.parameters(), strict=True)
+    assert not all(torch.equal(a, b) for a, b in pairs)
+    assert not any(parameter.requires_grad for parameter in old.parameters())
+
+
+def test_snapshots_that_no_checkpoint_needs_are_deleted(tmp_path: Path):
+    policy: Any = SimpleNamespace(own_weights=lambda: {"weight": torch.zeros(1)})
+    snapshots = Snapshots(tmp_path, policy, size=2, every=2)
+    kept = []
+    for iteration in range(7):
+        snapshots.write(iteration, oldest=max(0, iteration - 1))
+        kept.append([int(file.stem) for file in sorted((tmp_path / "pool").iterdir())])
+        assert set(snapshots.members(iteration).values()) <= set(kept[-1])
+    assert kept == [[0], [0], [0, 2], [0, 2], [0, 2, 4], [0, 2, 4], [2, 4, 6]]
+
+
+def test_a_run_against_snapshots_resumes_exactly(tmp_path: Path):
+    whole, expected = run("rae", tmp_path / "whole", **PAST)
+    run("rae", tmp_path / "run", **PAST | {"iterations": 2})
+    (tmp_path / "run" / "pool" / "000003.half").write_text("half")
+    resumed, rows = run("rae", tmp_path / "run", resume=True, **PAST)
+    assert equal(resumed, whole)
+    assert rows == expected
+    snapshots = resumed.snapshots
+    assert snapshots is not None and whole.snapshots is not None
+    for name, policy in whole.snapshots.policies.items():
+        other = snapshots.policies[name].state_dict()
+        assert all(torch.equal(other[k], v) for k, v in policy.state_dict().items())
+
+
+@pytest.mark.parametrize("opponents", ["past", "past:0", "past:x", "last:3", "miror"])
+def test_unknown_opponents_are_explained(opponents: str):
+    with pytest.raises(ConfigError, match=r"'mirror' or 'past:K'"):
+        recipes.load("poad").Config.of(opponents=opponents)
+
+
+def test_a_frozen_copy_shares_the_base_of_an_adapter(model: str):
+    policy = Policy.load(model, lora=LoraSettings(2, 4.0))
+    copied = policy.frozen_copy(share_base=True)
+    mine, other = dict(policy.named_parameters()), dict(copied.named_parameters())
+    assert mine.keys() == other.keys()
+    for name, parameter in mine.items():
+        assert (other[name] is parameter) == ("lora_" not in name)
+
+
+def test_each_request_of_an_ensemble_is_answered_by_its_weights():
+    def policy(text: str) -> Any:
+        def act(requests: Any, sampling: Any, session: Any) -> list[str]:
+            assert session == f"session of {text}"
+            return [f"{text} {request.prompt}" for request in requests]
+
+        return SimpleNamespace(
+            act=act, session=lambda: f"session of {text}", encode_action=None, decode=None
+        )
+
+    ensemble = Ensemble(policy("new"), {"old": policy("old")})
+    requests: Any = [SimpleNamespace(prompt=i, weights=("", "old")[i % 2]) for i in range(3)]
+    acted = ensemble.act(requests, Sampling(), ensemble.session())
+    assert acted == ["new 0", "old 1", "new 2"]
+
+
+@pytest.mark.slow
+def test_self_play_learns_to_bet_the_king_and_to_fold_the_jack(tmp_path: Path):
+    """Kuhn poker from nothing: no demonstrations, no scripted opponents."""
+    played = Played()
+    run(
+        "rae", tmp_path, callbacks=[played], env_kwargs={"hands": 1}, iterations=24,
+        episodes_per_iteration=128, num_envs=128, lr=2e-3, entropy_coef=0.05, epochs=2,
+        minibatches=4, seed=0,
+    )  # fmt: skip
+
+    def share(card: str, action: str, iterations: slice) -> float:
+        turns = [
+            turn.action == action
+            for trajectories in played.trajectories[iterations]
+            for trajectory in trajectories
+            for turn in trajectory.turns
+            if f"Your card is {card}" in turn.observation and action in turn.admissible
+        ]
+        return float(np.mean(turns))
+
+    first, last = slice(0, 1), slice(-3, None)
+    assert share("K", "bet", first) < 0.7 < 0.95 < share("K", "bet", last)
+    assert share("K", "call", last) > 0.95
+    assert share("J", "fold", last) > max(0.6, share("Q", "fold", last), share("J", "fold", first))
 
 
 # RAE.

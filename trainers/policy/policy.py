@@ -298,16 +298,17 @@ class Policy(nn.Module):
             )
         self.gradient_checkpointing = True
 
-    def clone(self) -> Policy:
-        """Returns an independent copy without the reference.
+    def clone(self, *, share_base: bool = True) -> Policy:
+        """Returns an independent copy without the reference. The tokenizer is shared.
 
-        The tokenizer is shared, and the base model of an adapter, which is never trained.
+        Args:
+            share_base: also share the weights below an adapter, which are never trained.
         """
+        own = self.own_weights() if share_base else self.state_dict()
+        base = [weight for name, weight in self.named_parameters() if name not in own]
         copied = copy.copy(self)
         copied._modules = dict(self._modules)
-        own = self.own_weights()
-        shared = [w for name, w in self.named_parameters() if name not in own]
-        copied.model = copy.deepcopy(self.model, {id(weight): weight for weight in shared})
+        copied.model = copy.deepcopy(self.model, {id(weight): weight for weight in base})
         if self._has_reference_adapter:
             copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()

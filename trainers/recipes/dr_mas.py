@@ -18,7 +18,7 @@ default for loaded models only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
@@ -30,11 +30,15 @@ from agentgym.trainers.trainer import Algorithm
 class Config(TrainConfig):
     """Settings of Dr. MAS."""
 
-    grouped_by_agent: ClassVar[bool] = True
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     statistics: Literal["turns", "trajectories"] = "turns"
     """Weight of an episode in mean and standard deviation: its number of turns, or 1."""
+
+    @property
+    def grouped_by_agent(self) -> bool:
+        """True: a group is compared with the same agent's episodes only."""
+        return True
 
 
 def build(config: Config) -> Algorithm:

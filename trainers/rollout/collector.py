@@ -18,6 +18,7 @@ import gymnasium
 import numpy as np
 
 from agentgym.trainers.policy.engine import Session
+from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
@@ -128,7 +129,7 @@ class Playing(Protocol):
         """Processes the result of `start` or `step`."""
         ...
 
-    def follow_opening(self, policy: Policy) -> bool:
+    def follow_opening(self, policy: Policy | Ensemble) -> bool:
         """Records the next action of the opening and returns whether there was one."""
         ...
 
@@ -198,7 +199,7 @@ class Play:
         """The episode itself, which has one agent."""
         return (self,)
 
-    def follow_opening(self, policy: Policy) -> bool:
+    def follow_opening(self, policy: Policy | Ensemble) -> bool:
         """Records the next action of the opening and returns whether there was one."""
         settled = self.settled
         if settled is not None:
@@ -211,7 +212,7 @@ class Play:
         candidates = self.admissible if constrain and self.admissible else None
         return Request(self.prompt, self.rng, candidates, slot=self.cache_key)
 
-    def record(self, sample: Sample, policy: Policy | None = None) -> None:
+    def record(self, sample: Sample, policy: Policy | Ensemble | None = None) -> None:
         """Records the model's action, which `step` passes to the environment.
 
         Args:
@@ -322,7 +323,7 @@ def collect(*args: Any, **kwargs: Any) -> list[Trajectory]:
 
 
 def play_episodes(
-    policy: Policy,
+    policy: Policy | Ensemble,
     pool: EnvPool,
     episodes: Sequence[EpisodeSpec],
     context: Context,
@@ -348,7 +349,7 @@ def play_episodes(
         on_episode: callback with the index and the trajectories of each finished episode.
     """
     room = action_room(policy, sampling, constrain)
-    cache = policy.session() if context.repeats else None
+    cache: Any = policy.session() if context.repeats else None
     results: list[list[Trajectory] | None] = [None] * len(episodes)
     waiting = deque(enumerate(episodes))
     free = deque(range(min(pool.num_envs, len(episodes))))
@@ -391,7 +392,7 @@ def play_episodes(
     return [result for result in results if result is not None]
 
 
-def action_room(policy: Policy, sampling: Sampling, constrain: bool) -> Room:
+def action_room(policy: Policy | Ensemble, sampling: Sampling, constrain: bool) -> Room:
     """Returns a function from admissible actions to the maximum length of an action in tokens."""
 
     def room(admissible: Sequence[str]) -> int:

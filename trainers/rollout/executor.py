@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, play_episodes
@@ -36,12 +37,12 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalExecutor:
     """Plays episodes in this process, when their trajectories are asked for.
 
     Attributes:
-        policy: the behaviour policy.
+        policy: the behaviour policy, or several ones that act as one.
         pool: the environments.
         context: the prompt builder.
         sampling: sampling parameters.
@@ -50,7 +51,7 @@ class LocalExecutor:
         on_episode: called with each finished episode and its trajectories.
     """
 
-    policy: Policy
+    policy: Policy | Ensemble
     pool: EnvPool
     context: Context
     sampling: Sampling

@@ -114,6 +114,7 @@ class RolloutWorker:
         with self._lock:
             weights = self._newest
         if weights is not None and weights.number > self._loaded:
+            assert isinstance(self._local.policy, Policy)
             weights.load_into(self._local.policy)
             self._loaded = weights.number
 

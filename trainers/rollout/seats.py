@@ -150,7 +150,7 @@ class GamePlay:
         """Whether the episode has ended for all seats."""
         return all(seat.over for seat in self.seats)
 
-    def follow_opening(self, policy: Policy) -> bool:
+    def follow_opening(self, policy: Policy | Ensemble) -> bool:
         """Returns False: the episode of a game has no opening."""
         return False
 

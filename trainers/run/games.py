@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 
 from agentgym.errors import ConfigError, did_you_mean
@@ -18,6 +19,9 @@ from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import GroupRolloutConfig
 
 TextGym = gymnasium.Env[Any, Any]
+
+OPPONENT = 1
+"""Purpose of the randomness that samples an episode's opponent, derived from the episode's key."""
 
 
 class Lineup:
@@ -37,29 +41,49 @@ class Lineup:
 
     def __init__(self, config: TrainConfig, env: TextGym):
         self.agents: dict[str, tuple[str, ...]] = {}
+        self._all: dict[str, tuple[str, ...]] = {}
+        self._size = config.rollout.group_size
         if config.game.opponents == "scripted":
             return
         if config.environment.horizons:
             raise ConfigError("horizons limit the turns of one agent: leave them out in games.")
         envs = env.envs if isinstance(env, Mixture) else {"": env}
-        self.agents = {name: _trained(each, config) for name, each in envs.items()}
+        for name, each in envs.items():
+            self._all[name], self.agents[name] = _agents(each, config)
 
-    def seat(self, episodes: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Returns the episodes, with players in the seats of games."""
-        return [self._seated(episode) for episode in episodes] if self.agents else episodes
+    def seat(
+        self, episodes: Sequence[EpisodeSpec], past: Sequence[str] = ()
+    ) -> Sequence[EpisodeSpec]:
+        """Returns the episodes of an iteration, with players in the seats of games.
 
-    def _seated(self, episode: EpisodeSpec) -> GameSpec:
+        Args:
+            episodes: the episodes, those of a group one after another. The groups train the seats
+                of a game in turn if there are snapshots.
+            past: the names of the snapshots to play against. None: the policy plays all seats.
+        """
+        if not self.agents:
+            return episodes
+        return [self._seated(episode, i // self._size, past) for i, episode in enumerate(episodes)]
+
+    def _seated(self, episode: EpisodeSpec, group: int, past: Sequence[str]) -> GameSpec:
         name = "" if "" in self.agents else episode.task.partition(" ")[0]
-        seats = tuple((agent, "") for agent in self.agents[name])
+        trained = self.agents[name]
+        players = dict.fromkeys(trained, "")
+        if past:
+            rng = np.random.default_rng(np.random.SeedSequence((*episode.key, OPPONENT)))
+            opponent = past[int(rng.integers(len(past)))]
+            players = dict.fromkeys(self._all[name], opponent)
+            players[trained[group % len(trained)]] = ""
+        seats = tuple(players.items())
         return GameSpec(episode.task, episode.seed, episode.key, seats=seats)
 
 
-def _trained(env: TextGym, config: TrainConfig) -> tuple[str, ...]:
-    """Returns the agents of a game that are trained."""
+def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns all agents of a game, and those that are trained."""
     name, single = env_name(env), env.unwrapped
     if not isinstance(single, SingleSeat):
         raise ConfigError(
-            f"opponents {config.game.opponents!r} plays all seats of a game, and {name} has one "
+            f"opponents {config.game.opponents!r} are players of a game, and {name} has one "
             "agent: leave opponents at 'scripted'."
         )
     for wrapper in _wrappers(env):
@@ -80,13 +104,14 @@ def _trained(env: TextGym, config: TrainConfig) -> tuple[str, ...]:
             hint = did_you_mean(agent, agents)
             raise ConfigError(f"learners must be agents of {name}, {agents}, got {agent!r}.{hint}")
     grouped = isinstance(config.rollout, GroupRolloutConfig) and not config.grouped_by_agent
-    if grouped and single.game.zero_sum and len(set(chosen)) > 1:
+    several = config.game.opponents == "mirror" and len(set(chosen)) > 1
+    if grouped and several and single.game.zero_sum:
         raise ConfigError(
             f"{name} is a zero-sum game, and the policy plays several of its seats: their mean "
             "return is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with "
             "a baseline per role, or train one seat (learners)."
         )
-    return tuple(agent for agent in agents if agent in chosen)
+    return agents, tuple(agent for agent in agents if agent in chosen)
 
 
 def _wrappers(env: TextGym) -> Iterator[TextGym]:

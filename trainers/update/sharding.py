@@ -61,7 +61,7 @@ def trained_copy(
     assert plugin is not None
     # The autocast of the acting copy, in place of half-precision weights and log-probabilities.
     plugin.mixed_precision_policy = None
-    return Learner(learner.policy.clone(), copy.deepcopy(learner.critic))
+    return Learner(learner.policy.clone(share_base=False), copy.deepcopy(learner.critic))
 
 
 def free_weights(learner: Learner) -> None:
