@@ -12,6 +12,7 @@ from typing import Any
 import agentgym
 from agentgym import agents, core, errors, registration, spaces, tasks, wrappers
 from agentgym.agents.view import View
+from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
@@ -57,7 +58,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "Multi-agent games",
         "The rules of a game, its PettingZoo environments, and one seat of it as a Gymnasium "
         "environment.",
-        [TextGame, InvalidMove, AECGame, ParallelGame, SingleSeat],
+        [TextGame, InvalidMove, AECGame, ParallelGame, SingleSeat, agentgym.Team, Role],
     ),
     "wrappers": (
         "Wrappers",

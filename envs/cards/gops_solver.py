@@ -16,6 +16,8 @@ import numpy as np
 Cards = tuple[int, ...]
 Bidder = Callable[[Cards, int], np.ndarray]
 """Maps a player's hand (ascending) and the current prize to bid probabilities."""
+Gains = Callable[[Cards, Cards, Cards, int, int], tuple[float, ...]]
+"""Maps a position (the arguments of `GopsSolver.game`) to my expected gain by bid."""
 
 
 def solve_games(payoffs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -172,12 +174,8 @@ class GopsSolver:
         """Returns equilibrium bid probabilities for each card of my hand (see `game`)."""
         return solve_games(self.game(mine, theirs, left, prize, pot)[None])[1][0]
 
-    def responses(
-        self, bidder: Bidder
-    ) -> Callable[[Cards, Cards, Cards, int, int], tuple[float, ...]]:
-        """Returns the function of my expected gains, by my bid, against a known policy.
-
-        Later bids of mine are best responses. The function takes the arguments of `game`.
+    def responses(self, bidder: Bidder) -> Gains:
+        """Returns my expected gains against a known policy if my later bids are best responses.
 
         Args:
             bidder: the opponent's policy.

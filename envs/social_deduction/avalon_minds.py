@@ -155,7 +155,7 @@ def suspicion(mine: View, outside: bool = False) -> np.ndarray:
 def clean(mine: View, team: Iterable[int]) -> float:
     """Returns the probability that nobody on a team is evil."""
     evil, odds = beliefs(mine)
-    return float(odds @ ~evil[:, list(team)].any(axis=1))
+    return round(float(odds @ ~evil[:, list(team)].any(axis=1)), 9)
 
 
 def ranked(values: np.ndarray, rng: np.random.Generator) -> list[int]:
@@ -229,8 +229,8 @@ class Reasoning(Naive):
         if is_evil(mine.role):
             return len(mine.side & {*mine.team}) >= mine.needed
         mine = self._hide(mine)
-        best = clean(mine, self.propose(mine, rng))
-        return mine.attempt == MOST_PROPOSALS or clean(mine, mine.team) >= 0.8 * best
+        least = 0.8 * clean(mine, self.propose(mine, rng))
+        return mine.attempt == MOST_PROPOSALS or clean(mine, mine.team) >= round(least, 9)
 
     def fail(self, mine: View, rng: np.random.Generator) -> bool:
         """Returns whether to play fail: with just enough others, and not on a first quest of two.

@@ -49,7 +49,7 @@ class State:
 
 
 class TeamGame(TextGame):
-    """Several roles solve the task of a single-agent environment together.
+    """Several roles solve the task of one environment together, with a shared reward.
 
     ## Description
     The roles act in a fixed order and read the messages of the roles before them. There are three
