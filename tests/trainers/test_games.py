@@ -93,6 +93,8 @@ def test_a_policy_is_evaluated_from_its_folder(folder, tmp_path):
     (tmp_path / "agentgym_policy.json").write_text("{")
     with pytest.raises(CheckpointError, match="holds no policy"):
         nashconv("KuhnPoker-v0", f"policy:{tmp_path}")
+    with pytest.raises(CheckpointError, match="holds no policy"):
+        gymnasium.make("AgentGym/KuhnPoker-v0", opponents=f"policy:{tmp_path}")
 
 
 def test_policies_without_probabilities_name_the_remedy(folder):
