@@ -199,7 +199,7 @@ def test_a_wrong_command_line_is_found(monkeypatch: pytest.MonkeyPatch):
     for line in (
         "agentgym evaluate WebShop-v0",
         "agentgym eval WebShop-v1",
-        "agentgym eval WebShop-v0 --agents random",
+        "agentgym eval WebShop-v0 --agnt random",
         "agentgym eval WebShop-v0 --agent randm",
         "agentgym train poad --env-id WebShop-v1",
         "agentgym train poad --learning-rate 1e-4",

@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.cli.eval_output import tell_apart
 from agentgym.evaluation.crossplay import CrossPlay, cross_play, line_ups
 from agentgym.evaluation.exploitability import NashConv, nashconv
 from agentgym.evaluation.report import Estimate
@@ -46,6 +47,7 @@ def show_cross_play(
     """
     game = make_parallel(env, **env_kwargs).game
     players = [game_agent(game, word) for word in agents]
+    tell_apart(players, agents)
     # Before the games: it refuses games that are too large.
     values = [nashconv(env, player, env_kwargs=env_kwargs) for player in players] if exact else []
     progress = Progress(console=Console(stderr=True), transient=True)

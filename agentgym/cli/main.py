@@ -283,8 +283,8 @@ def run_evaluation(
     if not agent:
         raise ConfigError("Name at least one agent, such as --agent random expert.")
     options = parse_arguments(agent_kwargs)
-    agents = [make_agent(spec, **options) for spec in agent]
-    tell_apart(agents, agent)
+    players = [make_agent(spec, **options) for spec in agent]
+    tell_apart(players, agent)
     settings = {
         "tasks": episodes,
         "num_envs": num_envs,
@@ -315,7 +315,7 @@ def run_evaluation(
             (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
             for id in ids
             for s in (("train", "test") if split == "both" else (split,))
-            for spec, player in zip(agent, agents, strict=True)
+            for spec, player in zip(agent, players, strict=True)
         ]
         _evaluate_all(plan, reports, notes, usages)
     finally:  # the finished episodes are kept after any error

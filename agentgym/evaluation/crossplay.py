@@ -18,7 +18,7 @@ from agentgym.evaluation.report import Estimate, mean_interval
 from agentgym.evaluation.runner import EpisodeLog, append_episode, plan_episodes
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
-from agentgym.registration import make_parallel
+from agentgym.registration import find, make_parallel
 from agentgym.tasks import task_rng
 
 Lineup = tuple[int, ...]
@@ -198,7 +198,7 @@ def cross_play(
         raise ConfigError(f"num_games must be at least 1, got {num_games}.")
     if isinstance(agents, str) or not agents:
         raise ConfigError(f"Expected a sequence of at least one agent, got {agents!r}.")
-    kwargs = dict(env_kwargs or {})
+    env, kwargs = find(env).id, dict(env_kwargs or {})
     game: TextGame = make_parallel(env, **kwargs).game
     players = [game_agent(game, agent) for agent in agents]
     plan = plan_episodes(game.tasks, episodes, split, seed)

@@ -141,7 +141,6 @@ def test_an_agent_is_evaluated_against_an_agent():
         ({"player_1": "unknwon"}, "Did you mean: unknown"),
         ({"player_7": lowest}, "must name agents .*got 'player_7'"),
         (3, "got 3 "),
-        ("policy:nowhere", "holds no policy"),
         ("chat:model", "A chat agent is written chat:MODEL@URL"),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_policy_is_evaluated_from_its_folder(folder, tmp_path):
 def test_policies_without_probabilities_name_the_remedy(folder):
     agent = agent_of(folder)
     judged = BestOf(agent, None, 2)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="Set samples"):
+    with pytest.raises(ConfigError, match="samples=100"):
         nashconv("KuhnPoker-v0", judged)
     agent.policy.steer(lambda states, logits: logits)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="learned critic"):

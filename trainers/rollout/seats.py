@@ -17,6 +17,7 @@ from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
 from agentgym.trainers.policy.engine import Session
+from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request
 from agentgym.trainers.rollout.collector import EpisodeSpec, Play, Room
 from agentgym.trainers.rollout.context import Context
