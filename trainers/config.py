@@ -39,7 +39,8 @@ from agentgym.trainers.settings import (
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
     "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
-    "trust_remote_code gradient_checkpointing save_minutes engine engine_memory".split()
+    "trust_remote_code gradient_checkpointing save_minutes engine engine_memory "
+    "continuous_batching".split()
 )
 
 

@@ -169,6 +169,9 @@ class RolloutConfig:
     """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: as their keys and values allow)."""
+    continuous_batching: bool = False
+    """Step environments and begin their next actions while other actions are still generated. It
+    pays if the lengths of actions differ much on a GPU, or environments are slow (env_workers)."""
     temperature: float = 1.0
     """Sampling temperature."""
     top_k: Count = 0

@@ -381,6 +381,7 @@ class Trainer:
                 self.context,
                 config.sampling(),
                 constrain=config.rollout.constrain,
+                continuous=config.rollout.continuous_batching,
                 on_progress=self.stop.check,
                 on_episode=lambda i, trajectory: self.journal.append(some[i], trajectory),
             )
