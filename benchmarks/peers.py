@@ -7,16 +7,24 @@ progress. The programs alternate, and a ratio is the median of the ratios of eac
 ratio above 1 means that this project is faster. Times are CPU times of one thread, which other
 processes affect little. Weights are random. Prints a table and writes JSON.
 
-    python benchmarks/peers.py [--rows 1 8 32 64] [--lengths 64 512]
+A fourth comparison is of updates of GRPO with TRL's `GRPOTrainer`, each side in its own process
+(`peers_grpo.py` lists what is equal). It is left out if TRL, which is in the extra `dev`, is not
+installed: `pip install "trl>=1.16" -c constraints.txt`.
+
+    python benchmarks/peers.py [--rows 1 8 32 64] [--lengths 64 512] [--grpo-updates 3]
 """
 
 from __future__ import annotations
 
 import json
 import platform
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +61,10 @@ class Settings:
         turns: turns per episode.
         turn_tokens: length of an action in an episode in tokens.
         repeats: repetitions of each comparison, after one warm-up.
+        grpo_env_id: environment of the comparison with TRL, of one turn per episode.
+        grpo_episodes: episodes per update of GRPO, a multiple of 8.
+        grpo_tokens: maximum length of their actions in tokens.
+        grpo_updates: measured updates per process. 0 leaves the comparison out.
         seed: seed of the model, the prompts and the actions.
         out: file of the results.
     """
@@ -66,6 +78,10 @@ class Settings:
     turns: int = 8
     turn_tokens: int = 16
     repeats: int = 3
+    grpo_env_id: str = "AgentGym/Countdown-v0"
+    grpo_episodes: int = 64
+    grpo_tokens: int = 64
+    grpo_updates: int = 3
     seed: int = 0
     out: Path = Path(__file__).parent / "results" / "peers.json"
 
@@ -222,6 +238,50 @@ def compare(programs: tuple[Program, Program], repeats: int) -> dict[str, float]
     }
 
 
+def grpo(settings: Settings) -> dict[str, float]:
+    """Returns the figures of GRPO on both sides, and the medians of their ratios."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        tiny_policy(settings.grpo_env_id, seed=settings.seed, size=settings.size).save(folder)
+        of_sides = {
+            "model": folder,
+            "env_id": settings.grpo_env_id,
+            "episodes": settings.grpo_episodes,
+            "tokens": settings.grpo_tokens,
+            "updates": settings.grpo_updates,
+            "seed": settings.seed,
+        }
+        path = Path(folder) / "settings.json"
+        path.write_text(json.dumps(of_sides))
+        program = Path(__file__).with_name("peers_grpo.py")
+        for _ in range(settings.repeats):
+            pair = []
+            for side in ("own", "trl"):
+                command = [sys.executable, str(program), side, str(path)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode:
+                    raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+                pair.append(json.loads(done.stdout.strip().splitlines()[-1]))
+            rows.append(pair)
+    seconds = np.array([[sum(side["seconds"]) for side in pair] for pair in rows])
+    tokens = np.array([[sum(side["tokens"]) for side in pair] for pair in rows])
+    peak = np.array([[side["peak_bytes"] for side in pair] for pair in rows])
+    added = peak - np.array([[side["start_bytes"] for side in pair] for pair in rows])
+    speed, episodes = tokens / seconds, settings.grpo_episodes * settings.grpo_updates / seconds
+    figures = {
+        "tokens_per_second": speed,
+        "episodes_per_second": episodes,
+        "peak_megabytes": peak / 2**20,
+        "peak_megabytes_over_imports": added / 2**20,
+    }
+    result = {}
+    for name, values in figures.items():
+        result[name], result[f"trl_{name}"] = np.median(values, 0).tolist()
+    for name, values in (("", speed), ("memory_", peak), ("memory_over_imports_", added)):
+        result[f"{name}ratio"] = float(np.median(values[:, 0] / values[:, 1]))
+    return result
+
+
 def main(settings: Settings) -> None:
     """Runs all comparisons."""
     torch.set_num_threads(1)
@@ -236,9 +296,13 @@ def main(settings: Settings) -> None:
         results[name] = compare(constrained(policy, settings, rows), settings.repeats)
     name = f"{settings.episodes} episodes x {settings.turns} turns"
     results[name] = compare(episodes(policy, settings), settings.repeats)
-    table = Table("comparison", "tokens/s", "generate", "ratio", title="Generation")
+    table = Table("comparison", "tokens/s", "peer", "ratio", title="This project and its peers")
+    if settings.grpo_updates and find_spec("trl") is None:
+        Console().print("TRL is not installed, so the comparison of GRPO is left out.")
+    elif settings.grpo_updates:
+        results["GRPO against TRL"] = grpo(settings)
     for name, row in results.items():
-        own, peer = row["tokens_per_second"], row["generate_tokens_per_second"]
+        own, peer = (row[key] for key in row if key.endswith("tokens_per_second"))
         table.add_row(name, f"{own:,.0f}", f"{peer:,.0f}", f"{row['ratio']:.2f}")
     Console().print(table)
     settings.out.parent.mkdir(parents=True, exist_ok=True)

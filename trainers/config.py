@@ -41,10 +41,10 @@ FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
     "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
     "trust_remote_code gradient_checkpointing save_minutes engine engine_url engine_memory "
-    "engine_sleep rollout_workers worker_cpus worker_gpus ray_address".split()
+    "engine_sleep continuous_batching rollout_workers worker_cpus worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
-"""Default of `importance_cap` with `max_staleness`, the cap of AReaL (arXiv 2505.24298)."""
+"""Default of `importance_cap` with `max_staleness`."""
 
 
 @dataclass
@@ -301,6 +301,11 @@ def _check_rollout(config: TrainConfig) -> None:
         raise ConfigError(
             f"Rollout workers hold one policy, and opponents = {config.game.opponents!r} plays "
             "several: set rollout_workers to 0, or opponents to 'mirror'."
+        )
+    if config.game.past and rollout.continuous_batching:
+        raise ConfigError(
+            f"With opponents {config.game.opponents!r}, several policies act in turn: set "
+            "continuous_batching to False, or opponents to 'mirror'."
         )
     if rollout.engine == "vllm":
         check_bounded(rollout.top_k, rollout.top_p)

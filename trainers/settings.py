@@ -221,6 +221,9 @@ class RolloutConfig:
     play while the policy is updated (0: they wait for the new weights)."""
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: as their keys and values allow)."""
+    continuous_batching: bool = False
+    """Step environments and begin their next actions while other actions are still generated. It
+    pays if the lengths of actions differ much on a GPU, or environments are slow (env_workers)."""
     temperature: float = 1.0
     """Sampling temperature."""
     top_k: Count = 0

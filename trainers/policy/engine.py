@@ -8,12 +8,12 @@ itself. Another one, such as an inference server with its own copy of the weight
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import torch
 
-from agentgym.trainers.policy.generate import generate
+from agentgym.trainers.policy.generate import Answer, generate, serve
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Slot
 from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
@@ -91,6 +91,19 @@ class OwnEngine:
         self, requests: Sequence[Request], sampling: Sampling, session: PrefixCache | None = None
     ) -> list[Sample]:
         """Generates one action for each request."""
-        mode = torch.inference_mode() if self._policy.inference_mode else nullcontext()
-        with mode:
+        with self._mode():
             return generate(self._policy, requests, sampling, session)
+
+    def serve(
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        session: PrefixCache | None,
+        answer: Answer,
+    ) -> None:
+        """Generates actions, and those of the further requests that `answer` returns."""
+        with self._mode():
+            serve(self._policy, requests, sampling, session, answer)
+
+    def _mode(self) -> AbstractContextManager[Any]:
+        return torch.inference_mode() if self._policy.inference_mode else nullcontext()

@@ -9,7 +9,7 @@ this order.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -20,8 +20,11 @@ from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.row import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
-from agentgym.trainers.policy.window import Advance, Window
+from agentgym.trainers.policy.window import Advance, Refill, Window
 from agentgym.trainers.trajectory import Support
+
+Answer = Callable[[Sequence[tuple[Request, Sample]], bool], Sequence[Request]]
+"""Takes finished actions, and whether others are in progress, and returns further requests."""
 
 
 def generate(
@@ -44,20 +47,78 @@ def generate(
             together exceed the model's maximum length.
     """
     rows = [Row(request, model, sampling) for request in requests]
-    guide = model.guide if sampling.temperature > 0 else None
     waiting = [row for row in rows if not row.done]
+    if model.blocks:
+        _window(waiting, model, sampling, cache).run()
+    else:
+        for batch in _batches(waiting, model):
+            _Batch(batch, model, _guide(model, sampling), _advance(sampling)).run()
+    return finish(rows, model, sampling)
+
+
+def serve(
+    model: LanguageModel,
+    requests: Sequence[Request],
+    sampling: Sampling,
+    cache: PrefixCache | None,
+    answer: Answer,
+) -> None:
+    """Generates one action for each request, and for the further requests that `answer` returns.
+
+    Args:
+        model: a language model with `blocks`.
+        requests: as in `generate`.
+        sampling: sampling parameters.
+        cache: as in `generate`.
+        answer: called with finished actions while others are in progress.
+
+    Raises:
+        ValueError: as in `generate`.
+    """
+
+    def refill(finished: Sequence[Row], busy: bool) -> list[Row]:
+        begun: list[Row] = []
+        while True:
+            samples = finish(finished, model, sampling)
+            done = [(row.request, sample) for row, sample in zip(finished, samples, strict=True)]
+            rows = [Row(each, model, sampling) for each in answer(done, busy or bool(begun))]
+            begun += [row for row in rows if not row.done]
+            finished = [row for row in rows if row.done]  # without a choice
+            if not finished:
+                return begun
+
+    rows = [Row(request, model, sampling) for request in requests]
+    waiting = [row for row in rows if not row.done]
+    if len(waiting) < len(rows):
+        waiting += refill([row for row in rows if row.done], bool(waiting))
+    _window(waiting, model, sampling, cache, refill).run()
+
+
+def _window(
+    rows: Sequence[Row],
+    model: LanguageModel,
+    sampling: Sampling,
+    cache: PrefixCache | None,
+    refill: Refill | None = None,
+) -> Window:
+    guide = _guide(model, sampling)
+    cache = cache if guide is None else None
+    return Window(rows, model, guide, cache, _advance(sampling), refill)
+
+
+def _guide(model: LanguageModel, sampling: Sampling) -> LanguageModel | None:
+    return model.guide if sampling.temperature > 0 else None
+
+
+def _advance(sampling: Sampling) -> Advance:
+    """Returns a function that samples a token for each row."""
 
     def advance(ready: Sequence[Row], logits: Tensor, guide_logits: Tensor | None) -> None:
         choices = choose(ready, logits, sampling, guide_logits)
         for row, choice in zip(ready, choices, strict=True):
             row.add(*choice)
 
-    if model.blocks:
-        Window(waiting, model, guide, cache if guide is None else None, advance).run()
-    else:
-        for batch in _batches(waiting, model):
-            _Batch(batch, model, guide, advance).run()
-    return finish(rows, model, sampling)
+    return advance
 
 
 def finish(rows: Sequence[Row], model: LanguageModel, sampling: Sampling) -> list[Sample]:

@@ -33,6 +33,7 @@ from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.engine import Engine, OwnEngine, Session
+from agentgym.trainers.policy.generate import Answer
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import (
     REFERENCE,
@@ -382,17 +383,8 @@ class Policy(nn.Module):
             ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
                 together exceed the model's maximum length.
         """
-        engine = self.engine
-        if self._steering and not isinstance(engine, OwnEngine):
-            raise ConfigError(
-                f"{type(engine).__name__} samples from the model's own logits, and this "
-                "policy is steered: leave the engine to the policy with use(None)."
-            )
         with self._acting():
-            version = self.weights_version()
-            if version != self._synced:
-                self.engine.sync(self)
-            self._synced = version
+            self._sync()
             samples = self._generate(requests, sampling, session)
         return [replace(sample, version=self.version) for sample in samples]
 
@@ -408,6 +400,56 @@ class Policy(nn.Module):
         generated = self.engine.generate([requests[i] for i in others], sampling, session)
         samples |= zip(others, generated, strict=True)
         return [samples[i] for i in range(len(requests))]
+
+    def serve(
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        session: Session | None,
+        answer: Answer,
+    ) -> None:
+        """Generates actions until `answer` returns no further requests.
+
+        The policy's own engine starts further requests while other actions are in progress
+        (continuous batching), if the model has `blocks`. Otherwise they wait for all actions.
+
+        Args:
+            requests: as in `act`.
+            sampling: sampling parameters.
+            session: as in `act`.
+            answer: called with finished actions and their requests, and whether others are in
+                progress. If there are none, it may wait for further requests.
+
+        Raises:
+            ConfigError: as `act`.
+            ValueError: as `act`.
+        """
+
+        def versioned(done: Sequence[tuple[Request, Sample]], busy: bool) -> Sequence[Request]:
+            return answer([(r, replace(s, version=self.version)) for r, s in done], busy)
+
+        engine = self.engine
+        if isinstance(engine, OwnEngine) and self.blocks and sampling.normalization is None:
+            assert session is None or isinstance(session, PrefixCache)
+            with self._acting():
+                self._sync()
+                engine.serve(requests, sampling, session, versioned)
+            return
+        while requests:
+            samples = self.act(requests, sampling, session)
+            requests = answer(list(zip(requests, samples, strict=True)), False)
+
+    def _sync(self) -> None:
+        """Passes changed weights to the engine."""
+        if self._steering and not isinstance(self.engine, OwnEngine):
+            raise ConfigError(
+                f"{type(self.engine).__name__} samples from the model's own logits, and this "
+                "policy is steered: leave the engine to the policy with use(None)."
+            )
+        version = self.weights_version()
+        if version != self._synced:
+            self.engine.sync(self)
+        self._synced = version
 
     @contextmanager
     def _acting(self) -> Iterator[None]:

@@ -219,10 +219,18 @@ class PrefixCache:
             columns = max(columns, self._shape[1])
         return max(1, self.max_bytes // max(1, _rounded(columns) * self._bytes_per_token))
 
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self._shape[0]
+
     def place(
-        self, sequences: Sequence[tuple[Slot | None, Tokens]], columns: int
+        self,
+        sequences: Sequence[tuple[Slot | None, Tokens]],
+        columns: int,
+        busy: range | None = None,
     ) -> list[tuple[int, int]]:
-        """Gives each sequence one of the first rows.
+        """Gives each sequence one of the first rows, or of the rows before those in use.
 
         A slot keeps its keys and values. A new slot copies those stored last, because prompts begin
         with the same instructions.
@@ -230,23 +238,31 @@ class PrefixCache:
         Args:
             sequences: slot and tokens of each sequence, at most `max_rows(columns)` of them.
             columns: number of tokens that a sequence can reach.
+            busy: consecutive rows in use, with at least as many rows before them as there are
+                sequences. They stay as they are.
 
         Returns:
             For each sequence its row and the length of the cached prefix (never the whole prompt).
         """
         count = len(sequences)
         self._longest = max(len(tokens) for _, tokens in sequences)
-        self._reserve({slot for slot, _ in sequences if slot is not None}, count, columns)
+        if busy is None:
+            self._reserve({slot for slot, _ in sequences if slot is not None}, count, columns)
+            target, busy = range(count), range(0)
+        else:
+            target = range(busy.start - count, busy.start)
         homes: dict[int, int] = {}  # row -> sequence
         for i, (slot, _) in enumerate(sequences):
-            if slot is not None and slot in self._rows:
-                homes.setdefault(self._rows[slot], i)
+            home = None if slot is None else self._rows.get(slot)
+            if home is not None and home not in busy:
+                homes.setdefault(home, i)
         placed = set(homes.values())
-        free = [row for row in range(self._shape[0]) if row not in {*homes, *self._rows.values()}]
+        taken = {*homes, *self._rows.values(), *busy}
+        free = [row for row in range(self._shape[0]) if row not in taken]
         for i in range(count):
             if i not in placed:
                 if not free:
-                    slot = next(s for s, row in self._rows.items() if row not in homes)
+                    slot = next(s for s, row in self._rows.items() if row not in {*homes, *busy})
                     free.append(self._rows.pop(slot))
                 homes[free.pop(0)] = i
         latest = next(reversed(self._rows.values()), None)
@@ -260,8 +276,8 @@ class PrefixCache:
                     self._copy([source], [row], cached[i])
         for row, i in homes.items():
             self._tokens[row] = sequences[i][1][: cached[i]]
-        outside = [row for row in homes if row >= count]
-        holes = [row for row in range(count) if row not in homes]
+        outside = [row for row in homes if row not in target]
+        holes = [row for row in target if row not in homes]
         order = swapped(outside, holes)
         self.move(order, max(map(len, self._tokens)))
         rows = {i: order.get(row, row) for row, i in homes.items()}

@@ -2,7 +2,8 @@
 
 The rows of a call are consecutive rows of a `PrefixCache`. Those in progress are a window over
 them: finished rows move to its front, which it leaves behind, and it grows at its back. A row moves
-only when another one ends, so no keys or values are copied from token to token.
+only when another one ends, so no keys or values are copied from token to token. With `refill`, the
+next actions of finished rows' episodes take their places: the window grows at its front, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from agentgym.trainers.policy.row import Row
 
 Advance = Callable[[Sequence[Row], Tensor, Tensor | None], None]
 """Appends a sampled token to each row, given the logits [b, V] of the model and of its guide."""
+
+Refill = Callable[[Sequence[Row], bool], list[Row]]
+"""Takes finished rows, and whether others are in progress, and returns further rows."""
 
 PREFILL_CPU, PREFILL = 4096, 32768
 """Maximum number of prompt tokens per forward pass, on a CPU and on other devices."""
@@ -39,6 +43,8 @@ class Window:
         guide: model whose logits are passed to `advance`, too.
         cache: keys and values of earlier prompts, which are used and extended. None: no reuse.
         advance: appends a sampled token to rows.
+        refill: called with the rows that have finished since the last call. If no others are in
+            progress, it may wait for further rows. None: there are no further rows.
     """
 
     def __init__(
@@ -48,15 +54,17 @@ class Window:
         guide: LanguageModel | None,
         cache: PrefixCache | None,
         advance: Advance,
+        refill: Refill | None = None,
     ):
         self._waiting = list(rows)
         self._model, self._advance, self._keep = model, advance, cache is not None
+        self._refill, self._finished, self._next = refill, list[Row](), list[Row]()
         self._caches = [(model, cache if cache is not None else PrefixCache())]
         if guide is not None:
             self._caches.append((guide, PrefixCache()))
         for owner, store in self._caches:
             store.open(owner.layer_shapes, owner.device, owner.weights_version())
-        self._columns = max((len(row.pending) + row.limit for row in rows), default=0)
+        self._columns = _reach(rows)
         self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
         self._first = self._last = 0  # the rows in progress
         self._rows: list[Row] = []
@@ -69,6 +77,31 @@ class Window:
             del self._waiting[:at_once]
             while self._first < len(self._rows):
                 self._step()
+                if self._refill is not None:
+                    self._go_on(self._refill)
+
+    def _go_on(self, refill: Refill) -> None:
+        """Hands out finished rows, and begins with further ones if a quarter has finished."""
+        active, count = len(self._rows) - self._first, len(self._next)
+        finished, self._finished = self._finished, []
+        self._next += refill(finished, active + len(self._waiting) + count > 0)
+        self._columns = max(self._columns, _reach(self._next[count:]))
+        if not active:
+            self._waiting, self._next = self._waiting + self._next, []
+        elif self._next and self._first and len(self._next) * 3 >= self._last - self._first:
+            self._rejoin()
+
+    def _rejoin(self) -> None:
+        """Begins with further rows, in the places before the window."""
+        if any(store.max_rows(self._columns) < store.rows for _, store in self._caches):
+            return  # they wait until the window is empty and contexts can be evicted
+        rows, self._next = self._next[: self._first], self._next[self._first :]
+        sequences = [(row.request.slot if self._keep else None, row.pending) for row in rows]
+        busy = range(self._first, len(self._rows))
+        placed, *_ = [store.place(sequences, self._columns, busy) for _, store in self._caches]
+        self._first -= len(rows)
+        self._seat(rows, placed)
+        self._feed_all(self._first, self._first + len(rows))
 
     def _place(self, rows: list[Row]) -> None:
         """Assigns a row of the cache to each of the rows."""
@@ -76,13 +109,17 @@ class Window:
         sequences = [(row.request.slot if self._keep else None, row.pending) for row in rows]
         placed, *_ = [store.place(sequences, self._columns) for _, store in self._caches]
         self._rows = list(rows)
+        self._seat(rows, placed)
+        self._first = self._last = 0
+        self._sort()
+        self._share(range(len(rows)), 0)
+
+    def _seat(self, rows: Sequence[Row], placed: Sequence[tuple[int, int]]) -> None:
+        """Enters rows at the numbers that `PrefixCache.place` gave them."""
         for row, (number, cached) in zip(rows, placed, strict=True):
             row.skip(cached)
             self._rows[number] = row
         self._model.stats.cached_tokens += sum(row.read for row in rows)
-        self._first = self._last = 0
-        self._sort()
-        self._share(range(len(rows)), 0)
 
     def _sort(self) -> None:
         """Sorts rows by the number of pending tokens if this saves enough padding."""
@@ -130,6 +167,10 @@ class Window:
         new = self._admitted()
         first, last = (self._last, self._last + new) if new else (self._first, self._last)
         self._last = last
+        self._feed_all(first, last)
+
+    def _feed_all(self, first: int, last: int) -> None:
+        """Feeds consecutive rows until any of them gets a new token."""
         ready = self._feed(first, last)
         while not ready:  # a prompt that is fed in parts
             ready = self._feed(first, last)
@@ -189,6 +230,7 @@ class Window:
             return
         for i in done:
             row = self._rows[i]
+            self._finished.append(row)
             if self._keep and row.request.slot is not None:
                 tokens = np.concatenate([row.request.prompt, row.tokens]).astype(np.int32)
                 self._caches[0][1].keep(i, row.request.slot, tokens[: row.read])
@@ -206,6 +248,11 @@ class Window:
         moved = {to: self._rows[of] for to, of in order.items()}
         for i, row in moved.items():
             self._rows[i] = row
+
+
+def _reach(rows: Sequence[Row]) -> int:
+    """Returns the number of tokens that the longest row can reach."""
+    return max((len(row.pending) + row.limit for row in rows), default=0)
 
 
 def _padding(lengths: NDArray[np.int64], places: int) -> int:

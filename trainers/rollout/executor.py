@@ -47,6 +47,7 @@ class LocalExecutor:
         context: the prompt builder.
         sampling: sampling parameters.
         constrain: whether to restrict actions to the admissible ones.
+        continuous: whether episodes go on while the actions of others are generated.
         on_progress: called before each call of the model, as in `play_episodes`.
         on_episode: called with each finished episode and its trajectories.
     """
@@ -56,6 +57,7 @@ class LocalExecutor:
     context: Context
     sampling: Sampling
     constrain: bool
+    continuous: bool = False
     on_progress: OnProgress | None = None
     on_episode: OnEpisode | None = None
 
@@ -73,6 +75,7 @@ class LocalExecutor:
             self.context,
             self.sampling,
             constrain=self.constrain,
+            continuous=self.continuous,
             on_progress=self.on_progress,
             on_episode=None if report is None else lambda i, played: report(episodes[i], played),
         )

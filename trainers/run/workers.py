@@ -108,6 +108,7 @@ def _local(
         make_context(policy, config.context_settings()),
         config.sampling(),
         config.rollout.constrain,
+        config.rollout.continuous_batching,
         on_progress,
         on_episode,
     )

@@ -5,10 +5,13 @@ import json
 import sys
 from pathlib import Path
 
+from agentgym.trainers.policy.tiny import tiny_policy
 
-def test_the_benchmark_against_generate_runs(tmp_path: Path, monkeypatch):
+
+def test_the_benchmark_against_generate_runs(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     peers = importlib.import_module("peers")
+    monkeypatch.setattr(peers, "find_spec", lambda name: None)
     try:
         settings = peers.Settings(
             size="nano",
@@ -25,6 +28,7 @@ def test_the_benchmark_against_generate_runs(tmp_path: Path, monkeypatch):
         peers.main(settings)
     finally:
         sys.modules.pop("peers", None)
+    assert "TRL is not installed" in capsys.readouterr().out
     results = json.loads(settings.out.read_text())["results"]
     assert list(results) == [
         "free, 2 x 9 tokens",
@@ -32,3 +36,19 @@ def test_the_benchmark_against_generate_runs(tmp_path: Path, monkeypatch):
         "2 episodes x 2 turns",
     ]
     assert all(row["ratio"] > 0 for row in results.values())
+
+
+def test_a_side_of_the_comparison_with_trl_trains(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    side = importlib.import_module("peers_grpo")
+    tiny_policy("AgentGym/Countdown-v0", size="nano").save(tmp_path)
+    settings = {"model": str(tmp_path), "env_id": "Countdown-v0", "episodes": 8, "tokens": 3}
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(settings | {"updates": 2}))
+    try:
+        side.main("own", str(path))
+    finally:
+        sys.modules.pop("peers_grpo", None)
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert len(report["seconds"]) == len(report["tokens"]) == 2
+    assert report["peak_bytes"] > report["start_bytes"] > 0

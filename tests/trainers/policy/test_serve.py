@@ -1,0 +1,114 @@
+"""Continuous batching across turns: the same actions, in fewer forward passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.policy.policy import PrefixCache, Request, Sampling
+from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.context import ContextSettings
+
+CHOICES = [None, ["go north", "go south", "go"], None, ["wait"]]
+
+
+class Episodes:
+    """Contexts that grow by each action. Some turns allow a few actions or a single one only."""
+
+    def __init__(self, count, turns, late=0):
+        self.turns, self.late = turns, late
+        self.log: dict[int, list] = {slot: [] for slot in range(count)}
+        self.rngs = {slot: np.random.default_rng(slot) for slot in range(count)}
+        self.contexts = {slot: np.arange(5, 30 + slot % 3, dtype=np.int32) for slot in range(count)}
+        self.held: list[Request] = []
+        self.calls: list[tuple[int, bool]] = []
+
+    def request(self, slot):
+        candidates = CHOICES[(slot + len(self.log[slot])) % len(CHOICES)]
+        return Request(self.contexts[slot], self.rngs[slot], candidates, slot)
+
+    def first(self):
+        return [self.request(slot) for slot in self.log]
+
+    def answer(self, done, busy):
+        """Returns the next requests, but holds `late` of them back while others are in progress."""
+        self.calls.append((len(done), busy))
+        for request, sample in done:
+            slot = request.slot
+            self.log[slot].append(sample)
+            more = np.arange(40, 43 + len(sample.tokens) % 4, dtype=np.int32)
+            self.contexts[slot] = np.concatenate([request.prompt, sample.tokens, more])
+            if len(self.log[slot]) < self.turns:
+                self.held.append(self.request(slot))
+        kept = self.late if busy else 0
+        begun, self.held = self.held[kept:], self.held[:kept]
+        return begun
+
+
+@pytest.fixture(scope="module")
+def policies(make_policy):
+    return [make_policy("llama", 3), make_policy("qwen2", 64), make_policy("mistral", 3)]
+
+
+@settings(deadline=None, max_examples=10, phases=[Phase.generate])
+@given(data=st.data())
+def test_serving_generates_the_actions_of_acting(policies, data):
+    policy = data.draw(st.sampled_from(policies))
+    count, turns = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 3))
+    sampling = Sampling(max_new_tokens=data.draw(st.sampled_from([1, 4, 12])))
+    served = Episodes(count, turns, late=data.draw(st.integers(0, 3)))
+    session = None
+    if policy.blocks:
+        per_token = sum(shape.bytes for shape in policy.layer_shapes)
+        session = PrefixCache(max_bytes=data.draw(st.integers(1, 9)) * 128 * per_token)
+    policy.serve(served.first(), sampling, session, served.answer)
+    alone = Episodes(count, turns)
+    requests = alone.first()
+    while requests:
+        samples = policy.act(requests, sampling)
+        requests = alone.answer(list(zip(requests, samples, strict=True)), False)
+    for slot, expected in alone.log.items():
+        assert len(served.log[slot]) == turns
+        for a, b in zip(served.log[slot], expected, strict=True):
+            assert a.tokens.tolist() == b.tokens.tolist()
+            np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+    assert not served.calls[-1][1]
+
+
+def test_episodes_go_on_while_other_actions_are_generated(make_policy):
+    """Rows that wait for the slowest action of every turn need more forward passes."""
+    policy, passes = make_policy(batch_size=8), {}
+    for served in (True, False):
+        episodes = Episodes(8, turns=6)
+        policy.stats.reset()
+        requests, session, sampling = episodes.first(), policy.session(), Sampling()
+        if served:
+            policy.serve(requests, sampling, session, episodes.answer)
+        else:
+            while requests:
+                samples = policy.act(requests, sampling, session)
+                requests = episodes.answer(list(zip(requests, samples, strict=True)), False)
+        passes[served] = policy.stats.forward_passes
+        assert any(done and busy for done, busy in episodes.calls) == served
+    assert passes[True] < 0.8 * passes[False]
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_continuous_collection_plays_the_same_episodes(make_policy, workers):
+    policy = make_policy()
+    context = make_context(policy, ContextSettings(max_tokens=400))
+    episodes = [EpisodeSpec(f"train/{i}", i, (5, i)) for i in range(9)]
+
+    def play(**options):
+        with EnvPool(lambda: NumberLine(max_turns=4), 4, options.pop("workers", 0)) as pool:
+            found = collect(policy, pool, episodes, context, Sampling(max_new_tokens=9), **options)
+        return [
+            [(turn.action, turn.reward, turn.start, turn.stop) for turn in t.turns] for t in found
+        ]
+
+    assert play(continuous=True, workers=workers) == play()
+    assert play(continuous=True, constrain=True, workers=workers) == play(constrain=True)
