@@ -347,8 +347,6 @@ class Trainer:
         hooks = RecipeHooks() if make is None else make(self)
         if self.accelerator.is_fsdp2 and self.policy in hooks.modules():
             raise ConfigError(f"{self.recipe} trains the policy in its hooks: use DDP, not FSDP2.")
-        if not hooks.plays and self.config.rollout.max_staleness:
-            raise ConfigError(f"{self.recipe} learns from fixed data: leave max_staleness at 0.")
         return hooks
 
     @property
