@@ -19,6 +19,7 @@ from agentgym.trainers.policy.policy import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.vllm_engine import RESTRICTED
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.curriculum import MINIMUM
 from agentgym.trainers.settings import (
     CriticConfig,
     EnvironmentConfig,
@@ -267,6 +268,11 @@ def _check_rollout(config: TrainConfig) -> None:
         raise ConfigError(
             f"episodes_per_iteration = {rollout.episodes_per_iteration} does not divide into "
             f"groups of group_size = {rollout.group_size}."
+        )
+    if rollout.adaptive_groups and rollout.group_size <= MINIMUM:
+        raise ConfigError(
+            f"adaptive_groups divides the episodes beyond {MINIMUM} per task, and group_size is "
+            f"{rollout.group_size}: set group_size to at least {MINIMUM + 1}."
         )
     if not rollout.temperature > 0:
         raise ConfigError(

@@ -28,7 +28,7 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
-from agentgym.trainers.rollout.curriculum import KINDS, horizon
+from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
 from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import (
     RewardFn,
@@ -167,6 +167,7 @@ class Trainer:
             self.curriculum = KINDS[config.environment.curriculum](
                 self.tasks, config.environment.train_tasks
             )
+            self.success = SuccessRates(self.tasks)
             if start is not None:
                 saved = load_hooks(start)
                 self._cloning = saved.get("cloning")
@@ -176,6 +177,7 @@ class Trainer:
                     self.hooks.load_frozen_state(load_frozen(self.folder))
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
+                    self.success.load_state_dict(saved.get("success", {"rates": {}}))
         except BaseException:
             self.folder.close()
             raise
@@ -243,6 +245,8 @@ class Trainer:
         updated = time.perf_counter()
         if trajectories:
             self.curriculum.observe(trajectories)
+            if config.rollout.adaptive_groups:
+                self.success.observe(trajectories)
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         tokens = sum(turn.stop - turn.start for turn in turns)
         state.iteration += 1
@@ -369,17 +373,17 @@ class Trainer:
         return self._started.pop(at)()
 
     def _episodes(self, iteration: int) -> list[EpisodeSpec]:
-        config = self.config
-        groups = config.rollout.episodes_per_iteration // config.rollout.group_size
+        config, size = self.config, self.config.rollout.group_size
+        groups = config.rollout.episodes_per_iteration // size
         starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))
         limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
-        size = config.rollout.group_size
+        sizes = [size] * groups
+        if config.rollout.adaptive_groups:
+            sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
+        members = [start for start, n in zip(starts, sizes, strict=True) for _ in range(n)]
         return [
-            EpisodeSpec(
-                task, seed, (config.run.seed, ACTIONS, iteration, i * size + j), max_turns=limit
-            )
-            for i, (task, seed) in enumerate(starts)
-            for j in range(size)
+            EpisodeSpec(task, seed, (config.run.seed, ACTIONS, iteration, i), max_turns=limit)
+            for i, (task, seed) in enumerate(members)
         ]
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
@@ -544,6 +548,7 @@ class Trainer:
                     {
                         "experience": self.hooks.state_dict(),
                         "curriculum": self.curriculum.state_dict(),
+                        "success": self.success.state_dict(),
                         "cloning": self._cloning,
                     },
                     state,
