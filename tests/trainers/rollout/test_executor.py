@@ -122,6 +122,30 @@ def test_stale_tokens_have_the_decoupled_objective(tmp_path: Path, monkeypatch: 
     assert trainer.config.loss.importance_cap == 5.0
 
 
+@pytest.mark.usefixtures("plays_at_once")
+def test_branches_keep_the_versions_of_their_opening(tmp_path: Path):
+    settings = FEW | {"iterations": 3, "lr": 0.0}
+    trainer = make_trainer(
+        "arpo_entropy", **settings, rollout_workers=1, max_staleness=1, run_dir=str(tmp_path)
+    )
+    played: list[list[Trajectory]] = []
+    play = trainer.play
+
+    def noted(episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        played.append(play(episodes))
+        for spec, found in zip(episodes, played[-1], strict=True):
+            versions = [turn.version for turn in found.turns]
+            opened = len(spec.opening)
+            assert versions[:opened] == [sample.version for sample in spec.opening]
+            assert set(versions[opened:]) <= {trainer.state.iteration}
+        return played[-1]
+
+    trainer.play = noted  # type: ignore[method-assign]
+    trainer.run()
+    assert len(played) == 3
+    assert any(len({turn.version for turn in t.turns}) == 2 for t in played[-1])
+
+
 @given(st.lists(st.none() | st.integers(0, 5), min_size=1, max_size=6), st.booleans())
 def test_staleness_of_tokens(versions: list[int | None], replayed: bool):
     played = trajectory([2] * len(versions), [0.0] * len(versions))
