@@ -152,16 +152,6 @@ class Trainer:
             if start is None:
                 self.journal.clear()
             self.stop = StopSignal(self.accelerator)
-            self.executor = make_executor(
-                config,
-                self.policy,
-                self.pool,
-                env=env,
-                reward=reward,
-                on_progress=self.stop.check,
-                on_episode=self.journal.append,
-            )
-            self._started: dict[int, Callable[[], list[Trajectory]]] = {}
             self.hooks = RecipeHooks()
             self._cloning: dict[str, Any] | None = None
             self.curriculum = KINDS[config.environment.curriculum](
@@ -178,6 +168,16 @@ class Trainer:
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
                     self.success.load_state_dict(saved.get("success", {"rates": {}}))
+            self.executor = make_executor(
+                config,
+                self.policy,
+                self.pool,
+                env=env,
+                reward=reward,
+                on_progress=self.stop.check,
+                on_episode=self.journal.append,
+            )
+            self._started: dict[int, Callable[[], list[Trajectory]]] = {}
         except BaseException:
             self.folder.close()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_adaptive_groups_follow_the_success_and_are_resumed(tmp_path: Path):
     sizes: list[Counter[str]] = []
 
     class Sizes(Callback):
-        def on_rollout_end(self, trainer: Trainer, trajectories: list[Trajectory]) -> None:
+        def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
             sizes.append(Counter(t.task for t in trajectories))
             rates = [trainer.success.rates.get(task, 0.5) for task in sizes[-1]]
             assert list(sizes[-1].values()) == group_sizes(rates, 6)

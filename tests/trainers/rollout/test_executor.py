@@ -65,7 +65,7 @@ def test_episodes_are_at_most_as_stale_as_the_bound(bound: int, tmp_path: Path):
     assert [row["rollout/staleness_mean"] for row in rows] == expected
     assert [row["rollout/stale_tokens"] for row in rows] == [float(i > 0) for i in expected]
     assert [row["episodes"] for row in rows] == [16, 32, 48, 64]
-    weights = [row.get("losses/importance_weight") for row in rows]
+    weights: list[Any] = [row.get("losses/importance_weight") for row in rows]
     if bound:
         assert weights[0] == pytest.approx(1.0, abs=1e-5)
         assert abs(weights[2] - 1.0) > 1e-3
@@ -78,12 +78,8 @@ def test_episodes_are_at_most_as_stale_as_the_bound(bound: int, tmp_path: Path):
 def test_a_bound_of_0_trains_as_one_process_does(tmp_path: Path):
     found = []
     for workers in (0, 1):
-        trainer = make_trainer(
-            "grpo",
-            **FEW | {"iterations": 2},
-            rollout_workers=workers,
-            run_dir=f"{tmp_path}/{workers}",
-        )
+        settings: dict[str, Any] = FEW | {"iterations": 2, "rollout_workers": workers}
+        trainer = make_trainer("grpo", **settings, run_dir=f"{tmp_path}/{workers}")
         trainer.run()
         found.append(trainer.policy.state_dict())
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
@@ -91,7 +87,11 @@ def test_a_bound_of_0_trains_as_one_process_does(tmp_path: Path):
 
 @pytest.mark.usefixtures("plays_at_once")
 def test_a_resumed_run_stays_within_the_bound(tmp_path: Path):
-    settings = FEW | {"rollout_workers": 1, "max_staleness": 1, "run_dir": str(tmp_path)}
+    settings: dict[str, Any] = FEW | {
+        "rollout_workers": 1,
+        "max_staleness": 1,
+        "run_dir": str(tmp_path),
+    }
     train("grpo", **settings | {"iterations": 2})
     train("grpo", **settings, resume=True)
     rows = read_metrics(tmp_path)
@@ -124,7 +124,7 @@ def test_stale_tokens_have_the_decoupled_objective(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.usefixtures("plays_at_once")
 def test_branches_keep_the_versions_of_their_opening(tmp_path: Path):
-    settings = FEW | {"iterations": 3, "lr": 0.0}
+    settings: dict[str, Any] = FEW | {"iterations": 3, "lr": 0.0}
     trainer = make_trainer(
         "arpo_entropy", **settings, rollout_workers=1, max_staleness=1, run_dir=str(tmp_path)
     )
@@ -187,7 +187,8 @@ def test_only_the_adapter_is_published(make_model: Any, tokenizer: Any):
 
 
 def test_a_worker_plays_as_the_learner_does(tmp_path: Path):
-    trainer = make_trainer("grpo", **FEW | {"iterations": 0}, run_dir=str(tmp_path))
+    settings: dict[str, Any] = FEW | {"iterations": 0}
+    trainer = make_trainer("grpo", **settings, run_dir=str(tmp_path))
     trainer.run()
     config = trainer.config.with_changes(rollout_workers=1)
     worker = WorkerSetup.of(config, None, None, trainer.policy)(lambda _: None)

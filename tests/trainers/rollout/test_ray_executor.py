@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ FEW: dict[str, Any] = {
 def cluster() -> Iterator[Any]:
     """Two nodes with one core each."""
     node = {"num_cpus": 1, "object_store_memory": 100 << 20}
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import Cluster  # pyright: ignore[reportMissingImports]
 
     found = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     found.add_node(**node)
@@ -54,8 +54,8 @@ class Kept(Callback):
     def on_iteration_start(self, trainer: Trainer) -> None:
         self.policies.append(trainer.policy.clone())
 
-    def on_rollout_end(self, trainer: Trainer, trajectories: list[Trajectory]) -> None:
-        self.episodes.append(trajectories)
+    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+        self.episodes.append(list(trajectories))
 
 
 def deadly(armed: Path, steps: int) -> Callable[[Transition], float]:
