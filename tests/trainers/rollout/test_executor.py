@@ -87,13 +87,9 @@ def test_a_bound_of_0_trains_as_one_process_does(tmp_path: Path):
 
 @pytest.mark.usefixtures("plays_at_once")
 def test_a_resumed_run_stays_within_the_bound(tmp_path: Path):
-    settings: dict[str, Any] = FEW | {
-        "rollout_workers": 1,
-        "max_staleness": 1,
-        "run_dir": str(tmp_path),
-    }
-    train("grpo", **settings | {"iterations": 2})
-    train("grpo", **settings, resume=True)
+    for iterations in (2, 4):
+        settings: dict[str, Any] = FEW | {"iterations": iterations, "run_dir": str(tmp_path)}
+        train("grpo", **settings, rollout_workers=1, max_staleness=1, resume=True)
     rows = read_metrics(tmp_path)
     assert [row["episodes"] for row in rows] == [16, 32, 48, 64]
     assert [row["rollout/staleness_max"] for row in rows] == [0, 1, 0, 1]
