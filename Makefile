@@ -14,13 +14,17 @@ ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or ch
 # vLLM for CPUs pins other releases than constraints.txt.
 VLLM := .venv-vllm
 
-.PHONY: help install demo test test-fast test-extras test-vllm lint check wheel bench docs clean
+# Ray, beside the packages of .venv.
+RAY := $(CURDIR)/.venv-ray
+
+.PHONY: help install demo test test-fast test-extras test-vllm test-ray lint check wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests (make test-fast: without the slow ones)"
 	@echo "make test-extras    run the tests of the environments that need an extra (and Java)"
 	@echo "make test-vllm    run the tests of the vLLM engine, on a CPU"
+	@echo "make test-ray     run the tests of rollout workers, on a Ray cluster of two nodes"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
@@ -68,6 +72,14 @@ $(VLLM)/.installed: pyproject.toml setup.cfg constraints-vllm.txt
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
+test-ray: $(INSTALLED) $(RAY)/.installed
+	PYTHONPATH=$(RAY) $(BIN)/python -m pytest -q tests/trainers/rollout/test_ray_executor.py
+
+$(RAY)/.installed: $(INSTALLED) constraints.txt
+	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt --target $(RAY) \
+		--upgrade ray msgpack
+	touch $@
+
 lint: $(INSTALLED)
 	SKIP=ruff,ruff-format,pyright $(BIN)/pre-commit run --all-files
 	$(BIN)/ruff check .
@@ -96,4 +108,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(VLLM) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(RAY) build dist runs site *.egg-info

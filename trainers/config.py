@@ -19,6 +19,7 @@ from agentgym.trainers.policy.policy import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.vllm_base import check_bounded
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.curriculum import MINIMUM
 from agentgym.trainers.settings import (
     CriticConfig,
     EnvironmentConfig,
@@ -280,6 +281,11 @@ def _check_rollout(config: TrainConfig) -> None:
             f"episodes_per_iteration = {rollout.episodes_per_iteration} does not divide into "
             f"groups of group_size = {rollout.group_size}."
         )
+    if rollout.adaptive_groups and rollout.group_size <= MINIMUM:
+        raise ConfigError(
+            f"adaptive_groups divides the episodes beyond {MINIMUM} per task, and group_size is "
+            f"{rollout.group_size}: set group_size to at least {MINIMUM + 1}."
+        )
     if not rollout.temperature > 0:
         raise ConfigError(
             f"temperature must be above 0 in training, got {rollout.temperature}: greedy rollouts "
@@ -301,6 +307,11 @@ def _check_rollout(config: TrainConfig) -> None:
         raise ConfigError(
             f"Rollout workers hold one policy, and opponents = {config.game.opponents!r} plays "
             "several: set rollout_workers to 0, or opponents to 'mirror'."
+        )
+    if config.game.past and rollout.adaptive_groups:
+        raise ConfigError(
+            f"With opponents {config.game.opponents!r}, groups of one size take the seats in turn: "
+            "set adaptive_groups to False, or opponents to 'mirror'."
         )
     if config.game.past and rollout.continuous_batching:
         raise ConfigError(

@@ -194,6 +194,9 @@ class RolloutConfig:
     """Episodes per iteration."""
     group_size: Positive = 1
     """Episodes per task and seed. Group-relative credit needs at least 2."""
+    adaptive_groups: bool = False
+    """Play more episodes of tasks with a medium success rate in earlier iterations, and fewer, at
+    least 2, of tasks that always fail or succeed. `group_size` is then the mean."""
     num_envs: Positive = 64
     """Environments stepped in parallel."""
     engine: Literal["own", "vllm"] = "own"

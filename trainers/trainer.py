@@ -31,7 +31,7 @@ from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
-from agentgym.trainers.rollout.curriculum import KINDS, horizon
+from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.run.checkpoint import loading, replace_folder
 from agentgym.trainers.run.environment import (
@@ -176,21 +176,12 @@ class Trainer:
             if start is None:
                 self.journal.clear()
             self.stop = StopSignal(self.accelerator)
-            self.executor = make_executor(
-                config,
-                self.policy,
-                self.pool,
-                env=env,
-                reward=reward,
-                on_progress=self.stop.check,
-                on_episode=self.journal.append,
-            )
-            self._started: dict[int, Callable[[], list[Trajectory]]] = {}
             self.hooks = RecipeHooks()
             self._cloning: dict[str, Any] | None = None
             self.curriculum = KINDS[config.environment.curriculum](
                 self.tasks, config.environment.train_tasks
             )
+            self.success = SuccessRates(self.tasks)
             if start is not None:
                 saved = load_hooks(start)
                 self._cloning = saved.get("cloning")
@@ -203,6 +194,17 @@ class Trainer:
                     self.hooks.load_frozen_state(load_frozen(self.folder))
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
+                    self.success.load_state_dict(saved.get("success", {"rates": {}}))
+            self.executor = make_executor(
+                config,
+                self.policy,
+                self.pool,
+                env=env,
+                reward=reward,
+                on_progress=self.stop.check,
+                on_episode=self.journal.append,
+            )
+            self._started: dict[int, Callable[[], list[Trajectory]]] = {}
         except BaseException:
             self.folder.close()
             raise
@@ -279,6 +281,8 @@ class Trainer:
         updated = time.perf_counter()
         if trajectories:
             self.curriculum.observe(trajectories)
+            if config.rollout.adaptive_groups:
+                self.success.observe(trajectories)
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         tokens = sum(turn.stop - turn.start for turn in turns)
         state.iteration += 1
@@ -434,17 +438,17 @@ class Trainer:
         return self._started.pop(at)()
 
     def _episodes(self, iteration: int) -> Sequence[EpisodeSpec]:
-        config = self.config
-        groups = config.rollout.episodes_per_iteration // config.rollout.group_size
+        config, size = self.config, self.config.rollout.group_size
+        groups = config.rollout.episodes_per_iteration // size
         starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))
         limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
-        size = config.rollout.group_size
+        sizes = [size] * groups
+        if config.rollout.adaptive_groups:
+            sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
+        members = [start for start, n in zip(starts, sizes, strict=True) for _ in range(n)]
         episodes = [
-            EpisodeSpec(
-                task, seed, (config.run.seed, ACTIONS, iteration, i * size + j), max_turns=limit
-            )
-            for i, (task, seed) in enumerate(starts)
-            for j in range(size)
+            EpisodeSpec(task, seed, (config.run.seed, ACTIONS, iteration, i), max_turns=limit)
+            for i, (task, seed) in enumerate(members)
         ]
         return self.lineup.seat(episodes, self._meet_snapshots(iteration))
 
@@ -636,6 +640,7 @@ class Trainer:
                     {
                         "experience": self.hooks.state_dict(),
                         "curriculum": self.curriculum.state_dict(),
+                        "success": self.success.state_dict(),
                         "cloning": self._cloning,
                         "critic": None if self.own_critic is None else self.own_critic.states(),
                     },

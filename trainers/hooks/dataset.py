@@ -36,7 +36,11 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
     config.fixed("no episodes are played", filter_groups=False)
     config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
     config.fixed(
-        "the data are not the policy's own", kl_in="loss", importance_cap=None, check_logprobs=None
+        "the data are not the policy's own",
+        kl_in="loss",
+        max_staleness=0,
+        importance_cap=None,
+        check_logprobs=None,
     )
 
 

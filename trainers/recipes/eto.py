@@ -45,7 +45,12 @@ class Config(TrainConfig):
         super().__post_init__()
         self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
         self.fixed("failed groups are paired with the expert", filter_groups=False)
-        self.fixed("the expert has no probabilities", importance_cap=None, check_logprobs=None)
+        self.fixed(
+            "the expert has no probabilities",
+            max_staleness=0,
+            importance_cap=None,
+            check_logprobs=None,
+        )
 
     @property
     def recompute_logprobs(self) -> bool:

@@ -5,6 +5,7 @@
   tasks from failed ones (arXiv 2411.02337).
 - "progress": tasks with the largest change of predicted competence. The prediction uses the task's
   text and so generalises between tasks, as in MAGELLAN (arXiv 2502.07709).
+- `adaptive_groups`: more episodes for tasks with a less certain outcome (`group_sizes`).
 - `horizons`: the maximum episode length grows in stages, as in ScalingInter-RL (arXiv 2509.08755).
 """
 
@@ -23,6 +24,8 @@ from agentgym.trainers.trajectory import Trajectory
 FEATURES = 512
 OVERSAMPLE = 4
 """Number of candidate tasks per sampled task."""
+MINIMUM = 2
+"""Minimum number of episodes per task, with which a group has a baseline."""
 
 
 class Curriculum:
@@ -107,6 +110,33 @@ class SuccessRates(Curriculum):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores the state of a checkpoint."""
         self.rates = dict(state["rates"])
+
+
+def group_sizes(rates: Sequence[float], size: int) -> list[int]:
+    """Divides episodes among tasks, more for tasks whose outcome is less certain.
+
+    A task gets at least 2 episodes, and the others in proportion to the standard deviation of its
+    success, sqrt(p (1 - p)). For a given total, this minimises the variance of the sum of the mean
+    returns of the tasks (Neyman, 1934). GVM (arXiv 2505.02391) and Reinforce-Ada (arXiv 2510.04996)
+    also give more episodes to tasks with a larger variance. Here the rates are those of earlier
+    iterations, and no episode is dropped.
+
+    Args:
+        rates: success rate p of each task.
+        size: mean number of episodes per task, at least 2.
+
+    Returns:
+        The number of episodes of each task, with the sum `size * len(rates)`.
+    """
+    p = np.asarray(rates, np.float64)
+    deviations = np.sqrt(p * (1 - p))
+    if not deviations.any():
+        deviations = np.ones(len(p))
+    shares = (size - MINIMUM) * len(p) * deviations / deviations.sum()
+    sizes = np.floor(shares).astype(int)
+    largest = np.argsort(sizes - shares, kind="stable")  # of the remainders
+    sizes[largest[: (size - MINIMUM) * len(p) - sizes.sum()]] += 1
+    return (MINIMUM + sizes).tolist()
 
 
 class SuccessWindow(SuccessRates):

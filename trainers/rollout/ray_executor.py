@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import platform
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,17 +81,17 @@ class Weights:
 
 
 class RolloutWorker:
-    """Plays shares of episodes, in a process of Ray.
+    """Plays shares of episodes, in a process of Ray."""
 
-    Args:
-        build: makes the executor.
-    """
-
-    def __init__(self, build: BuildWorker):
-        self._local = build(self._take_over)
+    def __init__(self) -> None:
+        self._local: LocalExecutor | None = None
         self._loaded = -1
         self._newest: Weights | None = None
         self._lock = threading.Lock()
+
+    def name(self) -> str:
+        """Returns the name of this process, which a worker that is replaced changes."""
+        return f"{platform.node()}:{os.getpid()}"
 
     def renew(self, weights: Weights) -> None:
         """Offers newer weights to an episode in progress. Runs in a thread of its own."""
@@ -98,22 +99,33 @@ class RolloutWorker:
             if self._newest is None or weights.number > self._newest.number:
                 self._newest = weights
 
-    def play(self, weights: Weights, episodes: Sequence[EpisodeSpec]) -> tuple[str, bytes]:
+    def play(
+        self, build: list[Any], weights: Weights, episodes: Sequence[EpisodeSpec]
+    ) -> tuple[str, bytes]:
         """Plays episodes with the given weights, or newer ones.
 
+        Args:
+            build: a list with the reference of a `BuildWorker`, which the first call of a process
+                needs. Ray does not follow references in a list.
+            weights: the weights.
+            episodes: the episodes.
+
         Returns:
-            A name of this process, and the pickled trajectories: the arrays of objects in Ray's
+            The name of this process, and the pickled trajectories: the arrays of objects in Ray's
             object store cannot be written to.
         """
+        if self._local is None:
+            self._local = _import_ray().get(build[0])(self._take_over)
+            assert self._local is not None
         self.renew(weights)
         self._take_over()
         played = self._local.play(episodes)
-        return f"{os.uname().nodename}:{os.getpid()}", pickle.dumps(played)
+        return self.name(), pickle.dumps(played)
 
     def _take_over(self, _: int = 0) -> None:
         with self._lock:
             weights = self._newest
-        if weights is not None and weights.number > self._loaded:
+        if self._local and weights and weights.number > self._loaded:
             assert isinstance(self._local.policy, Policy)
             weights.load_into(self._local.policy)
             self._loaded = weights.number
@@ -158,8 +170,9 @@ class RayExecutor:
         if self._started:
             self._connect(address, workers * cpus)
         self._check_resources({"CPU": workers * cpus, "GPU": workers * gpus})
-        self._workers = self._make_workers(build, workers, cpus, gpus)
-        self._names: list[str | None] = [None] * workers
+        self._build = self._put(build)
+        self._workers = self._make_workers(workers, cpus, gpus)
+        self._names: list[str] = self._ray.get([each.name.remote() for each in self._workers])
         self._running: set[Any] = set()
         self._published: Any = None
         self._key: tuple[int | None, int] | None = None
@@ -191,7 +204,16 @@ class RayExecutor:
                     "or add nodes with `ray start --address`."
                 )
 
-    def _make_workers(self, build: BuildWorker, count: int, cpus: int, gpus: float) -> list[Any]:
+    def _put(self, build: BuildWorker) -> Any:
+        try:
+            return self._ray.put(build)
+        except TypeError as error:
+            raise ConfigError(
+                f"The environment or its reward cannot be sent to the workers ({error}): pass "
+                "env_id, or a function of a module that makes the environment."
+            ) from error
+
+    def _make_workers(self, count: int, cpus: int, gpus: float) -> list[Any]:
         actor: Any = self._ray.remote(
             num_cpus=cpus,
             num_gpus=gpus,
@@ -200,14 +222,7 @@ class RayExecutor:
             concurrency_groups={"weights": 1},
             scheduling_strategy="SPREAD",
         )(RolloutWorker)
-        try:
-            shared = self._ray.put(build)
-        except TypeError as error:
-            raise ConfigError(
-                f"The environment or its reward cannot be sent to the workers ({error}): pass "
-                "env_id, or a function of a module that makes the environment."
-            ) from error
-        return [actor.remote(shared) for _ in range(count)]
+        return [actor.remote() for _ in range(count)]
 
     def start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[list[Trajectory]]]:
         """Starts episodes with the current weights, or those of later calls.
@@ -223,7 +238,8 @@ class RayExecutor:
         for number, share in enumerate(shares):
             if len(share):
                 some = [episodes[i] for i in share]
-                running[self._workers[number].play.remote(weights, some)] = (number, share.tolist())
+                reference = self._workers[number].play.remote([self._build], weights, some)
+                running[reference] = (number, share.tolist())
         self._running |= running.keys()
         return lambda: self._wait(episodes, running)
 
@@ -263,7 +279,7 @@ class RayExecutor:
                 f"Rollout worker {number} died and was replaced {RESTARTS} times. Does the "
                 f"environment or the model exceed the memory of its node? ({error})"
             ) from error
-        self._restarts += self._names[number] not in (None, name)
+        self._restarts += name != self._names[number]
         self._names[number] = name
         return pickle.loads(played)
 
@@ -283,7 +299,7 @@ class RayExecutor:
 
 def _import_ray() -> Any:
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise MissingExtraError("rollout_workers", "ray") from error
     return ray

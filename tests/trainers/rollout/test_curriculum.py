@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
+from agentgym.trainers import Callback, Trainer, make_trainer
+from agentgym.trainers.recipes import grpo
 from agentgym.trainers.rollout.curriculum import (
     KINDS,
     Curriculum,
     Failures,
     LearningProgress,
     SuccessWindow,
+    group_sizes,
     horizon,
 )
 from agentgym.trainers.run.logger import read_metrics
@@ -24,6 +30,12 @@ from agentgym.trainers.trajectory import Trajectory
 from ...helpers.worlds import trajectory
 from ..recipes.test_recipes import train
 
+ADAPTIVE: dict[str, Any] = {
+    "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 6}, "model": "nano",
+    "context": "current", "instructions": False, "constrain": True, "eval_episodes": 0,
+    "episodes_per_iteration": 24, "group_size": 6, "train_tasks": 4, "adaptive_groups": True,
+    "device": "cpu", "threads": 1, "quiet": True, "lr": 1e-4, "log_with": (), "resume": True,
+}  # fmt: skip
 TASKS = [f"task/{i}" for i in range(40)]
 
 
@@ -99,6 +111,50 @@ def test_the_state_comes_back(kind: str):
     draws = [c.draw(8, np.random.default_rng(1)) for c in (first, second)]
     assert draws[0] == draws[1]
     assert isinstance(first, Curriculum)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.integers(2, 20))
+def test_uncertain_tasks_get_more_episodes_of_the_same_total(rates: list[float], size: int):
+    sizes = group_sizes(rates, size)
+    assert sum(sizes) == size * len(rates) and min(sizes) >= 2
+    for p, n in zip(rates, sizes, strict=True):
+        for q, m in zip(rates, sizes, strict=True):
+            if abs(p - 0.5) < abs(q - 0.5):
+                assert n >= m - 1  # one episode by rounding
+    certain = [p in (0.0, 1.0) for p in rates]
+    if not all(certain):
+        assert all(n <= 3 for n, known in zip(sizes, certain, strict=True) if known)
+
+
+def test_group_sizes_of_known_rates():
+    assert group_sizes([0.5, 0.0, 1.0, 0.5], 8) == [14, 2, 2, 14]
+    assert group_sizes([0.0, 1.0], 5) == [5, 5]
+    assert group_sizes([0.3] * 3, 4) == [4, 4, 4]
+
+
+def test_adaptive_groups_follow_the_success_and_are_resumed(tmp_path: Path):
+    sizes: list[Counter[str]] = []
+
+    class Sizes(Callback):
+        def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+            sizes.append(Counter(t.task for t in trajectories))
+            rates = [trainer.success.rates.get(task, 0.5) for task in sizes[-1]]
+            assert list(sizes[-1].values()) == group_sizes(rates, 6)
+
+    def run(folder: Path, iterations: int) -> None:
+        settings = ADAPTIVE | {"iterations": iterations, "run_dir": str(folder)}
+        make_trainer("grpo", **settings, callbacks=[Sizes()]).run()
+
+    run(tmp_path / "a", 4)
+    whole, sizes[:] = list(sizes), []
+    run(tmp_path / "b", 2)
+    run(tmp_path / "b", 4)
+    assert sizes == whole
+    assert whole[0] == dict.fromkeys(whole[0], 6)
+    assert any(len(set(each.values())) > 1 for each in whole[1:])
+    assert all(each.total() == 24 for each in whole)
+    with pytest.raises(ConfigError, match="set group_size to at least 3"):
+        grpo.Config.of(adaptive_groups=True, group_size=2)
 
 
 def test_horizons_come_in_stages():
