@@ -134,6 +134,10 @@ def test_thoughts_are_trained_as_the_settings_tell(tmp_path: Path):
         settings = SMALL | NUMBER_LINE | changes | {"bc_demonstrations": 0, "eval_episodes": 0}
         train("poad", **settings, run_dir=str(tmp_path / name), callbacks=[losses])
         found[name] = losses.metrics
+    lines = (tmp_path / "default" / "trajectories.jsonl").read_text().splitlines()
+    turns = [turn for line in lines for turn in json.loads(line)["turns"]]
+    masks = [turn["thought"] for turn in turns if turn["thought"]]
+    assert masks and all(mask[0] and not mask[-1] for mask in masks)
     names = ["losses/policy_grad_norm", "losses/policy_loss", "losses/kl"]
     plain, default, action, turn = ([found[run][name] for name in names] for run in found)
     assert default == plain
