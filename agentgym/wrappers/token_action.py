@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import gymnasium
 import numpy as np
@@ -10,7 +10,7 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.utils.action_parsing import numbered
 from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.token_view import PromptContext, TokenSettings, TokenView
+from agentgym.wrappers.token_view import TokenOptions, TokenSettings, TokenView
 from agentgym.wrappers.tokens import Tokenizer
 
 
@@ -47,16 +47,19 @@ class TokenAction(TextWrapper):
         tokenizer: any tokenizer of `transformers`, or an object with `encode(text,
             add_special_tokens=False)`, `decode(ids)` and `__len__` or `vocab_size`.
         max_action_tokens: maximum number of tokens per action in turns without constraint.
-        max_tokens: length of the observation, and maximum length of prompt plus action.
+            Default 32.
+        max_tokens: length of the observation, and maximum length of prompt plus action. Default
+            512.
         constrain: whether actions are constrained to `info["admissible"]`. Turns in which it is
-            empty (an open action set) are not constrained.
+            empty (an open action set) are not constrained. Default False.
         end_token: id of the token that completes an action. None: the tokenizer's `eos_token_id`.
-        gamma: discount per turn, in [0, 1].
-        instructions: whether prompts start with the environment's instructions.
-        context: builds the prompts, such as the trainer's `make_context(policy, settings)` of
-            `agentgym.trainers.policy_agent.agent`, with the same `max_tokens`: the tokens are then
-            those of its rollouts, with the chat template of the model. None: plain text, each
-            action after "> ".
+        format: the delimiters of actions, in place of `end_token`: several end tokens, stop strings
+            and the text before an action. `load_policy(folder).format` is that of a trained policy.
+        gamma: discount per turn, in [0, 1]. Default 1.
+        instructions: whether prompts start with the environment's instructions. Default True.
+        context: builds the prompts. `load_policy(folder).context` is that of a trained policy, with
+            its `max_tokens` and chat template: the tokens are then those of its rollouts. None:
+            plain text, each action after "> ".
 
     Raises:
         ConfigError: if observations or actions are not text, or an argument is invalid. From
@@ -67,28 +70,12 @@ class TokenAction(TextWrapper):
         self,
         env: gymnasium.Env[Any, Any],
         tokenizer: Tokenizer,
-        *,
-        max_action_tokens: int = 32,
-        max_tokens: int = 512,
-        constrain: bool = False,
-        end_token: int | None = None,
-        gamma: float = 1.0,
-        instructions: bool = True,
-        context: PromptContext | None = None,
+        **options: Unpack[TokenOptions],
     ):
-        options: dict[str, Any] = {
-            "max_action_tokens": max_action_tokens,
-            "max_tokens": max_tokens,
-            "constrain": constrain,
-            "end_token": end_token,
-            "gamma": gamma,
-            "instructions": instructions,
-            "context": context,
-        }
         super().__init__(env, tokenizer=tokenizer, **options)
         self._need_text("observations")
         self._need_text("actions")
-        self.settings = TokenSettings.of(tokenizer, **options)
+        self.settings = TokenSettings.checked("TokenAction", tokenizer, options)
         self.action_space = self.settings.action_space
         self.observation_space = self.settings.observation_space
         self._tokens = TokenView(self.settings)
