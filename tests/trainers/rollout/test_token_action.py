@@ -125,8 +125,7 @@ def test_admissible_actions_have_the_tokens_of_a_rollout(name: str):
     for text in actions:
         for token in policy.encode_action(text):
             assert env.action_masks()[token]
-            *_, info = env.step(token)
-        assert info["turn_end"]
+            env.step(token)
     assert env.unwrapped.state.said == list(actions)  # type: ignore[attr-defined]
 
 
