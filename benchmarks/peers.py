@@ -12,19 +12,17 @@ processes affect little. Weights are random. Prints a table and writes JSON.
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-import transformers
 import tyro
+from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -241,16 +239,8 @@ def main(settings: Settings) -> None:
         own, peer = row["tokens_per_second"], row["generate_tokens_per_second"]
         table.add_row(name, f"{own:,.0f}", f"{peer:,.0f}", f"{row['ratio']:.2f}")
     Console().print(table)
-    settings.out.parent.mkdir(parents=True, exist_ok=True)
-    report = {
-        "settings": asdict(settings) | {"out": settings.out.name},
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "results": results,
-    }
-    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+    about = {"settings": settings_of(settings), **versions("torch", "transformers")}
+    write(settings.out, about | {"results": results})
 
 
 if __name__ == "__main__":
