@@ -92,8 +92,8 @@ class EpisodeRunner:
     def transcript(self) -> dict[str, Any]:
         """Returns instructions, observations, actions and rewards as JSON values.
 
-        `action_span` holds the first and the last character (exclusive) of the action in a reply
-        with thoughts. It is None without `ExtractAction`, and if the reply has no action.
+        `action_span` holds the indices of the first character of the action in a reply and of the
+        one after it. It is None without `ExtractAction`, and if the reply has no action.
         """
         try:
             span = self.view.env.get_wrapper_attr("action_span")

@@ -17,6 +17,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, load_policy, make_trainer, train
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.cli import read_config
+from agentgym.wrappers.wrapping import answer_format
 
 WRAP = ("ExtractAction:format=tags", "HistoryObservation:k=1")
 SMALL: dict[str, Any] = {
@@ -80,6 +81,8 @@ def test_a_policy_is_evaluated_and_played_with_its_wrappers(tmp_path: Path, caps
     for folder in (run, run / "best", *(run / "checkpoints").iterdir()):
         assert load_agent(str(folder)).wrap == WRAP
 
+    assert answer_format(("no_such_module:Wrapper", "ExtractAction:format=tags,format_penalty=1"))
+    assert answer_format(("no_such_module:Wrapper",)) is None
     loaded, replies = load_policy(run), iter(["hm <action>+</action>", "no action"])
     loaded.agent.act = lambda views: [next(replies)]  # type: ignore[method-assign]
     assert loaded.act("You are at 1. Go to 3.") == "+"
