@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -10,7 +10,13 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.utils.action_parsing import numbered
 from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.token_view import TokenOptions, TokenSettings, TokenView
+from agentgym.wrappers.token_view import (
+    ActionFormat,
+    PromptContext,
+    TokenOptions,
+    TokenSettings,
+    TokenView,
+)
 from agentgym.wrappers.tokens import Tokenizer
 
 
@@ -47,16 +53,14 @@ class TokenAction(TextWrapper):
         tokenizer: any tokenizer of `transformers`, or an object with `encode(text,
             add_special_tokens=False)`, `decode(ids)` and `__len__` or `vocab_size`.
         max_action_tokens: maximum number of tokens per action in turns without constraint.
-            Default 32.
-        max_tokens: length of the observation, and maximum length of prompt plus action. Default
-            512.
+        max_tokens: length of the observation, and maximum length of prompt plus action.
         constrain: whether actions are constrained to `info["admissible"]`. Turns in which it is
-            empty (an open action set) are not constrained. Default False.
+            empty (an open action set) are not constrained.
         end_token: id of the token that completes an action. None: the tokenizer's `eos_token_id`.
         format: the delimiters of actions, in place of `end_token`: several end tokens, stop strings
             and the text before an action. `load_policy(folder).format` is that of a trained policy.
-        gamma: discount per turn, in [0, 1]. Default 1.
-        instructions: whether prompts start with the environment's instructions. Default True.
+        gamma: discount per turn, in [0, 1].
+        instructions: whether prompts start with the environment's instructions.
         context: builds the prompts. `load_policy(folder).context` is that of a trained policy, with
             its `max_tokens` and chat template: the tokens are then those of its rollouts. None:
             plain text, each action after "> ".
@@ -70,8 +74,26 @@ class TokenAction(TextWrapper):
         self,
         env: gymnasium.Env[Any, Any],
         tokenizer: Tokenizer,
-        **options: Unpack[TokenOptions],
+        *,
+        max_action_tokens: int = 32,
+        max_tokens: int = 512,
+        constrain: bool = False,
+        end_token: int | None = None,
+        format: ActionFormat | None = None,
+        gamma: float = 1.0,
+        instructions: bool = True,
+        context: PromptContext | None = None,
     ):
+        options: TokenOptions = {
+            "max_action_tokens": max_action_tokens,
+            "max_tokens": max_tokens,
+            "constrain": constrain,
+            "end_token": end_token,
+            "format": format,
+            "gamma": gamma,
+            "instructions": instructions,
+            "context": context,
+        }
         super().__init__(env, tokenizer=tokenizer, **options)
         self._need_text("observations")
         self._need_text("actions")
