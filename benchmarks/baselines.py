@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from result_files import write
 from rich.console import Console
 from rich.progress import track
 
@@ -82,7 +83,7 @@ def main(settings: Settings) -> None:
             continue
         everything += reports
         ordered = {e.name: known[e.name] for e in TABLE if e.name in known}
-        RESULT.write_text(json.dumps({"environments": ordered}, indent=1) + "\n")
+        write(RESULT, {"environments": ordered})
     if everything:
         Console(width=120).print(compare(everything))
 

@@ -29,13 +29,13 @@ and a figure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import tyro
+from result_files import settings_of, write
 from rich.console import Console
 from rich.table import Table
 from token_world import Array, Ints, Samples, World, make_world, sample
@@ -383,8 +383,8 @@ def main(settings: Settings) -> None:
     settings.out.mkdir(parents=True, exist_ok=True)
     picture(everything, settings.out / "credit_oracle.png")
     numbers = {n: {k: v for k, v in r.items() if k != "points"} for n, r in everything.items()}
-    report = {"settings": asdict(settings) | {"out": settings.out.name}, "estimators": numbers}
-    (settings.out / "credit_oracle.json").write_text(json.dumps(report, indent=2) + "\n")
+    report = {"settings": settings_of(settings), "estimators": numbers}
+    write(settings.out / "credit_oracle.json", report)
 
 
 if __name__ == "__main__":

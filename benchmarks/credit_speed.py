@@ -10,16 +10,15 @@ torchrl, if installed. Medians, on one thread. Prints tables and writes JSON.
 from __future__ import annotations
 
 import importlib.util
-import json
-import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 import tyro
+from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -253,17 +252,8 @@ def main(settings: Settings) -> None:
         else:
             table.add_row(name, str(value), "")
     console.print(table)
-    settings.out.parent.mkdir(parents=True, exist_ok=True)
-    report = {
-        "settings": asdict(settings) | {"out": settings.out.name},
-        "numpy": np.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "estimators": rows,
-        "others": others,
-    }
-    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+    about = {"settings": settings_of(settings), **versions("numpy", "torch")}
+    write(settings.out, about | {"estimators": rows, "others": others})
 
 
 if __name__ == "__main__":

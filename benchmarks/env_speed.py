@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import tyro
+from result_files import versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -280,15 +280,13 @@ def main(settings: Settings) -> None:
     # Earlier results of other ids are kept if they are for the same arguments.
     kept = before.get("environments", []) if before.get("env_kwargs") == kwargs else []
     rows = {row["id"]: row for row in kept} | {speed.id: asdict(speed) for speed in speeds}
-    settings.out.parent.mkdir(exist_ok=True)
     report = {
-        "python": platform.python_version(),
-        "machine": platform.machine(),
+        **versions(),
         "env_kwargs": kwargs,
         "environments": [rows[id] for id in REGISTRY if id in rows],
         "search": [asdict(speed) for speed in searches] or before.get("search", []),
     }
-    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+    write(settings.out, report)
     console.print(f"Written to {settings.out}")
 
 

@@ -21,7 +21,6 @@ import gc
 import importlib.util
 import json
 import multiprocessing
-import platform
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import tyro
+from result_files import versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -362,10 +362,7 @@ def main(settings: Settings) -> None:
     """Measures, prints tables and writes the results."""
     found = measure(settings)
     show(found)
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    result = {"device": gpu_name(), "versions": versions, **found}
-    settings.out.parent.mkdir(parents=True, exist_ok=True)
-    settings.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write(settings.out, {"device": gpu_name(), "versions": versions("torch"), **found})
 
 
 if __name__ == "__main__":

@@ -14,19 +14,17 @@ an interrupted grid.
 
 from __future__ import annotations
 
-import json
-import platform
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import tyro
 import yaml
 from grid_tables import THRESHOLDS, ranks, tables
 from learning import launch
+from result_files import versions, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.run.logger import read_metrics
@@ -166,8 +164,7 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
 
 def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
     """Returns the results of all finished runs, with baselines and trials."""
-    found: dict[str, Any] = {"versions": {"python": platform.python_version()}}
-    found["versions"]["torch"] = torch.__version__
+    found: dict[str, Any] = {"versions": versions("torch")}
     found["envs"], found["runs"] = {}, []
     for place in places:
         config = place.settings
@@ -243,7 +240,7 @@ def main(settings: Settings) -> None:
     found = collect(settings, places)
     if not found["runs"]:
         raise SystemExit("No run has finished yet.")
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    write(RESULT, found)
     draw(found, RESULT.with_suffix(".png"))
     print(tables(found))
 

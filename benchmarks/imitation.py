@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from result_files import write
 from rich.console import Console
 from rich.table import Table
 
@@ -111,8 +112,7 @@ def main(settings: Settings) -> None:
                 print(f"{name}: {error}")
                 continue
             found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
-            text = json.dumps({"settings": about, "environments": found}, indent=1)
-            RESULT.write_text(text + "\n")
+            write(RESULT, {"settings": about, "environments": found})
     table = Table(title="Held-out tasks after behaviour cloning: reward (success)")
     for column in ("environment", "random", "behaviour cloning", "expert"):
         table.add_column(column, justify="left" if column == "environment" else "right")

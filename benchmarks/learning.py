@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import tyro
+from result_files import versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -170,13 +169,10 @@ def main(settings: Settings) -> None:
     results = [summary(*pair, folder) for pair, folder in zip(pairs, folders, strict=True)]
     results.sort(key=lambda result: result["recipe"])
     out = HERE / "results" / f"learning_{settings.name}.json"
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
     config = json.loads((folders[0] / "config.json").read_text())["config"]
     for key in ("seed", "run_dir", "recipe"):
         config.pop(key, None)
-    out.write_text(
-        json.dumps({"versions": versions, "config": config, "runs": results}, indent=1) + "\n"
-    )
+    write(out, {"versions": versions("torch"), "config": config, "runs": results})
     draw(results, out.with_suffix(".png"), f"{settings.name}: held-out tasks")
     show(results)
 

@@ -11,17 +11,16 @@ Prints a table and writes JSON.
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
-import transformers
 import tyro
+from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -218,14 +217,8 @@ def main(settings: Settings) -> None:
         weights = f"{row['weights'] / 2**30:.1f}"
         table.add_row(row["model"], weights, f"{kept:.0f}", f"{row['kept_over_least']:.2f}", *peaks)
     Console().print(table)
-    report = {
-        "settings": asdict(settings) | {"out": settings.out.name},
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "models": rows,
-    }
-    settings.out.parent.mkdir(parents=True, exist_ok=True)
-    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+    about = {"settings": settings_of(settings), **versions("torch", "transformers")}
+    write(settings.out, about | {"models": rows})
 
 
 if __name__ == "__main__":

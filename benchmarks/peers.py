@@ -17,13 +17,12 @@ installed: `pip install "trl>=1.16" -c constraints.txt`.
 from __future__ import annotations
 
 import json
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-import transformers
 import tyro
+from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -305,16 +304,8 @@ def main(settings: Settings) -> None:
         own, peer = (row[key] for key in row if key.endswith("tokens_per_second"))
         table.add_row(name, f"{own:,.0f}", f"{peer:,.0f}", f"{row['ratio']:.2f}")
     Console().print(table)
-    settings.out.parent.mkdir(parents=True, exist_ok=True)
-    report = {
-        "settings": asdict(settings) | {"out": settings.out.name},
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "results": results,
-    }
-    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+    about = {"settings": settings_of(settings), **versions("torch", "transformers")}
+    write(settings.out, about | {"results": results})
 
 
 if __name__ == "__main__":

@@ -10,25 +10,22 @@ agent and expert are evaluated on the same test tasks. Prints a table and writes
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-import sb3_contrib
 import torch
 import tyro
+from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.env_util import make_vec_env
 
-import agentgym
 from agentgym.wrappers import AdmissibleAction, EncodeObservation
 
 Choice = Callable[[AdmissibleAction, np.ndarray], int]
@@ -155,17 +152,11 @@ def main(settings: Settings) -> None:
             f"{row['seconds']:.0f}" if "seconds" in row else "",
         )
     Console().print(table)
-    settings.out.parent.mkdir(parents=True, exist_ok=True)
-    report = {
-        "settings": asdict(settings) | {"out": settings.out.name},
-        "agentgym": agentgym.__version__,
-        "sb3_contrib": sb3_contrib.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "players": rows,
+    about = {
+        "settings": settings_of(settings),
+        **versions("agentgym", "sb3_contrib", "torch"),
     }
-    settings.out.write_text(json.dumps(report, indent=2) + "\n")
+    write(settings.out, about | {"players": rows})
 
 
 if __name__ == "__main__":

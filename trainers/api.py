@@ -15,7 +15,7 @@ from agentgym.trainers import recipes
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy_agent import load_agent
-from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.trainer import Trainer
 from agentgym.wrappers.wrapping import answer_format
@@ -85,11 +85,16 @@ class LoadedPolicy:
     Attributes:
         agent: the policy as an agent.
         answer_format: the format of its replies, if it was trained with `ExtractAction`, or None.
+        tokenizer: its tokenizer.
+        format: the delimiters of its actions: end tokens, stop strings, the text before an action.
+        context: builds its prompts.
     """
 
     def __init__(self, agent: PolicyAgent, seed: int = 0):
         self.agent = agent
         self.answer_format = answer_format(agent.wrap)
+        self.tokenizer, self.format = agent.policy.tokenizer, agent.policy.format
+        self.context = make_context(agent.policy, agent.settings)
         self._rng = np.random.default_rng(seed)
 
     def act(self, observation: str, **options: Any) -> str:

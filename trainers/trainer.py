@@ -327,7 +327,8 @@ class Trainer:
                 self.callbacks.call("on_training_end", self)
                 return reports
             except Interrupted as interrupted:
-                if self._saved is not None:
+                # In behaviour cloning, the weights are those of an epoch in progress.
+                if self._saved is not None and self._cloning is None:
                     self._save(keep_journal=True)
                 at = self.state.iteration
                 interrupted.add_note(f"Stopped after iteration {at}. --resume continues the run.")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import email.utils
 import http.client
 import json
 import math
@@ -19,16 +16,20 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from email.message import Message
-from typing import IO, Any
+from typing import Any
 
+from agentgym.agents.http_client import (
+    Deadline,
+    UnusableReply,
+    make_opener,
+    read_body,
+    retry_after,
+)
 from agentgym.agents.view import View
 from agentgym.errors import AgentGymError, ConfigError
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
-LARGEST_REPLY = 1 << 24
-"""Maximum size of a reply in bytes."""
 # If the server was never reached, these errors mean a wrong address. They are not retried.
 NOT_THERE = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
 
@@ -75,19 +76,6 @@ class Usage:
         self.unreported += None in known
         self.prompt_tokens += known[0] or 0
         self.completion_tokens += known[1] or 0
-
-
-class _UnusableReply(Exception):
-    """A reply with status 200 that contains no chat completion.
-
-    Args:
-        problem: description of the problem.
-        page: whether the reply is not a JSON object.
-    """
-
-    def __init__(self, problem: str, page: bool = False):
-        super().__init__(problem)
-        self.page = page
 
 
 class ChatAgent:
@@ -155,7 +143,7 @@ class ChatAgent:
         self.usage = Usage(prompt_price=prompt_price, completion_price=completion_price)
         self._counting = threading.Lock()
         self._reached = False
-        self._opener = urllib.request.build_opener(_NoRedirect, _HTTPHandler, _HTTPSHandler)
+        self._opener = make_opener()
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns the model's action for each view.
@@ -207,21 +195,21 @@ class ChatAgent:
                 wait = self.backoff * 2 ** (attempt - 1) if asked is None else asked
                 time.sleep(min(wait, LONGEST_WAIT))
             asked = None
-            deadline = _Deadline(self.timeout)
+            deadline = Deadline(self.timeout)
             request.deadline = deadline  # type: ignore[attr-defined]
             try:
                 with deadline, self._opener.open(request, timeout=self.timeout) as reply:
                     self._reached = True
-                    data = _read(reply)
+                    data = read_body(reply)
                     deadline.check()
                     return self._action(data)
             except urllib.error.HTTPError as error:
                 self._reached = True
                 problem = self._hidden(self._explain(error))
-                asked = _retry_after(error.headers.get("Retry-After", ""), time.time())
+                asked = retry_after(error.headers.get("Retry-After", ""), time.time())
                 if error.code not in RETRIED:
                     raise ChatError(problem) from error
-            except _UnusableReply as error:
+            except UnusableReply as error:
                 problem = self._hidden(str(error))
                 # An HTML page as the first reply is a mistake in the address, not an overload.
                 if error.page and not self.usage.requests:
@@ -255,7 +243,7 @@ class ChatAgent:
 
     def _action(self, reply: bytes) -> str:
         if not reply.strip():
-            raise _UnusableReply(f"{self.url} sent an empty reply.")
+            raise UnusableReply(f"{self.url} sent an empty reply.")
         try:
             completion = json.loads(reply)
         except (ValueError, RecursionError) as error:
@@ -273,8 +261,8 @@ class ChatAgent:
             self.usage.add(completion.get("usage"))
         return action
 
-    def _unusable(self, reply: bytes) -> _UnusableReply:
-        return _UnusableReply(
+    def _unusable(self, reply: bytes) -> UnusableReply:
+        return UnusableReply(
             f"{self.url} did not reply with a chat completion (choices[0].message.content), but "
             f"with {reply[:1000].decode('utf-8', 'replace')[:200]!r}.",
             page=not reply.lstrip().startswith(b"{"),
@@ -283,9 +271,9 @@ class ChatAgent:
     def _explain(self, error: urllib.error.HTTPError) -> str:
         said = ""
         try:
-            said = _read(error).decode("utf-8", "replace")
+            said = read_body(error).decode("utf-8", "replace")
             said = json.loads(said)["error"]["message"]
-        except (OSError, http.client.HTTPException, _UnusableReply):
+        except (OSError, http.client.HTTPException, UnusableReply):
             pass  # then nothing
         except (ValueError, LookupError, TypeError, RecursionError):
             pass  # then the text itself
@@ -318,106 +306,3 @@ def _check_url(base_url: str) -> None:
             "base_url must be like http://localhost:8000/v1, without user and password, got "
             f"{hide_userinfo(base_url)!r}."
         )
-
-
-def _retry_after(value: str, now: float) -> float | None:
-    """Returns the seconds to wait by a `Retry-After` header (RFC 9110, 10.2.3), if it is valid."""
-    value = value.strip()
-    if value.isascii() and value.isdecimal():
-        return float(value)
-    try:
-        date = email.utils.parsedate_to_datetime(value)
-        if date.tzinfo is None:
-            date = date.replace(tzinfo=datetime.UTC)
-        return max(0.0, date.timestamp() - now)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-
-
-def _read(reply: Any) -> bytes:
-    """Returns the body of a reply."""
-    data = reply.read(LARGEST_REPLY + 1)
-    if len(data) > LARGEST_REPLY:
-        raise _UnusableReply(f"The reply is longer than {LARGEST_REPLY:,} bytes.")
-    if getattr(reply, "length", None):  # `read(n)` does not raise if the connection ends early
-        raise http.client.IncompleteRead(data, reply.length)
-    return data
-
-
-class _Deadline:
-    """Cuts a connection after some seconds.
-
-    The timeout of a socket starts anew with every byte, so a slow server could hold a request for
-    ever.
-    """
-
-    def __init__(self, seconds: float):
-        self.seconds = seconds
-        self.expired = False
-        self._socket: socket.socket | None = None
-        self._timer = threading.Timer(seconds, self._cut)
-        self._timer.daemon = True
-
-    def __enter__(self) -> _Deadline:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._timer.cancel()
-
-    def _cut(self) -> None:
-        self.expired = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):  # closed already
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-    def watch(self, connected: socket.socket) -> None:
-        """Cuts this connection when the time is over."""
-        self._socket = connected
-        self.check()
-
-    def check(self) -> None:
-        """Raises TimeoutError if the time is over."""
-        if self.expired:
-            raise TimeoutError(f"it took more than {self.seconds:g} s")
-
-
-class _Watched(urllib.request.AbstractHTTPHandler):
-    """Hands the socket of each request to its deadline."""
-
-    def do_open(self, http_class: Any, req: Any, **arguments: Any) -> Any:
-        def connection(host: str, **options: Any) -> Any:
-            made = http_class(host, **options)
-            connect = made.connect
-
-            def watched() -> None:
-                connect()
-                req.deadline.watch(made.sock)
-
-            made.connect = watched
-            return made
-
-        return super().do_open(connection, req, **arguments)
-
-
-class _HTTPHandler(_Watched, urllib.request.HTTPHandler):
-    pass
-
-
-class _HTTPSHandler(_Watched, urllib.request.HTTPSHandler):
-    pass
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET and take the key to another host."""
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
-    ) -> None:
-        return None

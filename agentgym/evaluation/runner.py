@@ -79,11 +79,20 @@ class EpisodeLog:
         )
 
     def transcript(self) -> dict[str, Any]:
-        """Returns instructions, observations, actions and rewards as JSON values."""
+        """Returns instructions, observations, actions and rewards as JSON values.
+
+        `action_span` holds the indices of the first character of the action in a reply and of the
+        one after it. It is None without `ExtractAction`, and if the reply has no action.
+        """
+        try:
+            span = self.view.env.get_wrapper_attr("action_span")
+        except AttributeError:
+            span = lambda reply: None  # noqa: E731
         turns = [
             {
                 "observation": observation,
                 "action": action,
+                "action_span": span(action),
                 "admissible": admissible if len(admissible) <= MOST_SAVED else (),
                 "reward": reward,
                 "reward_terms": info["reward_terms"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from gymnasium.spaces import Space
@@ -12,7 +12,7 @@ from pettingzoo.utils import BaseWrapper
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.spaces import UnicodeText
 from agentgym.utils.action_parsing import numbered
-from agentgym.wrappers.token_view import PromptContext, TokenSettings, TokenView
+from agentgym.wrappers.token_view import TokenOptions, TokenSettings, TokenView
 from agentgym.wrappers.tokens import Tokenizer
 
 
@@ -29,7 +29,8 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
 
     Args:
         env: a turn-based game with text actions (`agentgym.make_aec`).
-        tokenizer: see `TokenAction`, like all further arguments.
+        tokenizer: any tokenizer of `transformers`, see `TokenAction`.
+        **options: the further arguments of `TokenAction`.
 
     Raises:
         ConfigError: if the actions are not text, or an argument is invalid.
@@ -39,28 +40,12 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
         self,
         env: AECEnv[str, dict[str, Any], Any],
         tokenizer: Tokenizer,
-        *,
-        max_action_tokens: int = 32,
-        max_tokens: int = 512,
-        constrain: bool = False,
-        end_token: int | None = None,
-        gamma: float = 1.0,
-        instructions: bool = True,
-        context: PromptContext | None = None,
+        **options: Unpack[TokenOptions],
     ):
         super().__init__(env)
         if not all(isinstance(env.action_space(a), UnicodeText) for a in env.possible_agents):
             raise ConfigError("TokenAEC needs a game with text actions: action_mode='text'.")
-        self.settings = TokenSettings.of(
-            tokenizer,
-            max_action_tokens=max_action_tokens,
-            max_tokens=max_tokens,
-            constrain=constrain,
-            end_token=end_token,
-            gamma=gamma,
-            instructions=instructions,
-            context=context,
-        )
+        self.settings = TokenSettings.checked("TokenAEC", tokenizer, options)
         self._views = {agent: TokenView(self.settings) for agent in env.possible_agents}
         self._ended = dict.fromkeys(env.possible_agents, False)
         self.observation_spaces: dict[str, Space[Any]] = {}

@@ -245,22 +245,22 @@ class AnswerFormat:
     """A format of answers and the text form of tool calls. See `ExtractAction` for the formats.
 
     Attributes:
-        name: name of the format.
+        format: name of the format.
         call_format: text form of a tool call, with `{name}` and `{arguments}`.
 
     Raises:
-        ConfigError: for an unknown `name` or an invalid `call_format`.
+        ConfigError: for an unknown `format` or an invalid `call_format`.
     """
 
-    name: str = "thought_action"
+    format: str = "thought_action"
     call_format: str = "{name}[{arguments}]"
 
     def __post_init__(self) -> None:
         """Checks the format."""
-        if self.name not in FORMATS:
+        if self.format not in FORMATS:
             raise ConfigError(
-                f"format must be one of {list(FORMATS)}, got {self.name!r}."
-                f"{did_you_mean(self.name, FORMATS)}"
+                f"format must be one of {list(FORMATS)}, got {self.format!r}."
+                f"{did_you_mean(self.format, FORMATS)}"
             )
         try:
             self.call_format.format(name="", arguments="")
@@ -273,11 +273,11 @@ class AnswerFormat:
     @property
     def hint(self) -> str:
         """Description of the format for the agent."""
-        return FORMATS[self.name].hint
+        return FORMATS[self.format].hint
 
     def write(self, action: str) -> str:
         """Returns an answer with an action."""
-        return FORMATS[self.name].write(action)
+        return FORMATS[self.format].write(action)
 
     def extract(self, answer: str) -> str:
         """Returns the action in an answer, or an `UnreadableAction` if there is none.
@@ -308,5 +308,5 @@ class AnswerFormat:
 
     def _find(self, answer: str) -> Found:
         start, stop = find_answer(answer)
-        found = FORMATS[self.name].read(answer[start:stop], self.call_format)
+        found = FORMATS[self.format].read(answer[start:stop], self.call_format)
         return Found(found.action, start + found.start, start + found.stop)

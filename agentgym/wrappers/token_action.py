@@ -10,7 +10,13 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.utils.action_parsing import numbered
 from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.token_view import PromptContext, TokenSettings, TokenView
+from agentgym.wrappers.token_view import (
+    ActionFormat,
+    PromptContext,
+    TokenOptions,
+    TokenSettings,
+    TokenView,
+)
 from agentgym.wrappers.tokens import Tokenizer
 
 
@@ -51,12 +57,13 @@ class TokenAction(TextWrapper):
         constrain: whether actions are constrained to `info["admissible"]`. Turns in which it is
             empty (an open action set) are not constrained.
         end_token: id of the token that completes an action. None: the tokenizer's `eos_token_id`.
+        format: the delimiters of actions, in place of `end_token`: several end tokens, stop strings
+            and the text before an action. `load_policy(folder).format` is that of a trained policy.
         gamma: discount per turn, in [0, 1].
         instructions: whether prompts start with the environment's instructions.
-        context: builds the prompts, such as the trainer's `make_context(policy, settings)` of
-            `agentgym.trainers.policy_agent.agent`, with the same `max_tokens`: the tokens are then
-            those of its rollouts, with the chat template of the model. None: plain text, each
-            action after "> ".
+        context: builds the prompts. `load_policy(folder).context` is that of a trained policy, with
+            its `max_tokens` and chat template: the tokens are then those of its rollouts. None:
+            plain text, each action after "> ".
 
     Raises:
         ConfigError: if observations or actions are not text, or an argument is invalid. From
@@ -72,15 +79,17 @@ class TokenAction(TextWrapper):
         max_tokens: int = 512,
         constrain: bool = False,
         end_token: int | None = None,
+        format: ActionFormat | None = None,
         gamma: float = 1.0,
         instructions: bool = True,
         context: PromptContext | None = None,
     ):
-        options: dict[str, Any] = {
+        options: TokenOptions = {
             "max_action_tokens": max_action_tokens,
             "max_tokens": max_tokens,
             "constrain": constrain,
             "end_token": end_token,
+            "format": format,
             "gamma": gamma,
             "instructions": instructions,
             "context": context,
@@ -88,7 +97,7 @@ class TokenAction(TextWrapper):
         super().__init__(env, tokenizer=tokenizer, **options)
         self._need_text("observations")
         self._need_text("actions")
-        self.settings = TokenSettings.of(tokenizer, **options)
+        self.settings = TokenSettings.checked("TokenAction", tokenizer, options)
         self.action_space = self.settings.action_space
         self.observation_space = self.settings.observation_space
         self._tokens = TokenView(self.settings)

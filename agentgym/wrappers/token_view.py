@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
+from agentgym.utils.arguments import check_arguments, keyword_parameters
 from agentgym.utils.token_trie import TokenTrie
-from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
+from agentgym.wrappers.tokens import Tokenizer, decode, encode, vocabulary_size
 
 _CACHED_CANDIDATES = 50_000
 
@@ -38,6 +39,44 @@ class PromptContext(Protocol):
         ...
 
 
+class ActionFormat(Protocol):
+    """The delimiters of actions. Those of a trained policy satisfy it."""
+
+    @property
+    def end_token(self) -> int:
+        """The token that ends admissible actions."""
+        ...
+
+    @property
+    def end_tokens(self) -> Set[int]:
+        """The tokens that end an action."""
+        ...
+
+    @property
+    def stop(self) -> Sequence[str]:
+        """Strings that end an action and are no part of it."""
+        ...
+
+    @property
+    def prefix(self) -> str:
+        """Text before an action that is part of its tokens."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlainFormat:
+    """Actions that end with one token."""
+
+    end_token: int
+    stop: tuple[str, ...] = ()
+    prefix: str = ""
+
+    @property
+    def end_tokens(self) -> Set[int]:
+        """The end token."""
+        return {self.end_token}
+
+
 @dataclass(frozen=True)
 class PlainContext:
     """Instructions, observations and actions as plain text, each action after "> ".
@@ -47,12 +86,12 @@ class PlainContext:
 
     Attributes:
         tokenizer: the tokenizer.
-        end_token: the token that ends an action.
+        format: the delimiters of actions.
         max_tokens: maximum length of prompt plus action in tokens.
     """
 
     tokenizer: Tokenizer
-    end_token: int
+    format: ActionFormat
     max_tokens: int
 
     def begin(self, instructions: str) -> PlainConversation:
@@ -79,8 +118,9 @@ class PlainConversation:
 
     def act(self, tokens: Sequence[int]) -> None:
         """Adds the tokens of the action that followed, and the end token if it has none."""
-        ended = bool(tokens) and tokens[-1] == self._context.end_token
-        self._actions.append([*tokens] if ended else [*tokens, self._context.end_token])
+        ends = self._context.format
+        ended = bool(tokens) and tokens[-1] in ends.end_tokens
+        self._actions.append([*tokens] if ended else [*tokens, ends.end_token])
 
     def prompt(self, room: int) -> list[int]:
         """Returns the prompt of the next action, with `room` tokens free for it.
@@ -112,6 +152,19 @@ class PlainConversation:
         return [*self._opening, *(t for piece in pieces[::-1] for t in piece), *last, *self._after]
 
 
+class TokenOptions(TypedDict, total=False):
+    """The keyword arguments of `TokenAction` and `TokenAEC`."""
+
+    max_action_tokens: int
+    max_tokens: int
+    constrain: bool
+    end_token: int | None
+    format: ActionFormat | None
+    gamma: float
+    instructions: bool
+    context: PromptContext | None
+
+
 @dataclass(frozen=True)
 class TokenSettings:
     """Settings of token-level actions (see `TokenAction`)."""
@@ -120,7 +173,7 @@ class TokenSettings:
     max_action_tokens: int
     max_tokens: int
     constrain: bool
-    end_token: int
+    format: ActionFormat
     gamma: float
     instructions: bool
     context: PromptContext
@@ -131,12 +184,14 @@ class TokenSettings:
         cls,
         tokenizer: Tokenizer,
         *,
-        end_token: int | None,
-        context: PromptContext | None,
-        max_action_tokens: int,
-        max_tokens: int,
-        gamma: float,
-        **others: Any,
+        max_action_tokens: int = 32,
+        max_tokens: int = 512,
+        constrain: bool = False,
+        end_token: int | None = None,
+        format: ActionFormat | None = None,
+        gamma: float = 1.0,
+        instructions: bool = True,
+        context: PromptContext | None = None,
     ) -> TokenSettings:
         """Returns checked settings.
 
@@ -144,12 +199,16 @@ class TokenSettings:
             ConfigError: if there is no valid end token, or a number is out of range.
         """
         size = vocabulary_size(tokenizer)
+        if format is not None and end_token is not None:
+            raise ConfigError("A format has end tokens: give format or end_token, not both.")
         end = getattr(tokenizer, "eos_token_id", None) if end_token is None else end_token
+        end = end if format is None else format.end_token
         if end is None or not 0 <= end < size:
             raise ConfigError(
                 f"TokenAction needs an end_token in [0, {size}), got {end!r}: pass the id that "
                 "completes an action (the tokenizer has no eos_token_id of its own)."
             )
+        format = PlainFormat(int(end)) if format is None else format
         if max_action_tokens < 1 or max_tokens < 1:
             raise ConfigError(
                 f"max_action_tokens and max_tokens must be at least 1, got {max_action_tokens} "
@@ -161,12 +220,29 @@ class TokenSettings:
             tokenizer=tokenizer,
             max_action_tokens=max_action_tokens,
             max_tokens=max_tokens,
-            end_token=int(end),
+            constrain=constrain,
+            format=format,
             gamma=float(gamma),
-            context=PlainContext(tokenizer, int(end), max_tokens) if context is None else context,
+            instructions=instructions,
+            context=PlainContext(tokenizer, format, max_tokens) if context is None else context,
             size=size,
-            **others,
         )
+
+    @classmethod
+    def checked(cls, owner: str, tokenizer: Tokenizer, options: Mapping[str, Any]) -> TokenSettings:
+        """Returns the settings of an environment from its keyword arguments.
+
+        Args:
+            owner: name of the environment's class, for messages.
+            tokenizer: the tokenizer.
+            options: the arguments, see `TokenOptions`.
+
+        Raises:
+            UnknownArgumentError: for an unknown argument.
+            ConfigError: as `of`, and for an argument of another type.
+        """
+        check_arguments(owner, keyword_parameters(cls.of), {"tokenizer": tokenizer, **options})
+        return cls.of(tokenizer, **options)
 
     @property
     def action_space(self) -> Discrete:
@@ -227,7 +303,7 @@ class TokenView:
         settings = self.settings
         admissible = tuple(info.get("admissible", ())) if settings.constrain else ()
         sequences = [self.encode(each) for each in admissible]
-        trie = TokenTrie(sequences, end=settings.end_token) if admissible else None
+        trie = TokenTrie(sequences, end=settings.format.end_token) if admissible else None
         node = trie.walk(self.action) if trie else 0
         if node is None:
             raise SnapshotError(
@@ -260,17 +336,11 @@ class TokenView:
 
     def append(self, token: int) -> str | None:
         """Appends a token to the action. Returns the action as text if it is complete."""
-        settings, trie = self.settings, self._trie
-        decode = settings.tokenizer.decode
-        text = None
+        trie, text = self._trie, None
         if trie is None:
-            full = len(self.action) + 1 >= settings.max_action_tokens
-            if token == settings.end_token:
-                text = decode(self.action)
-            elif full:
-                text = decode([*self.action, token])
+            text = self._free_text(token)
         elif token not in trie.children(self._node):
-            said = decode([*self.action, token])
+            said = decode(self.settings.tokenizer, [*self.action, token])
             text = UnreadableAction(said, f"{said[:80]!r} is not the start of a valid action.")
         else:
             self._node = trie.step(self._node, token)
@@ -285,6 +355,20 @@ class TokenView:
             self._conversation.act(self.action)
         self.action = []
         return text
+
+    def _free_text(self, token: int) -> str | None:
+        """Returns the text of an action without constraint if a token completes it."""
+        settings, ends = self.settings, self.settings.format
+        ended = token in ends.end_tokens
+        full = len(self.action) + 1 >= settings.max_action_tokens
+        if not (ended or full or ends.stop):
+            return None
+        text = decode(settings.tokenizer, self.action if ended else [*self.action, token])
+        if not (ended or full or any(string in text for string in ends.stop)):
+            return None
+        for string in ends.stop:
+            text = text.partition(string)[0]
+        return text.removeprefix(ends.prefix)
 
     def mask(self) -> np.ndarray:
         """Returns the mask of tokens that may follow, bool (V,)."""
@@ -307,7 +391,7 @@ class TokenView:
 
     def next_token(self, text: str) -> int | None:
         """Returns the next token of an action, or None if the action so far deviates from it."""
-        tokens = [*self.encode(text), self.settings.end_token]
+        tokens = [*self.encode(text), self.settings.format.end_token]
         count = len(self.action)
         if tokens[:count] != self.action:
             return None
@@ -321,7 +405,9 @@ class TokenView:
         if tokens is None:
             if len(self._candidates) >= _CACHED_CANDIDATES:
                 self._candidates.clear()
-            tokens = self._candidates[text] = encode(self.settings.tokenizer, text)
+            settings = self.settings
+            tokens = encode(settings.tokenizer, settings.format.prefix + text)
+            self._candidates[text] = tokens
         return tokens
 
     def memory(self) -> dict[str, Any]:

@@ -51,3 +51,11 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
     """
     clean = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
     return list(tokenizer.encode(clean, add_special_tokens=False))
+
+
+def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Returns the text of token ids, without special tokens."""
+    options: dict[str, Any] = {}
+    if hasattr(tokenizer, "all_special_ids"):  # those of `transformers`
+        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    return tokenizer.decode(list(ids), **options)

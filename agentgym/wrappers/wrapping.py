@@ -45,10 +45,11 @@ def answer_format(specs: Sequence[str]) -> AnswerFormat | None:
     Args:
         specs: wrappers, see `wrap_env`.
     """
-    for _, wrapper, options in map(_parse, specs):
-        if issubclass(wrapper, ExtractAction):
-            names = {"format": "name", "call_format": "call_format"}
-            return AnswerFormat(**{names[n]: options[n] for n in names if n in options})
+    for spec in specs:
+        if spec.partition(":")[0] == ExtractAction.__name__:  # wrappers of modules are not imported
+            options = _parse(spec)[2]
+            options.pop("format_penalty", None)
+            return AnswerFormat(**options)
     return None
 
 

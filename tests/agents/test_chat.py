@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.agents import ChatAgent, ChatError, ExpertAgent, View, make_agent
+from agentgym.agents import ChatAgent, ChatError, ExpertAgent, View, http_client, make_agent
 from agentgym.agents import chat as chat_module
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
@@ -352,7 +352,7 @@ NOON = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
     ],
 )
 def test_retry_after(value, seconds):
-    assert chat_module._retry_after(value, NOON) == seconds
+    assert http_client.retry_after(value, NOON) == seconds
 
 
 @pytest.mark.parametrize(("value", "waited"), [("7", 7.0), ("9999", 60.0), ("\u00b2", 0.0)])
@@ -379,7 +379,7 @@ def test_a_reply_that_never_ends_is_cut(server, monkeypatch):
         timers[-1]()
         handler.rfile.read(1)  # until the client has left
 
-    monkeypatch.setattr(chat_module.threading, "Timer", Timer)
+    monkeypatch.setattr(http_client.threading, "Timer", Timer)
     server.after = time_is_over
     for _ in range(2):
         server.script(200, b'{"choi', Content_Length="100")
@@ -388,7 +388,7 @@ def test_a_reply_that_never_ends_is_cut(server, monkeypatch):
 
 
 def test_the_size_of_a_reply_is_limited(server, monkeypatch):
-    monkeypatch.setattr(chat_module, "LARGEST_REPLY", 1000)
+    monkeypatch.setattr(http_client, "LARGEST_REPLY", 1000)
     server.script(200, completion("x" * 2000))
     with pytest.raises(ChatError, match="longer than 1,000 bytes"):
         chat(server, retries=0).act([view()])

@@ -14,6 +14,7 @@ import pytest
 import agentgym
 from agentgym.agents import ChatError, RandomAgent
 from agentgym.agents.chat import Usage
+from agentgym.cli import command_line, eval_command
 from agentgym.cli import main as cli
 from agentgym.cli.catalogue import describe
 from agentgym.cli.eval_output import ProgressLines
@@ -61,7 +62,7 @@ def test_arguments_are_json_where_they_can_be():
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setattr(cli, "_on_terminal", lambda: True)
+    monkeypatch.setattr(command_line, "on_terminal", lambda: True)
 
 
 def test_list_shows_every_id(capsys, terminal):
@@ -198,7 +199,7 @@ def test_an_environment_of_a_module_beside_the_user(tmp_path, monkeypatch, capsy
 
 def test_a_suite_goes_on_without_the_experts_that_do_not_exist(monkeypatch, capsys):
     line = agentgym.REGISTRY["AgentGym/NumberLine-v0"]
-    monkeypatch.setattr(cli, "TABLE", (line,))
+    monkeypatch.setattr(eval_command, "TABLE", (line,))
     monkeypatch.setattr(NumberLine, "expert", lambda self: None)
     words = ("eval", "--suite", "core", "--agent", "expert", "random", "--episodes", "5")
     assert run(*words) == 0
@@ -381,7 +382,7 @@ def test_agents_of_the_same_name_are_told_apart(monkeypatch, capsys):
         def __init__(self, spec):
             self.name = "poad" if spec.startswith("policy") else spec
 
-    monkeypatch.setattr(cli, "make_agent", Fixed)
+    monkeypatch.setattr(eval_command, "make_agent", Fixed)
     policies = ["policy:runs/A/policy", "policy:runs/B/policy", "policy:runs/B/best"]
     same = ["policy:runs/B/policy"]
     run("eval", "NumberLine-v0", "--episodes", "2", "--agent", "expert", *policies, *same)
@@ -509,7 +510,7 @@ def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):
 
 def test_a_file_that_may_not_be_written_is_said_before_the_episodes(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    monkeypatch.setattr(cli, "evaluate", None)
+    monkeypatch.setattr(eval_command, "evaluate", None)
     assert run("eval", "NumberLine-v0", "--json", str(tmp_path / "x.json")) == cli.WRONG_USE
     assert "no permission to write" in capsys.readouterr().err
 
@@ -518,7 +519,7 @@ def test_a_full_disk_is_said_without_a_traceback(monkeypatch, capsys):
     def fail(reports):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cli, "compare", fail)
+    monkeypatch.setattr(eval_command, "compare", fail)
     assert run("eval", "NumberLine-v0", "--episodes", "1") == cli.WRONG_USE
     assert "No space left on device" in capsys.readouterr().err
 

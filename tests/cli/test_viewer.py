@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentgym.cli.main import main
-from agentgym.cli.viewer import render
+from agentgym.cli.viewer import TEMPLATE, render
 from agentgym.errors import ConfigError
 
 NASTY = "</script><b>&amp; $data ${x} \u2028 \U0001f600"
@@ -163,6 +165,41 @@ def test_a_saved_evaluation_is_shown(tmp_path: Path):
         ]
         assert shown["turns"][0]["alternatives"] == [["+", None], ["-", None]]
         assert (shown["reward"], shown["task"]) == (line["reward"], line["task"])
+
+
+def test_a_saved_evaluation_marks_the_actions_of_replies(tmp_path: Path):
+    path = tmp_path / "played.jsonl"
+    words = ["eval", "NumberLine-v0", "--agent", "expert", "--episodes", "1"]
+    assert main([*words, "--wrap", "ExtractAction:format=tags", "--save", str(path)]) == 0
+    [data] = data_of(render(path))
+    for turn in data["trajectories"][0]["turns"]:
+        assert turn["action_span"] == [0, len("<action>+</action>")]
+    assert main([*words, "--save", str(tmp_path / "plain.jsonl")]) == 0
+    [data] = data_of(render(tmp_path / "plain.jsonl"))
+    assert data["trajectories"][0]["turns"][0]["action_span"] is None
+
+
+REPLY = """
+const make = (tag, props, ...children) => ({...props, children});
+%s
+const turn = {action: "😀 hm. <action>+</action>!", action_span: [6, 24]};
+console.log(JSON.stringify([turn, {action: "+"}].map(each => reply(each).children)));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_thoughts_are_set_apart_from_the_action():
+    [function] = re.findall(r"^function reply\(.*?^}\n", TEMPLATE.read_text("utf-8"), re.S | re.M)
+    done = subprocess.run(["node", "-e", REPLY % function], capture_output=True, check=True)
+    thinking, plain = json.loads(done.stdout)
+    thought = {"className": "thought", "title": "thought", "children": []}
+    assert thinking == [
+        "> ",
+        thought | {"textContent": "😀 hm. "},
+        "<action>+</action>",
+        thought | {"textContent": "!"},
+    ]
+    assert plain == ["> ", "+"]
 
 
 def test_runs_are_shown_side_by_side(run: Path, tmp_path: Path):

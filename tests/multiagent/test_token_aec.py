@@ -11,7 +11,7 @@ import pytest
 from pettingzoo.test import api_test, seed_test
 
 from agentgym import make_aec
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, UnknownArgumentError
 from agentgym.multiagent.token_aec import TokenAEC
 
 from ..helpers.tokenizers import LATIN
@@ -90,6 +90,10 @@ def test_a_prompt_holds_the_agents_own_turns():
 def test_numbers_and_wrong_tokens_are_refused():
     with pytest.raises(ConfigError, match="text actions"):
         TokenAEC(make_aec("TicTacToe-v0", action_mode="discrete"), LATIN)
+    with pytest.raises(ConfigError, match="'max_tokens' of TokenAEC is int; got None"):
+        TokenAEC(make_aec("TicTacToe-v0"), LATIN, max_tokens=None)  # type: ignore[arg-type]
+    with pytest.raises(UnknownArgumentError, match="Did you mean: max_tokens"):
+        TokenAEC(make_aec("TicTacToe-v0"), LATIN, max_token=9)  # type: ignore[call-arg]
     env = TokenAEC(make_aec("TicTacToe-v0"), LATIN, **SMALL)
     env.reset(seed=0)
     with pytest.raises(ValueError, match="A token is an integer"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import TokenAction
-from agentgym.wrappers.token_view import PlainContext
+from agentgym.wrappers.token_view import PlainContext, PlainFormat
 
 from ..helpers.echo import Echo
 from ..helpers.tokenizers import LATIN, Characters
@@ -271,7 +271,7 @@ def test_the_last_observation_of_an_episode_is_cut_as_those_before():
 
 
 def test_a_turn_with_more_room_than_the_first_leaves_half_to_the_observation():
-    context = PlainContext(LATIN, END, max_tokens=23)
+    context = PlainContext(LATIN, PlainFormat(END), max_tokens=23)
     conversation = context.begin("")
     conversation.observe("a" * 30)
     assert len(conversation.prompt(2)) == 21

@@ -250,8 +250,9 @@ def _tree_totals(
 ) -> list[Tensor]:
     order = sorted(range(len(prompts)), key=lambda i: -len(prompts[i]))
     totals: dict[int, Tensor] = {}
-    for start in range(0, len(order), policy.batch_size):
-        some = order[start : start + policy.batch_size]
+    count = policy.rows_at_once()
+    for start in range(0, len(order), count):
+        some = order[start : start + count]
         trees = [_Tree.of(policy, candidates[i]) for i in some]
         lengths = torch.tensor([len(prompts[i]) for i in some])
         rows = [torch.from_numpy(np.asarray(prompts[i], np.int64)) for i in some]
@@ -367,12 +368,12 @@ def _row_totals(
     policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], candidates: Sequence[Sequence[str]]
 ) -> list[Tensor]:
     """Like `_tree_totals`, for any model: every candidate follows its own copy of the prompt."""
-    totals = []
+    totals, count = [], policy.rows_at_once()
     for prompt, texts in zip(prompts, candidates, strict=True):
         endings = [policy.encode_action(text) for text in texts]
         parts = []
-        for start in range(0, len(endings), policy.batch_size):
-            parts.append(_rows(policy, prompt, endings[start : start + policy.batch_size]))
+        for start in range(0, len(endings), count):
+            parts.append(_rows(policy, prompt, endings[start : start + count]))
         totals.append(torch.cat(parts))
     return totals
 

@@ -152,7 +152,7 @@ def _batches(rows: list[Row], model: LanguageModel) -> Iterator[list[Row]]:
         if batch:
             longest, length = len(batch[0].pending), len(row.pending)
             fits = length * 2 > longest if model.padding else length == longest
-            if not fits or len(batch) == model.batch_size:
+            if not fits or len(batch) == model.rows_at_once():
                 yield batch
                 batch = []
         batch.append(row)

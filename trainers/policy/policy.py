@@ -230,16 +230,19 @@ class Policy(nn.Module):
         """Device of the model."""
         return next(self.model.parameters()).device
 
-    @property
-    def batch_size(self) -> int:
-        """Batch size of generation."""
-        # On a CPU, more rows are not faster and cost padding and cache misses.
-        return self._batch_size or (8 if self.device.type == "cpu" else 64)
+    def rows_at_once(self, columns: int | None = None) -> int:
+        """Returns the number of rows per forward pass.
 
-    def rows_at_once(self, columns: int) -> int:
-        """Returns the number of rows of `columns` tokens to generate together."""
+        Args:
+            columns: number of tokens per row whose keys and values are written in place while
+                actions are generated. None: the rows are read in one pass, or each has a cache of
+                its own.
+        """
         if self._batch_size is not None:
             return self._batch_size
+        if columns is None:
+            # On a CPU, more rows are not faster and cost padding and cache misses.
+            return 8 if self.device.type == "cpu" else 64
         if self.device.type != "cpu":
             return GPU_ROWS
         size = columns * sum(shape.bytes for shape in self.layer_shapes)

@@ -60,11 +60,6 @@ class LanguageModel(Protocol):
         ...
 
     @property
-    def batch_size(self) -> int:
-        """Number of rows per forward pass."""
-        ...
-
-    @property
     def device(self) -> torch.device:
         """Device of the model."""
         ...
@@ -89,8 +84,8 @@ class LanguageModel(Protocol):
         """Returns a number that changes when an optimiser updates the weights."""
         ...
 
-    def rows_at_once(self, columns: int) -> int:
-        """Returns the number of rows of `columns` tokens to generate together."""
+    def rows_at_once(self, columns: int | None = None) -> int:
+        """Returns the number of rows per forward pass, of `columns` cached tokens each."""
         ...
 
     def new_cache(self) -> Any:

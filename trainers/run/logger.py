@@ -288,6 +288,7 @@ def _turn(
         "progress": turn.progress,
         "tokens": [decode([int(token)]) for token in tokens],
         "free": batch.free[span].tolist(),
+        "thought": None if turn.thought is None else turn.thought.tolist(),
         "logprobs": _rounded(turn.logprobs),
         "advantages": _rounded(credit.advantages[span]),
         "estimators": {name: _rounded(a[span]) for name, a in others.items()},

@@ -7,17 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.trainers import recipes
 from agentgym.trainers.hooks.base import pack
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout import executor as executor_module
-from agentgym.trainers.rollout.collector import EpisodeSpec, play_episodes
+from agentgym.trainers.rollout.collector import EpisodeSpec, Play, play_episodes
 from agentgym.trainers.run.journal import Journal
+from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Support, Trajectory
 
+from ...helpers import train_all
 from ...helpers.worlds import trajectory
 
 EPISODES = [EpisodeSpec(f"task {i}", i, (0, 1, 2, i), max_turns=9) for i in range(4)]
@@ -95,6 +99,86 @@ def test_damage_costs_its_own_line(data, tmp_path_factory: pytest.TempPathFactor
         assert pack(each) == pack(played(number))
 
 
+def test_an_interrupted_epoch_of_cloning_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def weights(folder: str, interrupted_step: int | None) -> dict[str, torch.Tensor]:
+        config = poad.Config.of(
+            env_kwargs={"size": 5, "max_turns": 6}, model="nano", context="current",
+            bc_demonstrations=4, bc_epochs=4, bc_batch_tokens=64, save_every=2, iterations=0,
+            eval_episodes=0, quiet=True, device="cpu", threads=1, run_dir=str(tmp_path / folder),
+            resume=True, log_with=(),
+        )  # fmt: skip
+        run, steps = Trainer("poad", config, poad.build(config)), 0
+
+        def agree() -> None:
+            nonlocal steps
+            steps += 1
+            if steps == interrupted_step:
+                raise Interrupted(15)
+
+        monkeypatch.setattr(run.stop, "agree", agree)
+        if interrupted_step is None:
+            run.run()
+            total.append(steps)
+        else:
+            with pytest.raises(Interrupted):
+                run.run()
+        return {name: tensor.clone() for name, tensor in run.policy.state_dict().items()}
+
+    total: list[int] = []
+    whole = weights("whole", None)
+    weights("interrupted", total[0] - 1)  # in the last epoch, after two that are saved and one not
+    resumed = weights("interrupted", None)
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert total[1] < total[0]
+
+
+class Killed(Exception):
+    """Stands for SIGKILL: nothing is written after it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "episode"),
+    [
+        ("poad", 12 + 7),  # in the second iteration
+        ("archer", 12 + 7),  # with a replay buffer
+        ("arpo_entropy", 8 + 3),  # among the branches of complete rollouts
+        ("agentprm", 12 + 7),  # with a learned reward
+    ],
+)
+def test_a_run_killed_in_a_collection_is_repeated_bit_by_bit(
+    recipe: str, episode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    play, finished = Play.trajectory, 0
+
+    def trajectory(self: Play) -> Trajectory:
+        nonlocal finished
+        finished += 1
+        if finished == episode:
+            raise Killed
+        return play(self)
+
+    def run(folder: str) -> dict[str, torch.Tensor]:
+        config = train_all.settings(
+            recipe, run_dir=str(tmp_path / folder), resume=True, save_every=1, num_envs=5,
+            bc_demonstrations=0, eval_episodes=0,
+        )  # fmt: skip
+        trainer = Trainer(recipe, config, recipes.load(recipe).build(config))
+        trainer.run()
+        return trainer.updater.module.state_dict()
+
+    whole = run("whole")
+    monkeypatch.setattr(Play, "trajectory", trajectory)
+    with pytest.raises(Killed):
+        run("killed")
+    assert (tmp_path / "killed" / "journal" / "0.jsonl").exists()
+    monkeypatch.setattr(Play, "trajectory", play)
+    resumed = run("killed")
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
 def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = poad.Config.of(
         env_kwargs={"size": 5, "max_turns": 6}, model="nano", context="current", constrain=True,
@@ -108,9 +192,6 @@ def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest
         return play_episodes(policy, pool, episodes, *args, **kwargs)
 
     monkeypatch.setattr(executor_module, "play_episodes", counted)
-
-    class Killed(Exception):
-        pass
 
     class Run(Trainer):
         def _save(self, keep_journal: bool = False) -> None:

@@ -17,6 +17,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, load_policy, make_trainer, train
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.cli import read_config
+from agentgym.wrappers.wrapping import answer_format
 
 WRAP = ("ExtractAction:format=tags", "HistoryObservation:k=1")
 SMALL: dict[str, Any] = {
@@ -80,6 +81,8 @@ def test_a_policy_is_evaluated_and_played_with_its_wrappers(tmp_path: Path, caps
     for folder in (run, run / "best", *(run / "checkpoints").iterdir()):
         assert load_agent(str(folder)).wrap == WRAP
 
+    assert answer_format(("no_such_module:Wrapper", "ExtractAction:format=tags,format_penalty=1"))
+    assert answer_format(("no_such_module:Wrapper",)) is None
     loaded, replies = load_policy(run), iter(["hm <action>+</action>", "no action"])
     loaded.agent.act = lambda views: [next(replies)]  # type: ignore[method-assign]
     assert loaded.act("You are at 1. Go to 3.") == "+"
@@ -134,6 +137,10 @@ def test_thoughts_are_trained_as_the_settings_tell(tmp_path: Path):
         settings = SMALL | NUMBER_LINE | changes | {"bc_demonstrations": 0, "eval_episodes": 0}
         train("poad", **settings, run_dir=str(tmp_path / name), callbacks=[losses])
         found[name] = losses.metrics
+    lines = (tmp_path / "default" / "trajectories.jsonl").read_text().splitlines()
+    turns = [turn for line in lines for turn in json.loads(line)["turns"]]
+    masks = [turn["thought"] for turn in turns if turn["thought"]]
+    assert masks and all(mask[0] and not mask[-1] for mask in masks)
     names = ["losses/policy_grad_norm", "losses/policy_loss", "losses/kl"]
     plain, default, action, turn = ([found[run][name] for name in names] for run in found)
     assert default == plain

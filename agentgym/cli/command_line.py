@@ -1,0 +1,34 @@
+"""Types of arguments, exit statuses and the console of the commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+INTERRUPTED = 130
+WRONG_USE = 2
+BROKEN_PIPE = 141
+
+KeyValues = Annotated[
+    tuple[str, ...], tyro.conf.arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")
+]
+Wrappers = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(metavar="[NAME[:ARG=VALUE,...] ...]", help_behavior_hint=""),
+]
+Id = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="ID")]]
+
+
+def on_terminal() -> bool:
+    """Returns whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def standard_output() -> Console:
+    """Returns standard output. A pipe or a file is 160 columns wide unless COLUMNS is set."""
+    fits = on_terminal() or "COLUMNS" in os.environ
+    return Console(highlight=False, width=None if fits else 160)

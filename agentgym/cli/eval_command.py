@@ -1,0 +1,263 @@
+"""`agentgym eval`: agents play many tasks, and a table compares them."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from agentgym.agents import Agent, HumanAgent, NoExpertError, make_agent
+from agentgym.cli.command_line import INTERRUPTED, KeyValues, Wrappers, standard_output
+from agentgym.cli.cross_play import show_cross_play
+from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
+from agentgym.errors import ConfigError
+from agentgym.evaluation.report import Report, compare
+from agentgym.evaluation.runner import evaluate, read_saved
+from agentgym.making import full_id
+from agentgym.registration import TABLE
+from agentgym.utils.arguments import parse_arguments
+from agentgym.utils.printable import printable
+
+Ids = tyro.conf.Positional[
+    Annotated[tuple[str, ...], tyro.conf.arg(metavar="[ID ...]", help_behavior_hint="")]
+]
+
+
+def run_evaluation(
+    envs: Ids = (),
+    /,
+    *,
+    agent: Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT [AGENT ...]")] = ("random",),
+    agents: Annotated[
+        tuple[str, ...], tyro.conf.arg(metavar="[AGENT ...]", help_behavior_hint="")
+    ] = (),
+    nashconv: bool = False,
+    episodes: int = 200,
+    split: Literal["train", "test", "both"] = "test",
+    num_envs: int = 16,
+    seed: int = 0,
+    suite: Literal["core"] | None = None,
+    env_kwargs: KeyValues = (),
+    wrap: Wrappers = (),
+    agent_kwargs: KeyValues = (),
+    price: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="IN OUT")] = None,
+    json: Path | None = None,
+    save: Path | None = None,
+    resume: bool = False,
+) -> int:
+    """Let agents play many tasks and compare them.
+
+    The core suite has 96 ids: with the default of 200 episodes, random and expert take about 5
+    minutes per split on one core. --episodes 8 is a quick look.
+
+    Args:
+        envs: Ids of environments, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
+        agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER.
+        agents: Cross-play in one multi-agent game: every agent plays every other one, and itself,
+            in all seats with the same deals. One or more of the game's levels, expert,
+            chat:MODEL@URL, policy:FOLDER.
+        nashconv: With --agents, also compute NashConv of each agent, for small games.
+        episodes: Episodes per agent and environment. With --agents: deals per line-up.
+        split: Tasks to play: train, test (held out), or both, one after the other.
+        num_envs: Episodes played at the same time.
+        seed: Seed of the evaluation: samples the tasks and seeds the episodes.
+        suite: All environments of a suite. core: those without an extra.
+        env_kwargs: Arguments of the environments.
+        wrap: Wrappers of the environments, the first one innermost: names of agentgym.wrappers or
+            module:Class, with arguments as in HistoryObservation:k=4,keep_first=true. By default
+            those that a policy was trained with, and none for other agents.
+        agent_kwargs: Arguments of the agents, such as temperature=0.7 history=4.
+        price: Prices per million prompt tokens and completion tokens of a served model, to show the
+            cost.
+        json: Write the reports, with every episode, to this file.
+        save: Write transcripts to this new file, one line of JSON per finished episode. agentgym
+            view shows them.
+        resume: Continue the evaluation whose episodes are in --save, if the file exists.
+    """
+    ids = [full_id(id) for id in envs]
+    if agents or nashconv:
+        if suite or wrap or agent_kwargs or resume or price or split == "both" or len(ids) != 1:
+            raise ConfigError(
+                "--agents plays one game on one split: name one id, without --suite, --wrap, "
+                "--agent-kwargs, --price, --resume and --split both."
+            )
+        if not agents:
+            raise ConfigError("--nashconv needs --agents, such as --agents equilibrium.")
+        _check_files(json, save, resume)
+        return show_cross_play(
+            ids[0],
+            agents,
+            console=standard_output(),
+            exact=nashconv,
+            json=json,
+            episodes=episodes,
+            split=split,
+            num_games=num_envs,
+            seed=seed,
+            env_kwargs=parse_arguments(env_kwargs),
+            save=save,
+        )
+    if suite == "core":
+        ids += [entry.id for entry in TABLE if entry.extra is None and entry.id not in ids]
+    if not ids:
+        raise ConfigError("Name at least one environment (see `agentgym list`), or --suite core.")
+    if not agent:
+        raise ConfigError("Name at least one agent, such as --agent random expert.")
+    options = parse_arguments(agent_kwargs)
+    players = [make_agent(spec, **options) for spec in agent]
+    tell_apart(players, agent)
+    settings = {
+        "tasks": episodes,
+        "num_envs": num_envs,
+        "seed": seed,
+        "env_kwargs": parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {}),
+        "save": save,
+        "resume": resume,
+    }
+    command = {
+        "envs": ids,
+        "agents": list(agent),
+        "episodes": episodes,
+        "split": split,
+        "seed": seed,
+        "env_kwargs": settings["env_kwargs"],
+        "agent_kwargs": options,
+    }
+    _check_files(json, save, resume)
+    if price is not None and min(price) < 0:
+        raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
+    if resume and save is not None:
+        _check_resumed(save, command)
+    reports: list[Report] = []
+    notes: list[str] = []
+    usages = Usages(price)
+    try:
+        plan = [
+            (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
+            for id in ids
+            for s in (("train", "test") if split == "both" else (split,))
+            for spec, player in zip(agent, players, strict=True)
+        ]
+        _evaluate_all(plan, reports, notes, usages)
+    finally:  # the finished episodes are kept after any error
+        notes += usages.lines()
+        if save is not None and any(report.interrupted for report in reports):
+            notes.append(f"The same command with --resume continues from {save}.")
+        _show(reports, notes, json, usages)
+    return INTERRUPTED if reports and reports[-1].interrupted else 0
+
+
+def _check_resumed(save: Path, command: dict[str, Any]) -> None:
+    """Raises a ConfigError if a file holds episodes of an evaluation with other settings."""
+    now = json_module.loads(json_module.dumps(command))
+    for line in read_saved(save):
+        before = line.get("settings")
+        before = before if isinstance(before, dict) else {}
+        different = [
+            f"  {name}: {before.get(name)!r} -> {value!r}"
+            for name, value in now.items()
+            if before.get(name) != value
+        ]
+        if different:
+            raise ConfigError(
+                f"The evaluation in {str(save)!r} has other settings. It can only be continued "
+                "with the same ones:\n" + "\n".join(different)
+            )
+
+
+def _evaluate_all(
+    plan: list[tuple[str, Agent, dict[str, Any]]],
+    reports: list[Report],
+    notes: list[str],
+    usages: Usages,
+) -> None:
+    """Evaluates agents in environments in turn until one is interrupted."""
+    asked = any(isinstance(agent, HumanAgent) for _, agent, _ in plan)
+    lines = None if asked or sys.stderr.isatty() else ProgressLines(sys.stderr)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=asked or not sys.stderr.isatty(),
+    )
+    with bars:
+        for id, agent, settings in plan:
+            name = f"{id} {agent.name}"
+            bar = bars.add_task(name, total=settings["tasks"])
+            advance = partial(bars.advance, bar)
+            if lines is not None:
+                advance = lines.start(name, settings["tasks"])
+            report = None
+            try:
+                with usages.of(agent, reports):
+                    report = _evaluate_one(id, agent, settings, reports, advance)
+            except NoExpertError as error:
+                if len(plan) == 1:
+                    raise
+                if f"{error}." not in notes:
+                    notes.append(f"{error}.")
+            bars.remove_task(bar)
+            if report is not None and report.interrupted:
+                return
+
+
+def _evaluate_one(
+    id: str,
+    agent: Agent,
+    settings: dict[str, Any],
+    reports: list[Report],
+    advance: Callable[[], None],
+) -> Report:
+    """Evaluates an agent. Its report is among the reports from its first episode on."""
+
+    def on_episode(report: Report) -> None:
+        if not reports or reports[-1] is not report:
+            reports.append(report)
+        advance()
+
+    report = evaluate(id, agent, **settings, on_episode=on_episode)
+    if not report.episodes:
+        reports.append(report)
+    return report
+
+
+def _check_files(json: Path | None, save: Path | None, resume: bool) -> None:
+    """Finds out before the episodes, rather than after them, that a file cannot be written."""
+    for path in (json, save):
+        if path is not None and not path.parent.is_dir():
+            raise ConfigError(f"There is no folder {str(path.parent)!r} to write {path.name} to.")
+        if path is not None and path.is_dir():
+            raise ConfigError(f"{str(path)!r} is a folder. Expected the name of a file.")
+        if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ConfigError(f"There is no permission to write {str(path)!r}.")
+    if json is not None and save is not None and json.resolve() == save.resolve():
+        raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
+    if resume and save is None:
+        raise ConfigError("--resume continues the evaluation in a file: name it with --save.")
+    if save is not None and save.exists() and not resume:
+        raise ConfigError(
+            f"{str(save)!r} exists: add --resume to continue the evaluation in it, give a new "
+            "name, or delete it first."
+        )
+
+
+def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
+    if reports:
+        standard_output().print(compare(reports))
+    for note in notes:
+        standard_output().print(Text(printable(note)))
+    if json is not None:
+        found = [report.to_json() | usages.to_json(report) for report in reports]
+        text = json_module.dumps(found, indent=1, allow_nan=False)
+        json.write_text(text + "\n", encoding="utf-8")
