@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from agentgym.errors import ConfigError
 from agentgym.trainers import train
 from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.collate import collate, segment_rows
@@ -26,6 +28,7 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
 
 from ...helpers.chat_models import chat_tokenizer
+from ...helpers.launch import finish, launch
 
 pytest.importorskip("vllm")
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
@@ -37,11 +40,11 @@ CANDIDATES = ["go", "go north", "go south", "take the red key", "look\ngo"]
 KINDS = [None, CANDIDATES, ["go north"]]
 
 
-def qwen(adapter: bool = False) -> Policy:
+def random_policy(kind: str = "qwen3", adapter: bool = False, **changes: Any) -> Policy:
     """Returns a policy of random weights, whose actions end with the line."""
     tokenizer = chat_tokenizer("base")
     config = AutoConfig.for_model(
-        "qwen3",
+        kind,
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=96,
@@ -53,6 +56,7 @@ def qwen(adapter: bool = False) -> Policy:
         max_position_embeddings=1024,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
+        **changes,
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -66,7 +70,7 @@ def qwen(adapter: bool = False) -> Policy:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a vLLM server with other random weights."""
     folder = tmp_path_factory.mktemp("served")
-    policy = qwen()
+    policy = random_policy()
     change_weights(policy, 99)
     policy.save(folder / "model")
     with socket.socket() as probe:
@@ -109,7 +113,7 @@ def answers(url: str) -> bool:
 )
 def policy(request: pytest.FixtureRequest) -> Policy:
     """A policy with a vLLM engine, in this process or served."""
-    policy = qwen("adapter" in request.param)
+    policy = random_policy(adapter="adapter" in request.param)
     if "served" in request.param:
         policy.use(VLLMServer(policy, request.getfixturevalue("server")))
     else:
@@ -126,7 +130,7 @@ def change_weights(policy: Policy, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in policy.parameters():
-            if weight.requires_grad and weight.dim() == 2:
+            if weight.requires_grad and weight.dim() >= 2:
                 noise = torch.randn(weight.shape, generator=generator)
                 weight.mul_(0.8).add_(noise, alpha=0.04)  # their size stays the same
 
@@ -228,18 +232,70 @@ def test_a_sample_depends_on_its_generator_only(policy):
     assert len({tuple(sample.tokens) for sample in together}) == 6
 
 
-@pytest.mark.parametrize(("constrain", "lora_rank"), [(False, 0), (True, 0), (True, 4)])
+def test_weights_that_vllm_does_not_take_over_are_noticed(policy, monkeypatch):
+    old = {name: weight.clone() for name, weight in policy.state_dict().items()}
+    with torch.no_grad():
+        policy.model.get_input_embeddings().weight.mul_(20)
+    with monkeypatch.context() as patch:
+        for name in ("_load_weights", "_load_adapter"):
+            patch.setattr(policy.engine, name, lambda *args: None)
+        patch.setattr(policy.engine, "_syncs", 0)
+        with pytest.raises(ConfigError, match=r"differ by up to \d+\.\d nats.*Qwen3ForCausalLM"):
+            policy.act(requests(policy, 1), Sampling())
+    policy.load_state_dict(old)
+
+
+def test_experts_are_taken_over(trained_logprobs):
+    """vLLM and `transformers` fuse the weights of experts in different ways."""
+    policy = random_policy(
+        "qwen3_moe", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32
+    )
+    policy.use(VLLMEngine(policy))
+    for update in range(2):
+        change_weights(policy, update)
+        asked = requests(policy, 8)
+        samples = policy.act(asked, Sampling())
+        found = np.concatenate([sample.logprobs for sample in samples])
+        expected = trained_logprobs(policy, asked, samples).numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+RUN: dict[str, Any] = {
+    "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 4}, "lr": 3e-3, "epochs": 1,
+    "engine": "vllm", "check_logprobs": 1e-4, "max_new_tokens": 4, "episodes_per_iteration": 16,
+    "group_size": 4, "eval_episodes": 4, "device": "cpu", "threads": 1, "quiet": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    tiny_policy("AgentGym/NumberLine-v0", folder=folder, episodes=8)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"constrain": True, "top_k": 2, "top_p": 0.9}, {"constrain": True, "lora_rank": 4}],
+)
 def test_a_run_generates_with_the_weights_of_every_update(
-    tmp_path: Path, constrain: bool, lora_rank: int
+    tmp_path: Path, model: Path, settings: dict[str, Any]
 ):
-    tiny_policy("AgentGym/NumberLine-v0", folder=tmp_path / "model", episodes=8)
-    train(
-        "grpo", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 4},
-        model=str(tmp_path / "model"), lora_rank=lora_rank, lr=3e-3, epochs=1, iterations=3,
-        engine="vllm", check_logprobs=1e-4, constrain=constrain, max_new_tokens=4,
-        episodes_per_iteration=16, group_size=4, eval_episodes=4,
-        device="cpu", threads=1, quiet=True, run_dir=str(tmp_path / "run"),
-    )  # fmt: skip
-    rows = read_metrics(tmp_path / "run")
+    train("grpo", **RUN, **settings, model=str(model), iterations=3, run_dir=str(tmp_path))
+    rows = read_metrics(tmp_path)
     gaps = [row["rollout/logprob_gap"] for row in rows if "rollout/logprob_gap" in row]
     assert len(gaps) == 3 and all(0 < gap < 1e-4 for gap in gaps)
+
+
+def test_two_processes_generate_as_one(tmp_path: Path, model: Path):
+    """Each process has an engine. A sample depends on its generator only, so returns are equal."""
+    settings = RUN | {"model": str(model), "iterations": 2, "constrain": True, "eval_episodes": 0}
+    train("grpo", **settings, run_dir=str(tmp_path / "one"))
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(settings | {"run_dir": str(tmp_path / "two")}))
+    finish(launch(["-m", "agentgym.trainers", "grpo", "--config", str(config)], processes=2))
+    one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
+    assert len(one) == 2
+    for alone, shared in zip(one, two, strict=True):
+        assert alone["rollout/return"] == shared["rollout/return"]
+        assert 0 < shared["rollout/logprob_gap"] < 1e-4
