@@ -70,7 +70,7 @@ def load_weights(worker: Any, weights: Iterable[tuple[str, Tensor]]) -> None:
     """
     model = worker.get_model()
     for layer in model.modules():
-        method = getattr(layer, "quant_method", None)
+        method: Any = getattr(layer, "quant_method", None)
         if worker.device.type == "cpu" and getattr(method, "moe_kernel", None) is not None:
             method.moe_kernel = None  # with a kernel, vLLM 0.32 does not pack new experts for CPUs
     has_head = hasattr(model, "lm_head")
