@@ -277,6 +277,24 @@ def learning_webshop_success() -> str:
     return f"{min(rates):.0f}-{max(rates):.0f} %"
 
 
+def engines() -> str:
+    """Returns the rewards of the same runs with each engine, a row per seed."""
+    header = ("Seed", "After behaviour cloning", "Own", "vLLM", "Mean of the curve, own", "vLLM")
+    rows = []
+    for own, other in zip(_learned("numberline_own"), _learned("numberline_vllm"), strict=True):
+        both = own, other
+        curves = [np.mean([point[1] for point in each["run"]["curve"]]) for each in both]
+        rows.append(
+            (
+                str(own["run"]["seed"]),
+                _interval(own["imitation"]["reward"]),
+                *(_interval(each["poad"]["reward"]) for each in both),
+                *(f"{mean:.2f}" for mean in curves),
+            )
+        )
+    return table(header, rows)
+
+
 def demo_table() -> str:
     """Returns the table of seed 0, the run of `make demo`."""
     [agents] = [a for a in _learned("webshop") if a["run"]["seed"] == 0]
@@ -354,6 +372,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_webshop_gain,
         learning_webshop_files_gain,
         learning_webshop_success,
+        engines,
         demo_table,
         demo_seeds,
         sb3_webshop,

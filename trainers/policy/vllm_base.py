@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 from agentgym.errors import ConfigError
@@ -36,6 +37,10 @@ UNBOUNDED = (
     "vLLM returns the most probable tokens of a position up to a number, and top_p alone has no "
     "such number: set top_k too (for example 100), set top_p to 1, or set engine to 'own'."
 )
+PROBE = "You are in a room. There is a door to the north.\n> go north\n"
+"""A prompt that vLLM and the policy have to continue alike."""
+LARGEST_GAP = 1.0
+"""Difference of log-probabilities in nats that no rounding explains."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Maximum ranks of an adapter that vLLM offers."""
 
@@ -77,6 +82,9 @@ class VLLM(ABC):
 
         The base of an adapter never changes and is copied only once. vLLM loads the files of an
         adapter's id only once, so each version has an id of its own.
+
+        Raises:
+            ConfigError: at the first call, if vLLM does not compute the same model.
         """
         self._syncs += 1
         with self._updating():
@@ -91,6 +99,29 @@ class VLLM(ABC):
                     save_embedding_layers=False,
                 )
                 self._load_adapter(folder)
+        if self._syncs == 1:
+            self._compare(policy)
+
+    def _compare(self, policy: LanguageModel) -> None:
+        """Compares log-probabilities with the policy's.
+
+        vLLM has its own implementation of each architecture, some of which ignore weights that
+        they do not expect.
+        """
+        prompt = self._policy.encode(PROBE)
+        asked = {"temperature": 1.0, "max_tokens": 1, "logprobs": 0}
+        steps = self._complete([prompt] * 8, [{**asked, "seed": seed} for seed in range(8)])
+        tokens, positions = np.array([prompt]), np.arange(len(prompt))[None]
+        logits = policy.next_logits(tokens, None, positions, policy.new_cache())
+        expected = logits[0].float().log_softmax(-1)
+        gap = max(abs(float(expected[token]) - found[token]) for [(token, found)] in steps)
+        if not gap <= LARGEST_GAP:
+            raise ConfigError(
+                f"Log-probabilities of vLLM and of the policy differ by up to {gap:.1f} nats: vLLM "
+                f"does not read the weights of {type(base_model(policy.model)).__name__} as they "
+                "are, or its server has another model. Set engine to 'own', or serve the model "
+                "that is trained."
+            )
 
     def generate(
         self,

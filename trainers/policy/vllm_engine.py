@@ -68,20 +68,25 @@ class VLLMEngine(VLLM):
         config.architectures = [type(base).__name__]  # as save_pretrained of a model sets it
         config.save_pretrained(self._folder)
         policy.tokenizer.save_pretrained(self._folder)
-        self._llm = self._vllm.LLM(
-            str(self._folder),
-            load_format="dummy",  # `sync` loads the weights
-            dtype=dtype or str(base.dtype).removeprefix("torch."),
-            max_model_len=max_length or policy.max_length,
-            logprobs_mode="processed_logprobs",
-            max_logprobs=-1,
-            logits_processors=[SupportProcessor],
-            disable_log_stats=True,
-            seed=0,
+        options = {
+            "load_format": "dummy",  # `sync` loads the weights
+            "dtype": dtype or str(base.dtype).removeprefix("torch."),
+            "max_model_len": max_length or policy.max_length,
+            "logprobs_mode": "processed_logprobs",
+            "max_logprobs": -1,
+            "logits_processors": [SupportProcessor],
+            "disable_log_stats": True,
+            "seed": 0,
             **_process_options(),
             **self._memory_options(memory),
             **self._adapter_options(),
-        )
+        }
+        try:
+            self._llm = self._vllm.LLM(str(self._folder), **options)
+        except (ValueError, NotImplementedError) as error:
+            raise ConfigError(
+                f"vLLM does not start with {type(base).__name__}: {error}\nSet engine to 'own'."
+            ) from error
 
     def _memory_options(self, memory: float) -> dict[str, Any]:
         if self._policy.device.type == "cpu":

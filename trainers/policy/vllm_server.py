@@ -64,7 +64,7 @@ class VLLMServer(VLLM):
             raise ConfigError(f"engine_url must be such as http://localhost:8000, got {url!r}.")
         try:
             self._check(max_length or policy.max_length)
-        except (OSError, ServerError) as error:
+        except (OSError, ServerError, LookupError) as error:
             raise ConfigError(
                 f"The server at engine_url = {url!r} cannot be used for training: {error}\n{HINT}"
             ) from error

@@ -68,7 +68,12 @@ def load_weights(worker: Any, weights: Iterable[tuple[str, Tensor]]) -> None:
     Tied weights have both names. vLLM's models with tied embeddings need both, except for those
     without an output head, such as Gemma's.
     """
-    has_head = hasattr(worker.get_model(), "lm_head")
+    model = worker.get_model()
+    for layer in model.modules():
+        method: Any = getattr(layer, "quant_method", None)
+        if worker.device.type == "cpu" and getattr(method, "moe_kernel", None) is not None:
+            method.moe_kernel = None  # with a kernel, vLLM 0.32 does not pack new experts for CPUs
+    has_head = hasattr(model, "lm_head")
     fitting = (pair for pair in weights if has_head or not pair[0].startswith("lm_head."))
     worker.reload_weights(weights_iterator=fitting, is_checkpoint_format=True)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +115,23 @@ def test_an_address_is_that_of_a_vllm_server(make_policy):
         VLLMServer(make_policy(), "localhost:8000")
     with pytest.raises(ConfigError, match=r"refused(.|\n)*vllm serve MODEL"):
         VLLMServer(make_policy(), "http://127.0.0.1:9")
+
+
+def test_a_server_of_another_kind_is_refused(make_policy):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"data": [{"id": "model"}]}')
+
+        def log_message(self, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ConfigError, match=r"cannot be used(.|\n)*vllm serve MODEL"):
+            VLLMServer(make_policy(), f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
 
 
 def test_a_gpu_is_freed_on_a_gpu_only(make_policy):

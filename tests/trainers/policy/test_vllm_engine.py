@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from agentgym.errors import ConfigError
 from agentgym.trainers import train
 from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.collate import collate, segment_rows
@@ -26,6 +30,7 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
 
 from ...helpers.chat_models import chat_tokenizer
+from ...helpers.launch import finish, launch
 
 pytest.importorskip("vllm")
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
@@ -37,11 +42,11 @@ CANDIDATES = ["go", "go north", "go south", "take the red key", "look\ngo"]
 KINDS = [None, CANDIDATES, ["go north"]]
 
 
-def qwen(adapter: bool = False) -> Policy:
+def random_policy(kind: str = "qwen3", adapter: bool = False, **changes: Any) -> Policy:
     """Returns a policy of random weights, whose actions end with the line."""
     tokenizer = chat_tokenizer("base")
     config = AutoConfig.for_model(
-        "qwen3",
+        kind,
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=96,
@@ -53,6 +58,7 @@ def qwen(adapter: bool = False) -> Policy:
         max_position_embeddings=1024,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
+        **changes,
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -66,7 +72,7 @@ def qwen(adapter: bool = False) -> Policy:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a vLLM server with other random weights."""
     folder = tmp_path_factory.mktemp("served")
-    policy = qwen()
+    policy = random_policy()
     change_weights(policy, 99)
     policy.save(folder / "model")
     with socket.socket() as probe:
@@ -76,13 +82,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     start = flags.index("serve")
     flags[start : start + 2], flags[-1] = ["--model", str(folder / "model")], "8"
     variables = dict(word.split("=") for word in flags[: start - 1])
+    variables |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     extra = f"--port {port} --dtype float32 --enforce-eager --kv-cache-memory-bytes 100000000"
     # The command `vllm` does not start in the package for CPUs.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [*command, *flags[start:], *extra.split()],
-            env={**os.environ, **variables, "VLLM_CPU_OMP_THREADS_BIND": "nobind"},
+            env={**os.environ, **variables},
             stdout=log,
             stderr=subprocess.STDOUT,
         )
@@ -109,7 +116,7 @@ def answers(url: str) -> bool:
 )
 def policy(request: pytest.FixtureRequest) -> Policy:
     """A policy with a vLLM engine, in this process or served."""
-    policy = qwen("adapter" in request.param)
+    policy = random_policy(adapter="adapter" in request.param)
     if "served" in request.param:
         policy.use(VLLMServer(policy, request.getfixturevalue("server")))
     else:
@@ -126,7 +133,7 @@ def change_weights(policy: Policy, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in policy.parameters():
-            if weight.requires_grad and weight.dim() == 2:
+            if weight.requires_grad and weight.dim() >= 2:
                 noise = torch.randn(weight.shape, generator=generator)
                 weight.mul_(0.8).add_(noise, alpha=0.04)  # their size stays the same
 
@@ -228,18 +235,121 @@ def test_a_sample_depends_on_its_generator_only(policy):
     assert len({tuple(sample.tokens) for sample in together}) == 6
 
 
-@pytest.mark.parametrize(("constrain", "lora_rank"), [(False, 0), (True, 0), (True, 4)])
-def test_a_run_generates_with_the_weights_of_every_update(
-    tmp_path: Path, constrain: bool, lora_rank: int
-):
-    tiny_policy("AgentGym/NumberLine-v0", folder=tmp_path / "model", episodes=8)
-    train(
-        "grpo", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 4},
-        model=str(tmp_path / "model"), lora_rank=lora_rank, lr=3e-3, epochs=1, iterations=3,
-        engine="vllm", check_logprobs=1e-4, constrain=constrain, max_new_tokens=4,
-        episodes_per_iteration=16, group_size=4, eval_episodes=4,
-        device="cpu", threads=1, quiet=True, run_dir=str(tmp_path / "run"),
-    )  # fmt: skip
-    rows = read_metrics(tmp_path / "run")
+def test_weights_that_vllm_does_not_take_over_are_noticed(policy, monkeypatch):
+    old = {name: weight.clone() for name, weight in policy.state_dict().items()}
+    with torch.no_grad():
+        policy.model.get_input_embeddings().weight.mul_(20)
+    with monkeypatch.context() as patch:
+        for name in ("_load_weights", "_load_adapter"):
+            patch.setattr(policy.engine, name, lambda *args: None)
+        patch.setattr(policy.engine, "_syncs", 0)
+        with pytest.raises(ConfigError, match=r"differ by up to \d+\.\d nats.*Qwen3ForCausalLM"):
+            policy.act(requests(policy, 1), Sampling())
+    policy.load_state_dict(old)
+
+
+def test_requests_in_flight_go_on_with_the_new_weights(server: str):
+    policy = random_policy()
+    policy.use(VLLMServer(policy, server))
+    change_weights(policy, 1)
+    policy.act(requests(policy, 1), Sampling())
+    old, prompt = policy.clone(), policy.encode("go north, go south")
+    asked = {"max_tokens": 800, "ignore_eos": True, "logprobs": 0, "seed": 0}
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(policy.engine._complete, [prompt], [asked])
+        running = re.compile(r"^vllm:num_requests_running\{.*\} 1\.0$", re.MULTILINE)
+        while not running.search(urllib.request.urlopen(f"{server}/metrics").read().decode()):
+            assert not future.done()
+        change_weights(policy, 2)
+        policy.act(requests(policy, 1), Sampling())
+        [steps] = future.result()
+    tokens = [token for token, _ in steps]
+    assert len(tokens) == 800
+    ids = torch.tensor([[*prompt, *tokens]])
+    found = torch.tensor([logprobs[token] for token, logprobs in steps])
+    by_old, by_new = (by_weights(each, ids, found) for each in (old, policy))
+    switch = int(by_old.sum())
+    assert 0 < switch < 800 and by_old[:switch].all() and by_new[switch:].all()
+
+
+def by_weights(policy: Policy, ids: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """Returns which of the last tokens have the log-probabilities of a policy."""
+    with torch.no_grad():
+        logits = policy.model(ids).logits[0, -len(found) - 1 : -1]
+    expected = logits.log_softmax(-1).gather(-1, ids[0, -len(found) :, None])[:, 0]
+    return (found - expected).abs() < 1e-4
+
+
+RUN: dict[str, Any] = {
+    "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 4}, "lr": 3e-3, "epochs": 1,
+    "engine": "vllm", "check_logprobs": 1e-4, "max_new_tokens": 4, "episodes_per_iteration": 16,
+    "group_size": 4, "eval_episodes": 4, "device": "cpu", "threads": 1, "quiet": True,
+}  # fmt: skip
+
+
+def launch_run(folder: Path, settings: dict[str, Any], processes: int) -> None:
+    """Trains in new processes."""
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.yaml").write_text(json.dumps({**settings, "run_dir": str(folder)}))
+    command = ["-m", "agentgym.trainers", "grpo", "--config", str(folder / "settings.yaml")]
+    finish(launch(command, processes))
+
+
+def check_gaps(run: Path, iterations: int, bound: float = 1e-4) -> None:
+    """Checks the largest difference of log-probabilities in each iteration of a run."""
+    rows = read_metrics(run)
     gaps = [row["rollout/logprob_gap"] for row in rows if "rollout/logprob_gap" in row]
-    assert len(gaps) == 3 and all(0 < gap < 1e-4 for gap in gaps)
+    assert len(gaps) == iterations and all(0 < gap < bound for gap in gaps)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    tiny_policy("AgentGym/NumberLine-v0", folder=folder, episodes=8)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"top_k": 5}, {"constrain": True}, {"constrain": True, "lora_rank": 4}],
+)
+def test_a_run_generates_with_the_weights_of_every_update(
+    tmp_path: Path, model: Path, settings: dict[str, Any]
+):
+    train("grpo", **RUN, **settings, model=str(model), iterations=3, run_dir=str(tmp_path))
+    check_gaps(tmp_path, 3)
+
+
+def test_two_processes_generate_as_one(tmp_path: Path, model: Path):
+    """Each process has an engine. A sample depends on its generator only, so returns are equal."""
+    settings = RUN | {"model": str(model), "iterations": 2, "constrain": True, "eval_episodes": 0}
+    train("grpo", **settings, run_dir=str(tmp_path / "one"))
+    launch_run(tmp_path / "two", settings, processes=2)
+    one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
+    assert len(one) == 2
+    for alone, shared in zip(one, two, strict=True):
+        assert alone["rollout/return"] == shared["rollout/return"]
+
+
+def test_experts_are_taken_over(tmp_path: Path):
+    """vLLM and `transformers` fuse the weights of experts in different ways.
+
+    In a process of its own, because vLLM prepares for experts only with its first model.
+    """
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    policy = random_policy("qwen3_moe", **sizes)
+    change_weights(policy, 0)
+    policy.save(tmp_path / "model")
+    settings = RUN | {"model": str(tmp_path / "model"), "iterations": 2, "eval_episodes": 0}
+    launch_run(tmp_path, settings, processes=1)
+    check_gaps(tmp_path, 2, bound=1e-5)
+
+
+@pytest.mark.parametrize("lora_rank", [0, 4])
+def test_a_run_pushes_every_update_to_a_server(server: str, tmp_path: Path, lora_rank: int):
+    random_policy().save(tmp_path / "model")
+    train(
+        "grpo", **RUN, engine_url=server, model=str(tmp_path / "model"), lora_rank=lora_rank,
+        constrain=True, iterations=3, max_tokens=1000, run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    check_gaps(tmp_path / "run", 3)
