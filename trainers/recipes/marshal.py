@@ -18,7 +18,7 @@ invalid_penalty=0.05` only if it is set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Values
@@ -41,8 +42,8 @@ class Config(TrainConfig):
 
 
 @dataclass(frozen=True)
-class RoleCentred:
-    """The return-to-go of each turn minus its mean over the turns of the same role and game.
+class ReturnToGo:
+    """The discounted return from each turn on, shared by its tokens.
 
     Attributes:
         gamma: discount between turns.
@@ -53,12 +54,22 @@ class RoleCentred:
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
         returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
+        return Credit(broadcast(returns, batch))
+
+
+class RoleMeans(RecipeHooks):
+    """Subtracts from each turn's advantage the mean over the turns of the same role and game."""
+
+    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
+        """Returns the centred advantages."""
+        returns = credit.advantages[batch.token_offsets[:-1]].astype(np.float64)
         roles = [(t.env_id, t.role) for t in batch.trajectories]
         numbers = {role: number for number, role in enumerate(dict.fromkeys(roles))}
         labels = np.array([numbers[role] for role in roles])[batch.turn_trajectory]
-        return Credit(broadcast(returns - members_of(labels).mean(returns), batch))
+        centred = returns - members_of(labels).mean(returns)
+        return replace(credit, advantages=broadcast(centred, batch))
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of MARSHAL."""
-    return Algorithm(credit=RoleCentred(config.gamma))
+    return Algorithm(credit=ReturnToGo(config.gamma), hooks=lambda _: RoleMeans())

@@ -23,7 +23,7 @@ from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import LoraSettings, Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
-from agentgym.trainers.recipes.marshal import RoleCentred
+from agentgym.trainers.recipes.marshal import ReturnToGo, RoleMeans
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.seats import GamePlay
 from agentgym.trainers.run.logger import read_metrics
@@ -39,8 +39,6 @@ SMALL: dict[str, Any] = {
     "episodes_per_iteration": 8, "num_envs": 3, "epochs": 1, "minibatches": 1, "eval_every": 0,
     "lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True, "log_with": (),
 }  # fmt: skip
-
-MARSHAL = RoleCentred()
 
 
 @pytest.fixture(scope="module")
@@ -342,12 +340,19 @@ def test_the_advantage_is_discounted_per_turn_that_is_left():
 
 def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
     """The mean is over turns: how often a role wins counts, not only that it does."""
-    episodes = [seat("a", 1.0, turns=2), seat("a", 0.0), seat("a", 0.0), seat("b", 9.0)]
-    credit = MARSHAL(Batch.of(episodes))
-    assert credit.advantages[::2] == pytest.approx([0.5, 0.5, -0.5, -0.5, 0.0])
+
+    def marshal(*episodes: Trajectory) -> list[float]:
+        batch = Batch.of(episodes)
+        credit = RoleMeans().on_advantages(batch, ReturnToGo()(batch), 0)
+        return credit.advantages[::2].tolist()
+
+    lost = seat("a", 0.0), seat("a", 0.0)
+    assert marshal(seat("a", 1.0, turns=2), *lost, seat("b", 9.0)) == pytest.approx(
+        [0.5, 0.5, -0.5, -0.5, 0.0]
+    )
     staged = seat("a", 1.0, turns=2)
     staged.turns[0].reward = 2.0
-    assert MARSHAL(Batch.of([staged])).advantages[::2] == pytest.approx([1.0, -1.0])
+    assert marshal(staged) == pytest.approx([1.0, -1.0])
 
 
 # Dr. MAS.
