@@ -88,7 +88,8 @@ class TrainConfig:
         _check_rollout(self)
         _check_loss(self)
         _check_environments(self)
-        if not self.game.past and self.game.learners and self.game.opponents == "scripted":
+        self.game.past  # noqa: B018  # raises for unknown opponents
+        if self.game.learners and self.game.opponents == "scripted":
             raise ConfigError(
                 "learners names seats of self-play, so it needs opponents 'mirror' or 'past:K'. "
                 "Against scripted opponents, use env_kwargs seat=player_0."

@@ -71,7 +71,7 @@ class TextGame:
     6. `_advance(moves)` applies the moves of all acting agents, calls `_tell` for messages to
        agents, and returns the rewards.
     7. `_present()` omits agents that are permanently out. `_script(level, ...)` implements the
-       scripted players.
+       scripted players. `role(agent)` names the roles that a deal assigns, if there are any.
     8. The module ends with `env, raw_env, parallel_env = make_pettingzoo(MyGame)`.
 
     In every turn, each agent in `acting` chooses one action. An agent whose action is invalid is
@@ -210,9 +210,9 @@ class TextGame:
         return admissible[int(rng.integers(len(admissible)))] if admissible else ""
 
     def role(self, agent: str) -> str:
-        """Returns the agent's role in the episode, by which training keeps statistics.
+        """Returns the agent's role in the episode, such as "seer". Default: the agent's name.
 
-        Agents must not see it. Default: the agent's name.
+        Training keeps statistics by role. It is never shown to agents, as it may be hidden.
         """
         return agent
 

@@ -57,9 +57,10 @@ class Lineup:
         """Returns the episodes of an iteration, with players in the seats of games.
 
         Args:
-            episodes: the episodes, those of a group one after another. The groups train the seats
-                of a game in turn if there are snapshots.
-            past: the names of the snapshots to play against. None: the policy plays all seats.
+            episodes: the episodes, those of a group one after another. With snapshots, a group
+                trains one seat, and the groups take the seats in turn.
+            past: the names of the snapshots to play against. Empty: the policy plays the
+                seats that are trained.
         """
         if not self.agents:
             return episodes

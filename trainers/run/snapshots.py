@@ -1,6 +1,6 @@
 """Snapshots of the policy in the folder of a run, against which it plays in games.
 
-    POOL/000010.pt    the weights at the start of iteration 10, of an adapter without its base
+    pool/000010.pt    the weights at the start of iteration 10, of an adapter without its base
 
 The members of an iteration depend on its number alone, so a resumed run plays against the same.
 """

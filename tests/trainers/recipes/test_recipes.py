@@ -31,6 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rloo": {"group_size": 8, "iterations": 20},
     "dr_mas": {"group_size": 8, "iterations": 20},
     "rae": {"iterations": 20},
+    "marshal": {"iterations": 20, "kl_coef": 0.0},
     "twosome": {"iterations": 14},
     "glam": {"iterations": 10, "episodes_per_iteration": 64},
     "chunk": {"chunk_size": 2, "episodes_per_iteration": 64},

@@ -23,6 +23,7 @@ from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import LoraSettings, Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.recipes.marshal import ReturnToGo, RoleMeans
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.seats import GamePlay
 from agentgym.trainers.run.logger import read_metrics
@@ -332,6 +333,26 @@ def test_each_role_and_game_has_its_own_baseline(data: list[tuple[str, float]], 
 
 def test_the_advantage_is_discounted_per_turn_that_is_left():
     assert rae(seat("a", 1.0, turns=3), gamma=0.5) == [0.25, 0.25, 0.5, 0.5, 1.0, 1.0]
+
+
+# MARSHAL.
+
+
+def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
+    """The mean is over turns: how often a role wins counts, not only that it does."""
+
+    def marshal(*episodes: Trajectory) -> list[float]:
+        batch = Batch.of(episodes)
+        credit = RoleMeans().on_advantages(batch, ReturnToGo()(batch), 0)
+        return credit.advantages[::2].tolist()
+
+    lost = seat("a", 0.0), seat("a", 0.0)
+    assert marshal(seat("a", 1.0, turns=2), *lost, seat("b", 9.0)) == pytest.approx(
+        [0.5, 0.5, -0.5, -0.5, 0.0]
+    )
+    staged = seat("a", 1.0, turns=2)
+    staged.turns[0].reward = 2.0
+    assert marshal(staged) == pytest.approx([1.0, -1.0])
 
 
 # Dr. MAS.
