@@ -166,6 +166,7 @@ def test_the_same_seed_gives_the_same_losses(recipe: str, tmp_path: Path):
     assert other and other != found[: len(other)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_trainable_parameter_changes(recipe: str, tmp_path: Path, monkeypatch):
     before: dict[str, torch.Tensor] = {}
@@ -274,6 +275,7 @@ REFUSED: dict[str, set[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
     refused = REFUSED.get(recipe, set())

@@ -51,6 +51,7 @@ def run(program: Sequence[str], model: Path, folder: Path, *flags: str, code: in
     finish([Child(command)], code)
 
 
+@pytest.mark.slow
 def test_a_thinking_model_with_an_adapter_survives_a_kill(model: Path, tmp_path: Path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run(TRAIN, model, whole)
