@@ -275,6 +275,19 @@ REFUSED: dict[str, set[str]] = {
 }
 
 
+COMPARING = ("aepo", "arpo_entropy", "arpo_replay", "flow_grpo", "grpo", "loop", "rloo", "spear")
+"""Recipes that compare nothing but the outcomes of episodes."""
+
+
+@pytest.mark.parametrize("recipe", COMPARING)
+@pytest.mark.parametrize("ignored", [{"kl_in": "reward", "kl_coef": 0.1}, {"overlong_margin": 2}])
+def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str, Any]):
+    kind = recipes.load(recipe).Config
+    with pytest.raises(ConfigError, match=r"only success is compared, not rewards"):
+        kind.of(outcome="success", max_new_tokens=3, **ignored)
+    kind.of(outcome="return", max_new_tokens=3, **ignored)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
