@@ -200,6 +200,15 @@ class TrainConfig:
                     f"This recipe supports {name} = {value!r} only, got {given[name]!r}: {why}."
                 )
 
+    def check_outcome(self, outcome: str) -> None:
+        """Raises ConfigError for a setting that changes rewards if only success is compared.
+
+        Args:
+            outcome: the outcome of an episode that a recipe compares: "return" or "success".
+        """
+        if outcome == "success":
+            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+
     def chosen_defaults(self) -> str:
         """Returns the defaults by kind of model in one line."""
         kind = {"new": "a new model", "loaded": "a loaded model", "adapter": "an adapter"}

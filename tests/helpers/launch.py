@@ -1,53 +1,108 @@
-"""Starts a Python program as several processes that find each other, as `torchrun` does."""
+"""Starts Python programs as processes of their own, forked from one that has imported the trainer.
+
+Importing torch and transformers takes seconds, which a new interpreter would need for each program.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import runpy
+import shutil
 import socket
-import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 
-def launch(arguments: Sequence[str], processes: int = 1, **env: str) -> list[subprocess.Popen[str]]:
-    """Starts `python -P ARGUMENTS` as several processes with gloo on the CPU.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [
+        *("agentgym.trainers.run.cli", "agentgym.trainers.trainer", "torch.utils.tensorboard"),
+        *("matplotlib.figure", "matplotlib.backends.backend_agg"),
+        "transformers.models.llama.modeling_llama",
+    ]
+)
+OUTPUTS = ("output", "errors")
+
+
+class Child:
+    """A program that runs in a process of its own, like a `subprocess.Popen` with text pipes.
+
+    Args:
+        arguments: arguments of Python: `-m MODULE ...` or `-c CODE ...`.
+        variables: environment variables beside those of this process.
+    """
+
+    def __init__(self, arguments: Sequence[str], variables: Mapping[str, str] | None = None):
+        self._folder = Path(tempfile.mkdtemp())
+        environment = {**os.environ, **(variables or {})}
+        for name in OUTPUTS:
+            (self._folder / name).touch()
+        self.process = CONTEXT.Process(target=_execute, args=(arguments, environment, self._folder))
+        self.process.start()
+        self.output = self.errors = ""
+
+    def wait(self, seconds: float = 300.0) -> int:
+        """Returns the exit code and keeps the outputs. A program that takes longer is killed."""
+        self.process.join(seconds)
+        self.process.kill()
+        self.process.join()
+        self.output, self.errors = ((self._folder / name).read_text() for name in OUTPUTS)
+        shutil.rmtree(self._folder)
+        assert self.process.exitcode is not None
+        return self.process.exitcode
+
+    def wait_for(self, text: str) -> None:
+        """Returns as soon as standard output contains a text, or the program has ended."""
+        while text not in (self._folder / OUTPUTS[0]).read_text() and self.process.is_alive():
+            time.sleep(0.02)
+
+
+def _execute(arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+    torch.set_num_threads(1)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, name in enumerate(OUTPUTS, start=1):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_APPEND), number)
+    kind, program = arguments[:2]
+    sys.argv = [kind, *arguments[2:]]
+    if kind == "-m":
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+
+
+def launch(arguments: Sequence[str], processes: int = 1) -> list[Child]:
+    """Starts a program as several processes that find each other, as `torchrun` does.
 
     Args:
         arguments: arguments of Python. `-m tests.helpers.NAME` finds the modules beside this one.
-        processes: number of processes. 1 starts it without variables of torchrun.
-        **env: further environment variables.
+        processes: number of processes, with gloo on the CPU. 1 starts it without variables of
+            torchrun.
     """
+    if processes == 1:
+        return [Child(arguments)]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    root = str(Path(__file__).parents[2])
-    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    children = []
-    for rank in range(processes):
-        variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths, **env}
-        if processes > 1:
-            variables |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_PORT": port}
-            variables |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
-            variables |= {"MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true"}
-        child = subprocess.Popen(
-            [sys.executable, "-P", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=variables,
-        )
-        children.append(child)
-    return children
+    number = str(processes)
+    common = {"WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "ACCELERATE_USE_CPU": "true"}
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = map(str, range(processes))
+    return [Child(arguments, {**common, "RANK": rank, "LOCAL_RANK": rank}) for rank in ranks]
 
 
-def finish(children: Sequence[subprocess.Popen[str]], code: int = 0) -> list[str]:
-    """Waits for processes, checks their exit codes and returns their standard errors."""
+def finish(children: Sequence[Child], code: int = 0) -> list[str]:
+    """Waits for programs, checks their exit codes and returns their standard errors."""
     try:
-        errors = [child.communicate(timeout=300)[1] for child in children]
+        codes = [child.wait() for child in children]
     finally:
         for child in children:
-            child.kill()
-    for child, error in zip(children, errors, strict=True):
-        assert child.returncode == code, error[-3000:]
-    return errors
+            child.process.kill()
+    for child, found in zip(children, codes, strict=True):
+        assert found == code, child.errors[-3000:]
+    return [child.errors for child in children]

@@ -16,6 +16,8 @@ from agentgym.trainers.policy.policy import Policy, Sample
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 
+from ..helpers.quick import quicken
+
 TEXTS = ["You are in a room. go north, go south; take the red key 17 times\n> "] * 3
 COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 LLAMA_LIKE = {**COMMON, "intermediate_size": 48, "max_position_embeddings": 512}
@@ -35,6 +37,12 @@ MODELS: dict[str, dict[str, Any]] = {
     # No attention at all: a recurrent state.
     "mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
 }
+
+
+@pytest.fixture(autouse=True)
+def quick_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out parts of a run. A module whose subject they are has a fixture of this name."""
+    quicken(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="session")

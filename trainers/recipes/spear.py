@@ -56,8 +56,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if self.outcome == "success":
-            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+        self.check_outcome(self.outcome)
 
 
 class SelfImitation(RecipeHooks):

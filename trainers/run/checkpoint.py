@@ -25,6 +25,7 @@ import platform
 import shutil
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
@@ -39,7 +40,8 @@ ONCE = {"reference": "reference policy", "frozen": "state of frozen models"}
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "peft", "numpy", "gymnasium")
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Returns the versions of Python, AgentGym and the packages that results depend on."""
     import agentgym
 

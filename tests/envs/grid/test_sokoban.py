@@ -90,5 +90,5 @@ def test_impossible_arguments_are_refused(kwargs: dict):
 
 @pytest.mark.slow
 def test_no_room_of_a_test_task_is_one_of_a_training_task():
-    train = {make_room(f"train/{i}", 6, 1).picture() for i in range(300)}
-    assert not train & {make_room(f"test/{i}", 6, 1).picture() for i in range(100)}
+    train = {make_room(f"train/{i}", 6, 1).picture() for i in range(100)}
+    assert not train & {make_room(f"test/{i}", 6, 1).picture() for i in range(40)}

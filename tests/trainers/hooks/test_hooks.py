@@ -122,6 +122,7 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
 
 
+@pytest.mark.slow
 def test_branches_keep_what_they_took_over(tmp_path: Path):
     rows = train(
         "arpo_entropy", tmp_path / "run", iterations=2, group_size=4, eval_episodes=0,
@@ -139,6 +140,7 @@ WITH_STATE = (
 ).split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", WITH_STATE)
 def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
     few: dict[str, Any] = {"save_every": 1}

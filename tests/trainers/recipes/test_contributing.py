@@ -38,6 +38,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return NAME
 
 
+@pytest.mark.slow
 def test_the_smallest_recipe_solves_the_smallest_environment(recipe: str, tmp_path: Path, capsys):
     test_recipes.test_recipe_solves_number_line(recipe, tmp_path)
     test_recipes.test_every_recipe_names_its_source(recipe)

@@ -19,6 +19,8 @@ from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 
+# An utterance-level critic that is fitted quickly.
+SMALL_CRITIC = {"utterance_layers": (64, 64), "critic_batch": 128, "critic_lr": 3e-3}
 # Settings with which a recipe solves NumberLine in seconds, beyond the common ones below.
 SETTINGS: dict[str, dict[str, Any]] = {
     "nlpo": {"top_p": 0.95, "episodes_per_iteration": 64},
@@ -44,10 +46,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
     "dpo": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
     "eto": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
-    "archer": {"iterations": 20, "episodes_per_iteration": 64},
-    "archer_iql": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
+    "archer": {**SMALL_CRITIC, "iterations": 20, "episodes_per_iteration": 64, "replayed": 128},
+    "archer_iql": {**SMALL_CRITIC, "iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
     "sac_glam": {"iterations": 18, "gamma": 0.9, "replayed": 384, "critic_steps": 200},
-    "digi_q": {"iterations": 20},
+    "digi_q": {
+        **SMALL_CRITIC,
+        "iterations": 26,
+        "episodes_per_iteration": 64,
+        "replayed": 128,
+        "best_of": 4,
+    },
     "ilql": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
     "mc": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
     "bc": {"iterations": 20, "clip": 1.0, "dataset_demonstrations": 64, "lr": 2e-3},
@@ -109,6 +117,8 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
         "device": "cpu",
         "threads": 1,
         "quiet": True,
+        "log_with": (),
+        "transcripts": 0,
         "save_every": 100,
         "run_dir": str(folder),
     }
@@ -149,16 +159,17 @@ def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
 
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_the_same_seed_gives_the_same_losses(recipe: str, tmp_path: Path):
-    runs = [train_quickly(recipe, tmp_path / name, iterations=2) for name in ("a", "b")]
-    other = train_quickly(recipe, tmp_path / "c", iterations=2, seed=1)
-
-    def losses(rows: list[dict[str, Any]]) -> list[float]:
+    def losses(run: str, iterations: int, seed: int) -> list[float]:
+        rows = train_quickly(recipe, tmp_path / run, iterations=iterations, seed=seed)
         return [v for row in rows for k, v in row.items() if k.startswith(("losses", "rollout"))]
 
-    assert losses(runs[0]) == losses(runs[1])
-    assert losses(runs[0]) != losses(other)
+    found = losses("a", 2, seed=0)
+    assert losses("b", 2, seed=0) == found
+    other = losses("c", 1, seed=1)
+    assert other and other != found[: len(other)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_trainable_parameter_changes(recipe: str, tmp_path: Path, monkeypatch):
     before: dict[str, torch.Tensor] = {}
@@ -269,6 +280,20 @@ REFUSED: dict[str, set[str]] = {
 }
 
 
+COMPARING = ("aepo", "arpo_entropy", "arpo_replay", "flow_grpo", "grpo", "loop", "rloo", "spear")
+"""Recipes that compare nothing but the outcomes of episodes."""
+
+
+@pytest.mark.parametrize("recipe", COMPARING)
+@pytest.mark.parametrize("ignored", [{"kl_in": "reward", "kl_coef": 0.1}, {"overlong_margin": 2}])
+def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str, Any]):
+    kind = recipes.load(recipe).Config
+    with pytest.raises(ConfigError, match=r"only success is compared, not rewards"):
+        kind.of(outcome="success", max_new_tokens=3, **ignored)
+    kind.of(outcome="return", max_new_tokens=3, **ignored)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
     refused = REFUSED.get(recipe, set())
@@ -277,7 +302,8 @@ def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
         with pytest.raises(ConfigError, match=rf"supports {name} = "):
             train_quickly(recipe, tmp_path / "refused", **on)
     on = {name: value for name, value in SWITCHES.items() if name not in refused}
-    rows = train_quickly(recipe, tmp_path / "run", iterations=2, **on)
+    logged = {"log_with": ("tensorboard",), "transcripts": 2}
+    rows = train_quickly(recipe, tmp_path / "run", iterations=2, **logged, **on)
     numbers = [v for k, v in rows[-1].items() if k.startswith(("losses", "credit"))]
     assert np.isfinite(np.array(numbers, float)).all()
 

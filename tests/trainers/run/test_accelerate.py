@@ -19,6 +19,8 @@ from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Algorithm, Trainer
 
+from ...helpers.launch import Child, finish
+
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
     "--no-instructions --constrain --iterations 2 --episodes-per-iteration 12 --minibatches 2 "
@@ -33,11 +35,13 @@ def free_port() -> int:
 
 
 def run(folder: Path, recipe: str, launcher: list[str], *flags: str) -> dict[str, torch.Tensor]:
-    command = [sys.executable, "-m", *launcher, "agentgym.trainers", recipe, *FLAGS, *flags]
-    done = subprocess.run(
-        [*command, "--run-dir", str(folder)], capture_output=True, text=True, timeout=400
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    program = ["agentgym.trainers", recipe, *FLAGS, *flags, "--run-dir", str(folder)]
+    if launcher:
+        command = [sys.executable, "-m", *launcher, *program]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+        assert done.returncode == 0, done.stderr[-3000:]
+    else:
+        finish([Child(["-m", *program])])
     newest = sorted((folder / "checkpoints").iterdir())[-1]
     from safetensors.torch import load_file
 

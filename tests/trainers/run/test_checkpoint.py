@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +29,8 @@ from agentgym.trainers.run.checkpoint import (
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metrics
 
+from ...helpers.launch import Child, finish
+
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
     "--no-instructions --constrain --iterations 6 --episodes-per-iteration 16 --eval-every 3 "
@@ -38,21 +38,15 @@ FLAGS = (
 ).split()
 
 
-def command(folder: Path, *flags: str) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "agentgym.trainers",
-        "poad",
-        *FLAGS,
-        "--run-dir",
-        str(folder),
-        *flags,
-    ]
+def start(folder: Path, *flags: str) -> Child:
+    return Child(["-m", "agentgym.trainers", "poad", *FLAGS, "--run-dir", str(folder), *flags])
 
 
-def run(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(folder, *flags), capture_output=True, text=True, timeout=300)
+def run(folder: Path, *flags: str, code: int = 0) -> Child:
+    """A run that has ended with an exit code."""
+    child = start(folder, *flags)
+    finish([child], code)
+    return child
 
 
 def curve(folder: Path) -> list[dict[str, Any]]:
@@ -66,8 +60,7 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "whole"
-    done = run(folder)
-    assert done.returncode == 0, done.stderr
+    run(folder)
     return folder
 
 
@@ -129,30 +122,24 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     place: str, count: int, uninterrupted: Path, tmp_path: Path
 ):
     folder = tmp_path / "killed"
-    child = [sys.executable, "-c", KILL, place, str(count), *FLAGS, "--run-dir", str(folder)]
-    killed = subprocess.run(child, capture_output=True, text=True, timeout=300)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    killed = Child(["-c", KILL, place, str(count), *FLAGS, "--run-dir", str(folder)])
+    finish([killed], -signal.SIGKILL)
     resumed = run(folder, "--resume")
-    assert resumed.returncode == 0, resumed.stderr
     assert curve(folder) == curve(uninterrupted)
     assert not (folder / "journal").exists()
     if place == "cloning":
-        assert "epoch   1" not in resumed.stdout
-        assert "epoch   2" in resumed.stdout
+        assert "epoch   1" not in resumed.output
+        assert "epoch   2" in resumed.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path):
     folder = tmp_path / "run"
-    flags = command(folder, "--iterations", "200")
-    with subprocess.Popen(
-        flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        assert any(line.startswith("iteration    1") for line in child.stdout)
-        child.send_signal(number)
-        _, errors = child.communicate(timeout=120)
-    assert child.returncode == 128 + number
+    child = start(folder, "--iterations", "200")
+    child.wait_for("iteration    1")
+    assert child.process.pid is not None
+    os.kill(child.process.pid, number)
+    (errors,) = finish([child], 128 + number)
     assert "Stopping at the next safe point" in errors
     assert "--resume" in errors
     assert "Traceback" not in errors
@@ -162,17 +149,14 @@ def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path)
 
 
 def test_other_settings_are_listed(uninterrupted: Path):
-    changed = run(uninterrupted, "--resume", "--lr", "0.5", "--gamma", "0.5")
-    assert changed.returncode == 2
-    assert "lr: 0.0003 -> 0.5" in changed.stderr
-    assert "gamma: 0.99 -> 0.5" in changed.stderr
-    assert "Traceback" not in changed.stderr
+    changed = run(uninterrupted, "--resume", "--lr", "0.5", "--gamma", "0.5", code=2)
+    assert "lr: 0.0003 -> 0.5" in changed.errors
+    assert "gamma: 0.99 -> 0.5" in changed.errors
+    assert "Traceback" not in changed.errors
 
 
 def test_a_finished_run_is_not_overwritten(uninterrupted: Path):
-    again = run(uninterrupted)
-    assert again.returncode == 2
-    assert "--resume" in again.stderr
+    assert "--resume" in run(uninterrupted, code=2).errors
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"config": 5}'])
@@ -284,8 +268,7 @@ def test_a_damaged_reference_is_named(finished: Path):
 def test_a_run_continues_from_an_older_checkpoint_bit_for_bit(finished: Path, uninterrupted: Path):
     spoil(finished / "checkpoints" / "000006" / "policy" / "model.safetensors", "flipped bit")
     resumed = run(finished, "--resume")
-    assert resumed.returncode == 0, resumed.stderr
-    assert "continues from 000005" in resumed.stderr
+    assert "continues from 000005" in resumed.errors
     assert curve(finished) == curve(uninterrupted)
     names = ["policy/model.safetensors", "best/model.safetensors", "checkpoints/000006/state.json"]
     for name in names:

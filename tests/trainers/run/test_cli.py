@@ -20,6 +20,11 @@ FEW = (
 ).split()
 
 
+@pytest.fixture
+def quick_runs() -> None:
+    """Runs are whole here."""
+
+
 def test_without_a_recipe_they_are_listed(capsys):
     for words in (["train"], ["train", "--help"]):
         assert cli.main(words) == 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,9 @@ from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.logger import read_metrics
 from tests.helpers.chat_models import chat_model
+from tests.helpers.launch import Child, finish
 
+TRAIN = ("-m", "agentgym.trainers")
 FLAGS = (
     "grpo --env-id NumberLine-v0 --env-kwargs size=5 max_turns=3 --context window --lora-rank 4 "
     "--wrap ExtractAction:format=tags --stop </action> --template-kwargs enable_thinking=true "
@@ -45,20 +46,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(model: Path, folder: Path, *flags: str, code: str = "") -> subprocess.CompletedProcess[str]:
-    program = ["-c", code] if code else ["-m", "agentgym.trainers"]
-    command = [sys.executable, *program, *FLAGS, "--model", str(model), "--run-dir", str(folder)]
-    return subprocess.run([*command, *flags], capture_output=True, text=True, timeout=300)
+def run(program: Sequence[str], model: Path, folder: Path, *flags: str, code: int = 0) -> None:
+    command = [*program, *FLAGS, "--model", str(model), "--run-dir", str(folder), *flags]
+    finish([Child(command)], code)
 
 
+@pytest.mark.slow
 def test_a_thinking_model_with_an_adapter_survives_a_kill(model: Path, tmp_path: Path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    done = run(model, whole)
-    assert done.returncode == 0, done.stderr
-    assert run(model, killed, code=KILL).returncode == -signal.SIGKILL
+    run(TRAIN, model, whole)
+    run(["-c", KILL], model, killed, code=-signal.SIGKILL)
     assert len([row for row in read_metrics(killed) if "losses/kl" in row]) == 1
-    resumed = run(model, killed, "--resume")
-    assert resumed.returncode == 0, resumed.stderr
+    run(TRAIN, model, killed, "--resume")
     rows = [
         [
             {k: v for k, v in row.items() if not k.startswith("time/")}
