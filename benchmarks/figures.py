@@ -131,12 +131,12 @@ def credit_speed() -> str:
 
 
 def generation_peers() -> str:
-    """Returns the table of generated tokens per second beside `generate` of transformers."""
+    """Returns the table of generated tokens per second beside those of other libraries."""
     rows = [
         (
             name,
             f"{row['tokens_per_second']:,.0f}",
-            f"{row['generate_tokens_per_second']:,.0f}",
+            f"{row.get('generate_tokens_per_second') or row['trl_tokens_per_second']:,.0f}",
             f"{row['ratio']:.2f}",
         )
         for name, row in results("peers")["results"].items()
