@@ -400,13 +400,14 @@ def test_a_loaded_policy_acts_as_in_an_evaluation(runs: dict[str, Path]):
     """With the history, the prompt is that of an agent that has played the episode."""
     policy = load_policy(runs["free"])
     prompts: list[list[int]] = []
-    act = policy.agent.policy.act
+    model: Any = policy.agent.policy
+    act = model.act
 
     def spy(requests: Any, *args: Any) -> Any:
         prompts.append(requests[0].prompt.tolist())
         return act(requests, *args)
 
-    policy.agent.policy.act = spy
+    model.act = spy
     env = number_line()
     observation, _ = env.reset(seed=0)
     history: list[tuple[str, str]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,9 +60,9 @@ class Played(Callback):
     """Keeps the trajectories of a run."""
 
     def __init__(self) -> None:
-        self.trajectories: list[list[Trajectory]] = []
+        self.trajectories: list[Sequence[Trajectory]] = []
 
-    def on_rollout_end(self, trainer: Trainer, trajectories: list[Trajectory]) -> None:
+    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
         self.trajectories.append(trajectories)
 
 
@@ -233,7 +234,7 @@ def test_a_run_against_snapshots_resumes_exactly(tmp_path: Path):
         assert all(torch.equal(other[k], v) for k, v in policy.state_dict().items())
 
 
-@pytest.mark.parametrize("opponents", ["past", "past:0", "past:x", "last:3", "miror"])
+@pytest.mark.parametrize("opponents", ["past", "past:0", "past:x", "last:3", "mirrors"])
 def test_unknown_opponents_are_explained(opponents: str):
     with pytest.raises(ConfigError, match=r"'mirror' or 'past:K'"):
         recipes.load("poad").Config.of(opponents=opponents)
@@ -241,7 +242,7 @@ def test_unknown_opponents_are_explained(opponents: str):
 
 def test_a_frozen_copy_shares_the_base_of_an_adapter(model: str):
     policy = Policy.load(model, lora=LoraSettings(2, 4.0))
-    copied = policy.frozen_copy(share_base=True)
+    copied = policy.frozen_copy()
     mine, other = dict(policy.named_parameters()), dict(copied.named_parameters())
     assert mine.keys() == other.keys()
     for name, parameter in mine.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -170,7 +171,7 @@ def test_levels_are_graded():
 
 @pytest.mark.parametrize("level", ["random", "highest", "match", "raise"])
 def test_the_expert_is_a_best_response(level):
-    env = gymnasium.make("AgentGym/Gops-v0", opponents=level).unwrapped
+    env: Any = gymnasium.make("AgentGym/Gops-v0", opponents=level).unwrapped
     total = 0.0
     for seed in range(30):
         env.reset(seed=seed)

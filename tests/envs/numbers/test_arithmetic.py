@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ def test_the_value_is_that_of_the_text(seed, terms):
 
 
 def play(action, **kwargs):
-    env = gymnasium.make("AgentGym/Arithmetic-v0", **kwargs).unwrapped
+    env: Any = gymnasium.make("AgentGym/Arithmetic-v0", **kwargs).unwrapped
     env.reset(seed=0)
     return env.step(action.format(value=env.state.value, wrong=env.state.value + 1))
 

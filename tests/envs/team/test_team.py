@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import gymnasium
 import pytest
@@ -109,7 +110,7 @@ def test_invalid_replies_are_asked_again():
 
 def test_the_turn_limit_of_the_environment_truncates():
     game = team("thinker-reasoner", env_kwargs={"max_turns": 2})
-    away = {"+": "-", "-": "+"}[game.inner.expert()]
+    away = {"+": "-", "-": "+"}[str(game.inner.expert())]
     says(game, "", away, "", away)
     assert not game.acting
     for agent in game.possible_agents:
@@ -123,7 +124,8 @@ def test_the_turn_limit_of_the_environment_truncates():
 @pytest.mark.parametrize("roles", TEAMS)
 @pytest.mark.parametrize("env", ["TextCraft-v0", "Maze-v0", "TicTacToe-v0", "Wordle-v0"])
 def test_a_team_of_experts_plays_as_well_as_the_expert(env, roles):
-    game, alone = team(roles, env), gymnasium.make(f"AgentGym/{env}").unwrapped
+    game = team(roles, env)
+    alone: Any = gymnasium.make(f"AgentGym/{env}").unwrapped
     alone.reset(seed=0, options={"task": game.info("player_0")["task"]})
     while game.acting:
         says(game, game.script("expert", game.acting[0], game.np_random))

@@ -124,7 +124,7 @@ def test_a_server_of_another_kind_is_refused(make_policy):
             self.end_headers()
             self.wfile.write(b'{"data": [{"id": "model"}]}')
 
-        def log_message(self, *args):
+        def log_message(self, format, *args):
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -250,13 +250,14 @@ def test_weights_that_vllm_does_not_take_over_are_noticed(policy, monkeypatch):
 
 def test_requests_in_flight_go_on_with_the_new_weights(server: str):
     policy = random_policy()
-    policy.use(VLLMServer(policy, server))
+    engine = VLLMServer(policy, server)
+    policy.use(engine)
     change_weights(policy, 1)
     policy.act(requests(policy, 1), Sampling())
     old, prompt = policy.clone(), policy.encode("go north, go south")
     asked = {"max_tokens": 800, "ignore_eos": True, "logprobs": 0, "seed": 0}
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(policy.engine._complete, [prompt], [asked])
+        future = pool.submit(engine._complete, [prompt], [asked])
         running = re.compile(r"^vllm:num_requests_running\{.*\} 1\.0$", re.MULTILINE)
         while not running.search(urllib.request.urlopen(f"{server}/metrics").read().decode()):
             assert not future.done()
@@ -336,7 +337,11 @@ def test_experts_are_taken_over(tmp_path: Path):
 
     In a process of its own, because vLLM prepares for experts only with its first model.
     """
-    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    sizes: dict[str, Any] = {
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+    }
     policy = random_policy("qwen3_moe", **sizes)
     change_weights(policy, 0)
     policy.save(tmp_path / "model")

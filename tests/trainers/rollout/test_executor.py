@@ -39,7 +39,7 @@ FEW: dict[str, Any] = {
 class PlaysAtOnce(LocalExecutor):
     """Plays when episodes are started: they are as stale as the bound allows."""
 
-    def start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[Trajectory]]:
+    def start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[list[Trajectory]]]:
         played = self.play(episodes)
         return lambda: played
 
@@ -48,9 +48,9 @@ class PlaysAtOnce(LocalExecutor):
 def plays_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(config: Any, policy: Any, pool: Any, **rest: Any) -> LocalExecutor:
         context = trainer_module.make_context(policy, config.context_settings())
-        callbacks = rest["on_progress"], rest["on_episode"]
+        callbacks = {name: rest[name] for name in ("on_progress", "on_episode")}
         constrain = config.rollout.constrain
-        return PlaysAtOnce(policy, pool, context, config.sampling(), constrain, *callbacks)
+        return PlaysAtOnce(policy, pool, context, config.sampling(), constrain, **callbacks)
 
     monkeypatch.setattr(trainer_module, "make_executor", make)
 
@@ -189,7 +189,7 @@ def test_a_worker_plays_as_the_learner_does(tmp_path: Path):
     config = trainer.config.with_changes(rollout_workers=1)
     worker = WorkerSetup.of(config, None, None, trainer.policy)(lambda _: None)
     episodes = trainer._episodes(0)
-    for a, b in zip(trainer.play(episodes), worker.play(episodes), strict=True):
+    for a, (b,) in zip(trainer.play(episodes), worker.play(episodes), strict=True):
         assert [t.logprobs.tobytes() for t in a.turns] == [t.logprobs.tobytes() for t in b.turns]
 
 

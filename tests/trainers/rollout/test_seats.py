@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +64,7 @@ def play(
     kwargs = GAMES.get(game, {}) | (kwargs or {})
     with EnvPool(lambda: make_env(game, **kwargs), num_envs, workers) as pool:
         return play_episodes(
-            policy or Talker(),
+            cast(Any, policy or Talker()),
             pool,
             specs,
             context(limit, **settings),
