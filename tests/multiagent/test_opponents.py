@@ -138,7 +138,7 @@ def test_an_agent_is_evaluated_against_an_agent():
     ("opponents", "message"),
     [
         ("gredy", "Unknown agent 'gredy' for TicTacToe. Did you mean: greedy"),
-        ({"player_1": "unknow"}, "Did you mean: unknown"),
+        ({"player_1": "unknowns"}, "Did you mean: unknown"),
         ({"player_7": lowest}, "must name agents .*got 'player_7'"),
         (3, "got 3 "),
         ("chat:model", "A chat agent is written chat:MODEL@URL"),
