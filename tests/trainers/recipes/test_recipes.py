@@ -64,6 +64,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "arpo_replay": {"group_size": 8, "iterations": 20},
     "arpo_entropy": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
+    "vine": {"continuations": 2, "episodes_per_iteration": 64, "iterations": 20},
     "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
 }
 
