@@ -141,7 +141,7 @@ def generation_peers() -> str:
         )
         for name, row in results("peers")["results"].items()
     ]
-    return table(("Prompts", "Tokens/s", "`generate`, tokens/s", "Ratio"), rows)
+    return table(("Comparison", "Tokens/s", "Peer, tokens/s", "Ratio"), rows)
 
 
 # Memory.

@@ -225,8 +225,8 @@ class RolloutConfig:
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: as their keys and values allow)."""
     continuous_batching: bool = False
-    """Step environments and begin their next actions while other actions are still generated. It
-    pays if the lengths of actions differ much on a GPU, or environments are slow (env_workers)."""
+    """Step environments and begin their next actions while other actions are still generated. Meant
+    for slow environments (env_workers): with fast ones on a CPU it gains nothing."""
     temperature: float = 1.0
     """Sampling temperature."""
     top_k: Count = 0
