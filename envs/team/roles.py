@@ -8,7 +8,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError, did_you_mean
 
-DEEDS = ("note", "act", "check")
+KINDS = ("note", "act", "check")
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,13 @@ class Role:
 
     Attributes:
         name: name of the role, such as "verifier".
-        does: "note": writes a message to the roles after it. "act": proposes an action for the
+        kind: "note": writes a message to the roles after it. "act": proposes an action for the
             environment. "check": accepts the proposed action, which is then played, or rejects it.
         instructions: the assignment of the role, shown to all roles and repeated when it acts.
     """
 
     name: str
-    does: str
+    kind: str
     instructions: str
 
 
@@ -76,14 +76,13 @@ def as_roles(roles: str | Sequence[Role | Mapping[str, Any]]) -> tuple[Role, ...
     names = [role.name for role in found]
     if len(found) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"A team needs at least two roles with different names, got {names}.")
-    deeds = [role.does for role in found]
-    if "act" not in deeds or deeds[-1] == "note":
+    kinds = [role.kind for role in found]
+    if "act" not in kinds or kinds[-1] == "note":
         raise ConfigError(
-            'A team needs a role that does "act", and its last role must act or check, got '
-            f"{deeds}."
+            f'A team needs a role of kind "act", and its last role must act or check, got {kinds}.'
         )
-    if "check" in deeds[: deeds.index("act")]:
-        raise ConfigError(f'A role that does "check" must come after one that acts, got {deeds}.')
+    if "check" in kinds[: kinds.index("act")]:
+        raise ConfigError(f'A role of kind "check" must come after one of kind "act", got {kinds}.')
     return found
 
 
@@ -94,10 +93,10 @@ def _as_role(role: Role | Mapping[str, Any]) -> Role:
         not isinstance(fields, Mapping)
         or set(fields) != set(keys)
         or not all(isinstance(value, str) and value.strip() for value in fields.values())
-        or fields["does"] not in DEEDS
+        or fields["kind"] not in KINDS
     ):
         raise ConfigError(
-            f"A role has the texts {', '.join(keys)}, and does one of {', '.join(DEEDS)}. "
+            f"A role has the texts {', '.join(keys)}, and kind is one of {', '.join(KINDS)}. "
             f"Got {fields!r:.200}."
         )
     return Role(**fields)

@@ -96,7 +96,7 @@ class TeamGame(TextGame):
     - `env_kwargs` (dict or None, default None): arguments of the environment.
     - `roles` (str or list, default "generator-verifier-refiner"): "thinker-reasoner",
       "generator-verifier-refiner", "proposer-checker", or a list of roles with the keys `name`,
-      `does` ("note", "act" or "check") and `instructions`.
+      `kind` ("note", "act" or "check") and `instructions`.
     - `attempts` (int, default 3): number of times that the roles act before an action is played
       although it was rejected.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
@@ -154,7 +154,7 @@ class TeamGame(TextGame):
         self.inner, self.attempts = inner, attempts
         self.tasks = inner.tasks
         self.reward_names = inner.reward_names  # type: ignore[misc]  # fixed by the environment
-        checks = self.roles[-1].does == "check"
+        checks = self.roles[-1].kind == "check"
         assignments = "".join(
             f"- {role.name} ({agent}): {role.instructions}\n"
             for agent, role in zip(self.possible_agents, self.roles, strict=True)
@@ -215,7 +215,7 @@ class TeamGame(TextGame):
         elif agent not in self._acting():
             asks = f"It is the turn of the {self.roles[state.place].name}."
         said = [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in state.log]
-        acts = role.does == "act" and agent in self._acting()
+        acts = role.kind == "act" and agent in self._acting()
         return TimeStep(
             text="\n\n".join([f"You are the {role.name}. {asks}", last.observation, *said]),
             success=last.success,
@@ -224,10 +224,10 @@ class TeamGame(TextGame):
         )
 
     def _read(self, agent: str, said: str) -> str:
-        does = self._role(agent).does
-        if does == "note":
+        kind = self._role(agent).kind
+        if kind == "note":
             return clip(said, MAX_NOTE)
-        if does == "check":
+        if kind == "check":
             words = plain(said, cased=True)
             if words[: len(ACCEPT)].lower() == ACCEPT:
                 return ACCEPT
@@ -249,14 +249,14 @@ class TeamGame(TextGame):
         ((_, move),) = moves.items()
         role = self.roles[state.place]
         state.log.append((role.name, move))
-        if role.does == "act":
+        if role.kind == "act":
             state.proposal, state.author = move, state.place
-        if role.does == "check" and move == ACCEPT:
+        if role.kind == "check" and move == ACCEPT:
             return self._play_proposal()
         state.place += 1
         if state.place < len(self.roles):
             return {}
-        if role.does == "check" and state.attempt < self.attempts:
+        if role.kind == "check" and state.attempt < self.attempts:
             state.place, state.attempt = 0, state.attempt + 1
             return {}
         return self._play_proposal()
@@ -272,10 +272,10 @@ class TeamGame(TextGame):
         return dict.fromkeys(self.possible_agents, terms)
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
-        does = self._role(agent).does
-        if does == "check":
+        kind = self._role(agent).kind
+        if kind == "check":
             return (ACCEPT, f"{REJECT}: ")[int(rng.integers(2))]
-        if does == "note" or self._admissible():
+        if kind == "note" or self._admissible():
             return super()._random(agent, rng)
         assert self.inner._last is not None
         found = NUMBER.findall(self.inner._last.text)
@@ -284,9 +284,9 @@ class TeamGame(TextGame):
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         best, role, state = self.inner.expert(), self._role(agent), self.state
         agrees = best is None or (state.author >= 0 and state.proposal == best)
-        if role.does == "act":
+        if role.kind == "act":
             return self._random(agent, rng) if best is None else best
-        if role.does == "check":
+        if role.kind == "check":
             return ACCEPT if agrees else f"{REJECT}: I suggest {best}"
         return "I agree." if agrees else f"I suggest: {best}"
 

@@ -13,9 +13,9 @@ from agentgym.envs.team.roles import TEAMS, Role, as_roles
 from agentgym.envs.team.team import TeamGame
 from agentgym.errors import ConfigError, SnapshotError
 
-NOTE = {"name": "thinker", "does": "note", "instructions": "Think."}
-ACT = {"name": "actor", "does": "act", "instructions": "Act."}
-CHECK = {"name": "critic", "does": "check", "instructions": "Check."}
+NOTE = {"name": "thinker", "kind": "note", "instructions": "Think."}
+ACT = {"name": "actor", "kind": "act", "instructions": "Act."}
+CHECK = {"name": "critic", "kind": "check", "instructions": "Check."}
 
 
 def team(roles, env="NumberLine-v0", **kwargs):
@@ -175,7 +175,7 @@ def test_each_named_team_is_valid():
         ([ACT, NOTE], "last role"),
         ([NOTE, CHECK], "last role must act"),
         ([CHECK, ACT], "must come after"),
-        ([NOTE, ACT | {"does": "shout"}], "does one of"),
+        ([NOTE, ACT | {"kind": "shout"}], "kind is one of"),
         ([NOTE, {"name": "actor"}], "has the texts"),
         ([NOTE, 3], "has the texts"),
     ],
