@@ -2,8 +2,9 @@
 
 A slot is an environment. When its episode ends, the next one starts before the next call of the
 model, so finished episodes are never part of a model batch and no slot is idle while episodes are
-waiting. An episode depends on the weights and its `EpisodeSpec` alone: actions are sampled with a
-generator per episode, independently of the other episodes and of their speed.
+waiting. An episode depends on the weights and its `EpisodeSpec` alone, up to rounding: actions are
+sampled with a generator per episode, independently of the other episodes and of their speed. The
+last bits of probabilities depend on the batch.
 """
 
 from __future__ import annotations
