@@ -167,8 +167,7 @@ class Trainer:
             self.own_critic: OwnTrunkCritic | None = None
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             size, every = config.game.past, config.game.snapshot_every
-            pool = Snapshots(self.folder.path, self.policy, size, every)
-            self.snapshots = pool if size else None
+            self.snapshots = Snapshots(self.folder.path, self.policy, size, every) if size else None
             self.context = make_context(self.policy, config.context_settings())
             self.journal = Journal(
                 self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"

@@ -3,8 +3,8 @@
 A head on the policy's hidden states shares its trunk with the policy, learns from the episodes of
 one iteration and stops when the policy's update does. This critic starts as a copy of the policy
 after imitation, and trains trunk and head together, for several epochs over the episodes of the
-last iterations. As published critics of long episodes do, among others that of "ArCHer: Training
-Language Model Agents via Hierarchical Multi-Turn RL" (arXiv 2402.19446).
+last iterations. The critic of "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn
+RL" (arXiv 2402.19446) has a language model of its own too.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ class OwnTrunkCritic(nn.Module):
         for _ in range(self.settings.critic_epochs):
             targets = credit(batch, self.evaluate(batch)).targets
             assert targets is not None
-            self._epoch([(batch, targets)], rng)
-            self._rounds = deque([(batch, targets)], self.settings.critic_rounds)
+            self._rounds.clear()
+            self._rounds.append((batch, targets))
+            self._epoch(rng)
 
     def fit(self, batch: Batch, targets: FloatArray, rng: np.random.Generator) -> dict[str, float]:
         """Fits the values to a batch and those of the rounds before.
@@ -99,16 +100,16 @@ class OwnTrunkCritic(nn.Module):
             rng: shuffles the steps.
 
         Returns:
-            The value loss before and after, as scalars to log.
+            The mean value losses of the last and the first epoch, as scalars to log.
         """
         self._rounds.append((batch, targets))
-        losses = [self._epoch(self._rounds, rng) for _ in range(self.settings.critic_epochs)]
+        losses = [self._epoch(rng) for _ in range(self.settings.critic_epochs)]
         return {"value_loss": losses[-1], "value_loss_first": losses[0]}
 
-    def _epoch(self, rounds: Any, rng: np.random.Generator) -> float:
-        """Takes a step per group of rows and returns the mean loss."""
+    def _epoch(self, rng: np.random.Generator) -> float:
+        """Takes a step per microbatch of all rounds and returns the mean loss."""
         steps = []
-        for batch, targets in rounds:
+        for batch, targets in self._rounds:
             rows = Rows.of(batch)
             wanted = torch.from_numpy(np.asarray(targets, np.float32)).to(self.trunk.device)
             everything = rng.permutation(len(rows.rows))
@@ -134,12 +135,14 @@ class OwnTrunkCritic(nn.Module):
 
     def states(self) -> dict[str, Any]:
         """Returns weights, optimiser and rounds for a checkpoint."""
-        rounds = [([pack(t) for t in batch.trajectories], y) for batch, y in self._rounds]
         return {
             "trunk": self.trunk.own_weights(),
             "head": self.head.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "rounds": [(packed, np.asarray(targets).tolist()) for packed, targets in rounds],
+            "rounds": [
+                ([pack(each) for each in batch.trajectories], targets.tolist())
+                for batch, targets in self._rounds
+            ],
         }
 
     def restore(self, states: dict[str, Any]) -> None:

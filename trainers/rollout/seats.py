@@ -1,7 +1,7 @@
 """Rollouts of games: every seat that a policy plays is an agent with its own prompt and trajectory.
 
-`GamePlay` is an episode of a game in a slot of `collect`, as `Play` is one of an environment. All
-seats that act in a turn are asked in the same batch. Seats with other weights than those in
+`GamePlay` is an episode of a game in a slot of `play_episodes`, as `Play` is one of an environment.
+All seats that act in a turn are asked in the same batch. Seats with other weights than those in
 training leave no trajectory, and seats that are not in `GameSpec.seats` are played by scripts.
 """
 
