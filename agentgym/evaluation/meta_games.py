@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-
 Floats = NDArray[np.float64]
 
 TIE = 1e-9
