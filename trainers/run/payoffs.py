@@ -78,11 +78,11 @@ class Payoffs:
         i, j = pair
         result = self._simulate(self._agents(sorted({members[i], members[j]})))
         last = int(i != j)
-        found = tuple(float(np.mean(result.returns(*each))) for each in ((0, last), (last, 0)))
+        mine, theirs = (float(np.mean(result.returns(*each))) for each in ((0, last), (last, 0)))
         with writing(self._file), self._file.open("a", encoding="utf-8") as file:
             # The line break comes first, as a killed process may have left half a line.
-            file.write(f"\n{json.dumps([digests[i], digests[j], *found])}")
-        return found
+            file.write(f"\n{json.dumps([digests[i], digests[j], mine, theirs])}")
+        return mine, theirs
 
     def _read(self) -> dict[tuple[str, str], tuple[float, float]]:
         found = {}
