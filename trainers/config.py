@@ -88,11 +88,11 @@ class TrainConfig:
         _check_rollout(self)
         _check_loss(self)
         _check_environments(self)
-        self.game.past  # noqa: B018  # raises for unknown opponents
-        if self.game.learners and self.game.opponents == "scripted":
+        self.game.mixture  # noqa: B018  # raises for unknown opponents
+        if self.game.learners and self.game.scripted:
             raise ConfigError(
-                "learners names seats of self-play, so it needs opponents 'mirror' or 'past:K'. "
-                "Against scripted opponents, use env_kwargs seat=player_0."
+                "learners names seats of self-play, so it needs opponents such as mirror or "
+                "past:5. Against scripted opponents, use env_kwargs seat=player_0."
             )
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(
@@ -313,17 +313,18 @@ def _check_rollout(config: TrainConfig) -> None:
             "engine_url is the server of one process, and each of rollout_workers = "
             f"{rollout.rollout_workers} would load its weights: leave out one of the two."
         )
-    if config.game.past and rollout.rollout_workers:
+    if config.game.frozen and rollout.rollout_workers:
         raise ConfigError(
             f"Rollout workers hold one policy, and opponents = {config.game.opponents!r} plays "
             "several: set rollout_workers to 0, or opponents to 'mirror'."
         )
-    if config.game.past and rollout.adaptive_groups:
+    in_turn = any(each.kind != "mirror" for each in config.game.mixture)
+    if in_turn and not config.game.scripted and rollout.adaptive_groups:
         raise ConfigError(
             f"With opponents {config.game.opponents!r}, groups of one size take the seats in turn: "
             "set adaptive_groups to False, or opponents to 'mirror'."
         )
-    if config.game.past and rollout.continuous_batching:
+    if config.game.frozen and rollout.continuous_batching:
         raise ConfigError(
             f"With opponents {config.game.opponents!r}, several policies act in turn: set "
             "continuous_batching to False, or opponents to 'mirror'."

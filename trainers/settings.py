@@ -27,6 +27,7 @@ import tyro
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
+from agentgym.trainers.opponents import POOLS, Opponent, parse_opponents
 from agentgym.trainers.policy.sampling import Normalization
 from agentgym.trainers.rollout.context import Mode, Overflow
 from agentgym.utils.arguments import check_types, parse_arguments
@@ -41,17 +42,23 @@ KeyValues = Annotated[
         str_from_instance=lambda value: [f"{key}={item}" for key, item in value.items()],
     ),
 ]
-EnvIds = Annotated[
-    str | tuple[str, ...],
-    tyro.constructors.PrimitiveConstructorSpec(
+
+
+def _one_or_more(metavar: str) -> Any:
+    """Returns how the command line reads one word as a str, and several as a tuple."""
+    return tyro.constructors.PrimitiveConstructorSpec(
         nargs="*",
-        metavar="ID [ID ...]",
+        metavar=f"{metavar} [{metavar} ...]",
         instance_from_str=lambda words: words[0] if len(words) == 1 else tuple(words),
         is_instance=lambda value: isinstance(value, str | tuple),
         str_from_instance=lambda value: [value] if isinstance(value, str) else list(value),
-    ),
-]
+    )
+
+
+EnvIds = Annotated[str | tuple[str, ...], _one_or_more("ID")]
 """One id, or several."""
+Opponents = Annotated[str | tuple[str, ...], _one_or_more("OPPONENT")]
+"""One kind of opponents, or a mixture of several (`agentgym.trainers.opponents`)."""
 Count = Annotated[int, Ge(0)]
 """An integer of at least 0."""
 Positive = Annotated[int, Ge(1)]
@@ -114,34 +121,45 @@ class EnvironmentConfig:
 class GameConfig:
     """The players of a game with several agents."""
 
-    opponents: str = "scripted"
-    """Players of the seats of a game: the policy in one seat and scripted players in the others, of
-    the level in `env_kwargs` ("scripted"), the policy in all seats, which all are trained
-    ("mirror"), or the policy in one seat, in turn, and one of its last K snapshots in the others
-    ("past:K", sampled for each episode)."""
+    opponents: Opponents = "scripted"
+    """Players of the other seats of a game. With scripted, scripted players of the level in
+    `env_kwargs`, or scripted:LEVEL. With mirror, the policy itself, and all seats are trained. With
+    the others, one seat is trained, in turn: past:K (the last K snapshots of the policy), winrate:R
+    (snapshots, each taken when the policy wins at rate R), league (all snapshots, preferring those
+    that win), psro, psro:uniform, psro:nash or psro:alpharank (the meta-strategy of their payoff
+    matrix), policy:FOLDER, chat:MODEL@URL. Several are mixed by weights, as in mirror=0.7
+    past:5=0.3."""
     learners: tuple[str, ...] = ()
-    """Seats that are trained, such as player_0 (empty: all). With opponents "mirror", scripted
+    """Seats that are trained, such as player_0 (empty: all). With opponents mirror, scripted
     players play the other seats."""
     snapshot_every: Positive = 10
-    """Iterations between the snapshots of opponents "past:K"."""
+    """Iterations between the snapshots of opponents past:K, league and psro."""
+    payoff_deals: Positive = 100
+    """Deals that each pair of snapshots plays, in all seats, for the payoff matrix of psro."""
 
     @property
-    def past(self) -> int:
-        """The number of snapshots to play against, 0 without `past:K`.
+    def mixture(self) -> tuple[Opponent, ...]:
+        """The components of `opponents`.
 
         Raises:
-            ConfigError: if `opponents` is unknown.
+            ConfigError: for a kind, an argument or weights that are not known.
         """
-        kind, _, number = self.opponents.partition(":")
-        if self.opponents in ("scripted", "mirror"):
-            return 0
-        if kind != "past" or not number.isdecimal() or int(number) < 1:
-            hint = did_you_mean(kind, ("scripted", "mirror", "past:5"))
-            raise ConfigError(
-                "opponents must be 'scripted', 'mirror' or 'past:K' with a number K of snapshots, "
-                f"got {self.opponents!r}.{hint}"
-            )
-        return int(number)
+        return parse_opponents(self.opponents)
+
+    @property
+    def scripted(self) -> bool:
+        """Whether the policy plays a single seat of an environment, as a single agent."""
+        return self.opponents in ("scripted", ("scripted",))
+
+    @property
+    def pool(self) -> Opponent | None:
+        """The opponent that plays members of the pool, if there is one."""
+        return next((each for each in self.mixture if each.kind in POOLS), None)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether frozen policies play some of the seats."""
+        return any(each.kind in (*POOLS, "policy") for each in self.mixture)
 
 
 @dataclass

@@ -27,7 +27,6 @@ from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
@@ -48,6 +47,7 @@ from agentgym.trainers.run.evaluation import (
     join_seats,
     policy_agent,
 )
+from agentgym.trainers.run.frozen_players import FrozenPlayers
 from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
@@ -66,7 +66,6 @@ from agentgym.trainers.run.setup import (
     write_policy,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
-from agentgym.trainers.run.snapshots import Snapshots
 from agentgym.trainers.run.workers import make_executor
 from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
@@ -166,8 +165,6 @@ class Trainer:
             self.critic = None if own else self._head
             self.own_critic: ValueModel | None = None
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
-            size, every = config.game.past, config.game.snapshot_every
-            self.snapshots = Snapshots(self.folder.path, self.policy, size, every) if size else None
             self.context = make_context(self.policy, config.context_settings())
             self.journal = Journal(
                 self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"
@@ -175,6 +172,14 @@ class Trainer:
             if start is None:
                 self.journal.clear()
             self.stop = StopSignal(self.accelerator)
+            self.players = FrozenPlayers(
+                config,
+                self.policy,
+                env=self.pool.env(0),
+                folder=self.folder,
+                accelerator=self.accelerator,
+                check=self.stop.check,
+            )
             self.hooks = RecipeHooks()
             self._cloning: dict[str, Any] | None = None
             self.curriculum = KINDS[config.environment.curriculum](
@@ -194,6 +199,7 @@ class Trainer:
                     self.hooks.load_state_dict(saved["experience"])
                     self.curriculum.load_state_dict(saved["curriculum"])
                     self.success.load_state_dict(saved.get("success", {"rates": {}}))
+                    self.players.load_state_dict(saved.get("players", {}))
             self.executor = make_executor(
                 config,
                 self.policy,
@@ -283,6 +289,7 @@ class Trainer:
             self.curriculum.observe(trajectories)
             if config.rollout.adaptive_groups:
                 self.success.observe(trajectories)
+        self.players.observe(trajectories)
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         tokens = sum(turn.stop - turn.start for turn in turns)
         state.iteration += 1
@@ -316,6 +323,7 @@ class Trainer:
                 while True:
                     self._evaluate_if_due()
                     if self._finished():
+                        self.players.begin(self.state.iteration)
                         break
                     if self._save_is_due():
                         self._save()
@@ -460,20 +468,11 @@ class Trainer:
             EpisodeSpec(task, seed, (config.run.seed, ACTIONS, iteration, i), max_turns=limit)
             for i, (task, seed) in enumerate(members)
         ]
-        return self.lineup.seat(episodes, self._meet_snapshots(iteration))
-
-    def _meet_snapshots(self, iteration: int) -> list[str]:
-        """Loads the snapshots of an iteration, and writes one if it is due. Returns the names."""
-        if self.snapshots is None:
-            return []
-        saved = self.folder.found()
-        if self.is_main:
-            self.snapshots.write(iteration, int(saved[0].name) if saved else 0)
-        self.accelerator.wait_for_everyone()
-        self.snapshots.load(iteration)
-        assert isinstance(self.executor, LocalExecutor)
-        self.executor.policy = Ensemble(self.policy, self.snapshots.policies)
-        return list(self.snapshots.policies)
+        seated = self.lineup.seat(episodes, self.players.begin(iteration))
+        if config.game.frozen:
+            assert isinstance(self.executor, LocalExecutor)
+            self.executor.policy = self.players.join(seated)
+        return seated
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all trajectories.
@@ -556,6 +555,7 @@ class Trainer:
             state.iteration - 1,
         )
         numbers |= {f"rollout/{k}": v for k, v in self.executor.metrics().items()}
+        numbers |= {f"pool/{k}": v for k, v in self.players.metrics().items()}
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
         numbers["charts/tokens"] = float(state.tokens)
         numbers["charts/lr"] = float(self.updater.optimizer.param_groups[0]["lr"])
@@ -651,6 +651,7 @@ class Trainer:
                         "experience": self.hooks.state_dict(),
                         "curriculum": self.curriculum.state_dict(),
                         "success": self.success.state_dict(),
+                        "players": self.players.state_dict(),
                         "cloning": self._cloning,
                         "critic": None if self.own_critic is None else self.own_critic.states(),
                     },

@@ -14,6 +14,7 @@ from gymnasium.envs.registration import load_env_creator
 from agentgym.agents.chat import ChatAgent, ChatError, Usage, hide_userinfo
 from agentgym.agents.expert import ExpertAgent, NoExpertError
 from agentgym.agents.human import HumanAgent, Quit
+from agentgym.agents.mixed import MixedAgent
 from agentgym.agents.random import RandomAgent
 from agentgym.agents.scripted import ScriptedAgent
 from agentgym.agents.view import Agent, View
@@ -26,6 +27,7 @@ __all__ = [
     "ChatError",
     "ExpertAgent",
     "HumanAgent",
+    "MixedAgent",
     "NoExpertError",
     "Quit",
     "RandomAgent",
@@ -40,9 +42,12 @@ _SIMPLE: dict[str, Callable[..., Agent]] = {
     "expert": ExpertAgent,
     "human": HumanAgent,
 }
-POLICY_AGENT = "agentgym.trainers.policy_agent:load_agent"
-"""Entry point of policy agents. It is a string, so that this package does not import trainers."""
-KINDS = (*_SIMPLE, "chat:MODEL@URL", "policy:FOLDER")
+POLICY_AGENTS = {
+    "policy": "agentgym.trainers.policy_agent:load_agent",
+    "league": "agentgym.trainers.policy_agent:load_league",
+}
+"""Entry points of policy agents: strings, so that this package does not import trainers."""
+KINDS = (*_SIMPLE, "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER")
 
 
 def make_agent(spec: str, **options: Any) -> Agent:
@@ -50,7 +55,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
 
     Args:
         spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
-            "policy:FOLDER" (a trained checkpoint, which needs the extra "train").
+            "policy:FOLDER" (a trained checkpoint, which needs the extra "train") or "league:FOLDER"
+            (the average policy of a run with a pool of opponents).
         options: keyword arguments of the agent's class, such as `temperature=0.7`.
 
     Raises:
@@ -69,9 +75,9 @@ def make_agent(spec: str, **options: Any) -> Agent:
                 f"chat:llama3@http://localhost:11434/v1; got {hide_userinfo(spec)!r}."
             )
         return _call(spec, ChatAgent, found.groups(), options)
-    if kind == "policy" and rest:
+    if kind in POLICY_AGENTS and rest:
         try:
-            load_agent: Any = load_env_creator(POLICY_AGENT)
+            load_agent: Any = load_env_creator(POLICY_AGENTS[kind])
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("agentgym"):
                 raise

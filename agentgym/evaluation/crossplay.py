@@ -170,6 +170,7 @@ def cross_play(
     num_games: int = 16,
     seed: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
+    self_play: bool = True,
     save: str | Path | None = None,
     on_match: Callable[[], None] | None = None,
 ) -> CrossPlay:
@@ -187,6 +188,7 @@ def cross_play(
         num_games: number of games played at the same time.
         seed: seed of the deals.
         env_kwargs: arguments of the game.
+        self_play: whether agents play themselves too. Without, the result has no `matrix()`.
         save: a file to which every seat of each finished game is appended, as one line of JSON with
             the transcript, as `evaluate` does.
         on_match: called after each game.
@@ -203,6 +205,7 @@ def cross_play(
     players = [game_agent(game, agent) for agent in agents]
     plan = plan_episodes(game.tasks, episodes, split, seed)
     lineups = line_ups(len(players), len(game.possible_agents))
+    lineups = [lineup for lineup in lineups if self_play or len({*lineup}) > 1]
     names = _names(players)
     result = CrossPlay(env, names, split, seed, game.zero_sum, kwargs)
 

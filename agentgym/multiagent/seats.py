@@ -140,9 +140,9 @@ def _named(game: TextGame, word: str) -> Agent:
         return made
     if word in game.levels:
         return ScriptedAgent(word)
-    if word == "human" or word.partition(":")[0] in ("policy", "chat"):
+    if word == "human" or word.partition(":")[0] in ("policy", "league", "chat"):
         return make_agent(word)
-    known = (*game.levels, "expert", "human", "chat:MODEL@URL", "policy:FOLDER")
+    known = (*game.levels, "expert", "human", "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER")
     raise ConfigError(
         f"Unknown agent {word!r} for {type(game).__name__}.{did_you_mean(word, known)} "
         f"Known: {', '.join(known)}."

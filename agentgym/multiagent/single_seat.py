@@ -95,21 +95,30 @@ class SingleSeat(TextEnv):
         if seat is not None and seat not in agents:
             raise ConfigError(f"seat must be None or one of {agents}, got {seat!r}.")
         self.seat = seat
-        self.players: dict[str, Agent] = {}
-        self.opponents = dict.fromkeys(agents, "random") | self._named_levels(opponents)
+        self._own_opponents = opponents
+        self._met: dict[str | None, tuple[dict[str, str], dict[str, Agent]]] = {}
+        self._meet(None)
+
+    def _meet(self, player: str | None) -> None:
+        """Puts a player into the other seats. None: the `opponents` of the constructor."""
+        if player not in self._met:
+            levels, players = self._lineup(self._own_opponents if player is None else player)
+            self._met[player] = dict.fromkeys(self.game.possible_agents, "random") | levels, players
+        self.opponents, self.players = self._met[player]
         hidden = self.players or UNKNOWN in self.opponents.values()
         self.game.opponents = {} if hidden else self.opponents
 
-    def _named_levels(
+    def _lineup(
         self, opponents: GameAgent | Mapping[str, GameAgent] | None
-    ) -> dict[str, str]:
-        """Returns the level or the name of the player in each seat. Sets `players`."""
+    ) -> tuple[dict[str, str], dict[str, Agent]]:
+        """Returns the level or the name of the player in each seat, and the agents among them."""
         game = self.game
         if opponents is None:
             opponents = game.default_opponents
         if not isinstance(opponents, Mapping):
             opponents = dict.fromkeys(game.possible_agents, opponents)
-        levels = {}
+        levels: dict[str, str] = {}
+        players: dict[str, Agent] = {}
         for agent, player in opponents.items():
             if agent not in game.possible_agents:
                 raise ConfigError(
@@ -123,8 +132,8 @@ class SingleSeat(TextEnv):
             if isinstance(made, ScriptedAgent):
                 levels[agent] = made.level
             else:
-                self.players[agent] = made
-        return levels
+                players[agent] = made
+        return levels, players
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override]
@@ -177,7 +186,9 @@ class SingleSeat(TextEnv):
         self.game.begin(task)
         return Seat(self.seat or drawn, levels)
 
-    def open_table(self, task: str, seed: int, seats: Sequence[str]) -> Table:
+    def open_table(
+        self, task: str, seed: int, seats: Sequence[str], opponent: str | None = None
+    ) -> Table:
         """Starts an episode in which several seats are played from outside.
 
         With a single seat, it is the episode of `reset` with this seat. The environment itself must
@@ -186,11 +197,15 @@ class SingleSeat(TextEnv):
         Args:
             task: the task.
             seed: the seed of the episode.
-            seats: the agents that are played from outside. The `opponents` play the other seats.
+            seats: the agents that are played from outside.
+            opponent: the player of the other seats, a level or a word for `game_agent`. None: the
+                `opponents`.
 
         Raises:
+            ConfigError: for an unknown opponent.
             UnknownTaskError: if the game has no such task.
         """
+        self._meet(opponent)
         gymnasium.Env.reset(self, seed=seed)
         self.np_random.integers(len(self.tasks.split(self.split)))  # as `reset` samples a task
         self.state = self._deal(self.tasks.check(task))

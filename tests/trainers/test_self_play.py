@@ -28,7 +28,6 @@ from agentgym.trainers.recipes.marshal import ReturnToGo, RoleMeans
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.seats import GamePlay
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.run.snapshots import Snapshots
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
@@ -202,42 +201,11 @@ def test_one_seat_in_turn_is_trained_against_sampled_snapshots(tmp_path: Path):
         ]  # fmt: skip
         members = {f"iteration {n}" for n in (0, 2) if iteration - 4 < n <= iteration}
         assert {t.opponent for t in trajectories} == members
-    assert trainer.snapshots is not None
-    old, new = trainer.snapshots.policies.values()
+    pool = trainer.players._pool
+    old, new = pool.load((0, 2)).values()
     pairs = zip(old.parameters(), new.parameters(), strict=True)
     assert not all(torch.equal(a, b) for a, b in pairs)
     assert not any(parameter.requires_grad for parameter in old.parameters())
-
-
-def test_snapshots_that_no_checkpoint_needs_are_deleted(tmp_path: Path):
-    policy: Any = SimpleNamespace(own_weights=lambda: {"weight": torch.zeros(1)})
-    snapshots = Snapshots(tmp_path, policy, size=2, every=2)
-    kept = []
-    for iteration in range(7):
-        snapshots.write(iteration, oldest=max(0, iteration - 1))
-        kept.append([int(file.stem) for file in sorted((tmp_path / "pool").iterdir())])
-        assert set(snapshots.members(iteration).values()) <= set(kept[-1])
-    assert kept == [[0], [0], [0, 2], [0, 2], [0, 2, 4], [0, 2, 4], [2, 4, 6]]
-
-
-def test_a_run_against_snapshots_resumes_exactly(tmp_path: Path):
-    whole, expected = run("rae", tmp_path / "whole", **PAST)
-    run("rae", tmp_path / "run", **PAST | {"iterations": 2})
-    (tmp_path / "run" / "pool" / "000003.half").write_text("half")
-    resumed, rows = run("rae", tmp_path / "run", resume=True, **PAST)
-    assert equal(resumed, whole)
-    assert rows == expected
-    snapshots = resumed.snapshots
-    assert snapshots is not None and whole.snapshots is not None
-    for name, policy in whole.snapshots.policies.items():
-        other = snapshots.policies[name].state_dict()
-        assert all(torch.equal(other[k], v) for k, v in policy.state_dict().items())
-
-
-@pytest.mark.parametrize("opponents", ["past", "past:0", "past:x", "last:3", "mirrors"])
-def test_unknown_opponents_are_explained(opponents: str):
-    with pytest.raises(ConfigError, match=r"'mirror' or 'past:K'"):
-        recipes.load("poad").Config.of(opponents=opponents)
 
 
 def test_a_frozen_copy_shares_the_base_of_an_adapter(model: str):

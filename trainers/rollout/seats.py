@@ -25,6 +25,11 @@ from agentgym.trainers.trajectory import Trajectory
 
 SELF = "self"
 """The opponent with the weights in training, in `Trajectory.opponent`."""
+OUTCOME = "outcome"
+"""Key of the result against frozen policies in `Trajectory.extras`: 1 (win), 1/2 (draw) or 0."""
+
+TIE = 1e-9
+"""Returns that differ by less are equal."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,12 @@ class GameSpec(EpisodeSpec):
     Attributes:
         seats: the agents that are not played by scripts, each with the name of its weights. The
             weights in training have the name "".
+        opponent: the player of all other seats, a level or a word for `game_agent`. "": those of
+            the environment.
     """
 
     seats: tuple[tuple[str, str], ...] = ()
+    opponent: str = ""
 
     def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> GamePlay:
         """Returns the episode, to be started."""
@@ -91,6 +99,11 @@ class SeatPlay(Play):
         found.agent, found.role, found.opponent = self.agent, self._role, self._opponent()
         return found
 
+    @property
+    def total(self) -> float:
+        """The sum of the rewards so far."""
+        return sum(turn.reward for turn in self.turns)
+
     def _opponent(self) -> str:
         players = {agent: name or SELF for agent, name in self._weights.items()}
         names = {**self._single.state.levels, **players}
@@ -118,7 +131,9 @@ class GamePlay:
         task = env.select(episode.task) if isinstance(env, Mixture) else episode.task
         self.single: SingleSeat = env.unwrapped  # type: ignore[assignment]
         agents = [agent for agent, _ in episode.seats]
-        self.table: Table = self.single.open_table(task, episode.seed, agents)
+        self.table: Table = self.single.open_table(
+            task, episode.seed, agents, episode.opponent or None
+        )
         self.seats = [SeatPlay(self, agent) for agent in agents]
 
     def read(self, context: Context, room: Room) -> None:
@@ -169,7 +184,15 @@ class GamePlay:
 
     def trajectories(self) -> list[Trajectory]:
         """Returns the trajectories of the seats with the weights in training."""
-        return [seat.trajectory() for seat in self.seats if seat.turns and not seat.weights]
+        found = [seat for seat in self.seats if seat.turns and not seat.weights]
+        trajectories = [seat.trajectory() for seat in found]
+        frozen = [seat.total for seat in self.seats if seat.weights]
+        for seat, trajectory in zip(found, trajectories, strict=True):
+            if frozen:
+                ahead = seat.total - sum(frozen) / len(frozen)
+                won = 0.5 + 0.5 * (ahead > TIE) - 0.5 * (ahead < -TIE)
+                trajectory.extras[OUTCOME] = won
+        return trajectories
 
     def drop(self, cache: Session) -> None:
         """Removes the prompts of all seats from a cache."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -12,13 +12,19 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.making import env_name
 from agentgym.mixture import Mixture
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.seats import game_agent
+from agentgym.multiagent.single_seat import UNKNOWN, SingleSeat
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.opponents import POOLS, Opponent
 from agentgym.trainers.rollout.collector import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import GroupRolloutConfig
 
 TextGym = gymnasium.Env[Any, Any]
+Player = tuple[str, str]
+"""The player of the other seats: ("mirror", ""), ("frozen", name of its weights), or ("outside",
+level or word for `game_agent`, "" for the opponents of the environment)."""
 
 OPPONENT = 1
 """Purpose of the randomness that samples an episode's opponent, derived from the episode's key."""
@@ -43,40 +49,75 @@ class Lineup:
         self.agents: dict[str, tuple[str, ...]] = {}
         self._all: dict[str, tuple[str, ...]] = {}
         self._size = config.rollout.group_size
-        if config.game.opponents == "scripted":
+        if config.game.scripted:
             return
         if config.environment.horizons:
             raise ConfigError("horizons limit the turns of one agent: leave them out in games.")
         envs = env.envs if isinstance(env, Mixture) else {"": env}
         for name, each in envs.items():
             self._all[name], self.agents[name] = _agents(each, config)
+        self._mixture = config.game.mixture
 
     def seat(
-        self, episodes: Sequence[EpisodeSpec], past: Sequence[str] = ()
+        self, episodes: Sequence[EpisodeSpec], members: Mapping[str, float]
     ) -> Sequence[EpisodeSpec]:
         """Returns the episodes of an iteration, with players in the seats of games.
 
+        The episodes of a group have the same opponent. Unless the policy plays against itself, they
+        train one seat, and the groups take the seats in turn.
+
         Args:
-            episodes: the episodes, those of a group one after another. With snapshots, a group
-                trains one seat, and the groups take the seats in turn.
-            past: the names of the snapshots to play against. Empty: the policy plays the
-                seats that are trained.
+            episodes: the episodes, those of a group one after another.
+            members: the probability of each member of the pool, by the name of its weights.
         """
         if not self.agents:
             return episodes
-        return [self._seated(episode, i // self._size, past) for i, episode in enumerate(episodes)]
+        players = self._players(members)
+        return [
+            self._seated(episode, i // self._size, self._draw(players, episodes, i))
+            for i, episode in enumerate(episodes)
+        ]
 
-    def _seated(self, episode: EpisodeSpec, group: int, past: Sequence[str]) -> GameSpec:
+    def _players(self, members: Mapping[str, float]) -> dict[Player, float]:
+        """Returns the probability of each player of the other seats."""
+        total = sum(each.weight for each in self._mixture)
+        found: dict[Player, float] = {}
+        for each in self._mixture:
+            share = each.weight / total
+            if each.kind in POOLS:
+                found |= {("frozen", name): share * p for name, p in members.items()}
+            elif each.kind == "policy":
+                found["frozen", each.word] = share
+            elif each.kind == "mirror":
+                found["mirror", ""] = share
+            else:
+                found["outside", _outside(each)] = share
+        return found
+
+    def _draw(
+        self, players: Mapping[Player, float], episodes: Sequence[EpisodeSpec], number: int
+    ) -> Player:
+        """Samples the opponent of an episode, by the first episode of its group."""
+        first = episodes[number - number % self._size]
+        rng = np.random.default_rng(np.random.SeedSequence((*first.key, OPPONENT)))
+        shares = np.array([*players.values()])
+        return [*players][int(rng.choice(len(players), p=shares / shares.sum()))]
+
+    def _seated(self, episode: EpisodeSpec, group: int, player: Player) -> GameSpec:
         name = "" if "" in self.agents else episode.task.partition(" ")[0]
-        trained = self.agents[name]
-        players = dict.fromkeys(trained, "")
-        if past:
-            rng = np.random.default_rng(np.random.SeedSequence((*episode.key, OPPONENT)))
-            opponent = past[int(rng.integers(len(past)))]
-            players = dict.fromkeys(self._all[name], opponent)
-            players[trained[group % len(trained)]] = ""
-        seats = tuple(players.items())
-        return GameSpec(episode.task, episode.seed, episode.key, seats=seats)
+        trained, (kind, word) = self.agents[name], player
+        seats, one = dict.fromkeys(trained, ""), trained[group % len(trained)]
+        if kind == "frozen":
+            seats = dict.fromkeys(self._all[name], word) | {one: ""}
+        elif kind == "outside":
+            seats = {one: ""}
+        return GameSpec(
+            episode.task,
+            episode.seed,
+            episode.key,
+            seats=tuple(seats.items()),
+            opponent=word if kind == "outside" else "",
+        )
 
 
 def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -99,13 +140,16 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
             f"{config.game.opponents!r}, name the trained seats in learners."
         )
     agents = single.game.possible_agents
+    for each in config.game.mixture:
+        _check_outside(each, single.game, name)
     chosen = config.game.learners or agents
     for agent in chosen:
         if agent not in agents:
             hint = did_you_mean(agent, agents)
             raise ConfigError(f"learners must be agents of {name}, {agents}, got {agent!r}.{hint}")
     grouped = isinstance(config.rollout, GroupRolloutConfig) and not config.grouped_by_agent
-    several = config.game.opponents == "mirror" and len(set(chosen)) > 1
+    mirror = any(each.kind == "mirror" for each in config.game.mixture)
+    several = mirror and len(set(chosen)) > 1
     if grouped and several and single.game.zero_sum:
         raise ConfigError(
             f"{name} is a zero-sum game, and the policy plays several of its seats: their mean "
@@ -113,6 +157,25 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
             "a baseline per role, or train one seat (learners)."
         )
     return agents, tuple(agent for agent in agents if agent in chosen)
+
+
+def _outside(opponent: Opponent) -> str:
+    """Returns the level or the word for `game_agent` of an opponent, "" if it has none."""
+    if opponent.kind == "scripted":
+        return opponent.argument
+    return opponent.word if opponent.kind == "chat" else ""
+
+
+def _check_outside(opponent: Opponent, game: TextGame, name: str) -> None:
+    """Raises a ConfigError for an unknown level or a malformed address."""
+    levels = (*game.levels, UNKNOWN)
+    if opponent.kind == "chat":
+        game_agent(game, opponent.word)
+    elif opponent.kind == "scripted" and opponent.argument not in ("", *levels):
+        hint = did_you_mean(opponent.argument, levels)
+        raise ConfigError(
+            f"opponents: {name} has no level {opponent.argument!r}.{hint} Known: {list(levels)}."
+        )
 
 
 def _wrappers(env: TextGym) -> Iterator[TextGym]:

@@ -1,0 +1,123 @@
+"""The setting `opponents`: players of the other seats of a game, mixed by weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.evaluation.meta_games import META_STRATEGIES
+
+POOLS = ("past", "winrate", "league", "psro")
+"""Kinds that play against members of the pool: frozen copies of the policy of earlier iterations.
+
+- "past:K": uniform over the last K members.
+- "winrate:R": uniform over all members. A policy that wins at the rate R becomes a member.
+- "league": prioritised fictitious self-play.
+- "psro", "psro:META": a meta-strategy of the payoff matrix of the members.
+"""
+FORMS = {
+    "scripted": "scripted or scripted:LEVEL",
+    "mirror": "mirror",
+    "past": "past:K with a number K of members, at least 1, such as past:5",
+    "winrate": "winrate:R with a win rate R between 0 and 1, such as winrate:0.7",
+    "league": "league",
+    "psro": f"psro or psro:META with META one of {', '.join(META_STRATEGIES)}",
+    "policy": "policy:FOLDER",
+    "chat": "chat:MODEL@URL",
+}
+"""How an opponent of each kind is written."""
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """One component of a mixture of opponents.
+
+    Attributes:
+        kind: a key of `FORMS`.
+        argument: the text after the colon, or "".
+        weight: the share of episodes against it, relative to the other components. With 0, a pool
+            grows that is never played against.
+    """
+
+    kind: str
+    argument: str = ""
+    weight: float = 1.0
+
+    @property
+    def word(self) -> str:
+        """The opponent without its weight."""
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+
+def parse_opponents(words: str | Sequence[str]) -> tuple[Opponent, ...]:
+    """Returns the components of a mixture of opponents.
+
+    Args:
+        words: one opponent or several, each with or without a weight, such as "mirror" or
+            ("mirror=0.5", "past:5=0.3", "scripted=0.2").
+
+    Raises:
+        ConfigError: for an unknown kind, a wrong argument or wrong weights.
+    """
+    words = (words,) if isinstance(words, str) else tuple(words)
+    split = [_split(word) for word in words]
+    if len({weight is None for _, weight in split}) != 1:
+        raise ConfigError(
+            f"opponents: give each one a weight, such as mirror=0.5, or none, got {list(words)}."
+        )
+    found = [_opponent(word, 1.0 if weight is None else weight) for word, weight in split]
+    if len({each.word for each in found}) < len(found):
+        raise ConfigError(f"opponents: name each one once, with its weight, got {list(words)}.")
+    if not sum(each.weight for each in found) > 0:
+        raise ConfigError(f"opponents: at least one weight must be above 0, got {list(words)}.")
+    pools = [each.word for each in found if each.kind in POOLS]
+    if len(pools) > 1:
+        raise ConfigError(
+            f"opponents: a run has one pool, got {' and '.join(pools)}. Use one of {list(POOLS)}."
+        )
+    return tuple(found)
+
+
+def _split(word: str) -> tuple[str, float | None]:
+    """Returns an opponent and its weight, if it has one."""
+    head, equals, number = word.rpartition("=")
+    try:
+        weight = float(number) if equals else None
+    except ValueError:
+        weight = None  # an equals sign in a folder or an address
+    if weight is None:
+        return word, None
+    if not 0 <= weight < math.inf:
+        raise ConfigError(f"opponents: a weight must be at least 0 and finite, got {word!r}.")
+    return head, weight
+
+
+def _opponent(word: str, weight: float) -> Opponent:
+    kind, _, argument = word.partition(":")
+    if kind not in FORMS:
+        raise ConfigError(
+            f"opponents: unknown kind {kind!r}.{did_you_mean(kind, FORMS)} Known: "
+            f"{', '.join(f'{form}' for form in FORMS.values())}."
+        )
+    if not _fits(kind, argument) or (":" in word and not argument):
+        hint = did_you_mean(argument, META_STRATEGIES) if kind == "psro" else ""
+        raise ConfigError(f"opponents: expected {FORMS[kind]}, got {word!r}.{hint}")
+    return Opponent(kind, argument, weight)
+
+
+def _fits(kind: str, argument: str) -> bool:
+    """Returns whether an argument is of the form that its kind needs."""
+    checks: dict[str, Callable[[], bool]] = {
+        "past": lambda: argument.isdecimal() and int(argument) >= 1,
+        "winrate": lambda: 0 < float(argument) < 1,
+        "psro": lambda: argument in ("", *META_STRATEGIES),
+        "scripted": lambda: True,
+        "policy": lambda: bool(argument),
+        "chat": lambda: bool(argument),
+    }
+    try:
+        return checks.get(kind, lambda: not argument)()
+    except ValueError:  # no number
+        return False
