@@ -20,6 +20,8 @@ class TurnJudge(RecipeHooks):
         epochs: epochs of the model per iteration.
     """
 
+    one_policy = True
+
     def __init__(self, trainer: Trainer, *, lr: float, epochs: int):
         super().__init__()
         self.model = TurnModel(trainer.policy, lr=lr, epochs=epochs, seed=trainer.config.run.seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -34,6 +34,7 @@ class Lineup:
     Attributes:
         agents: the agents that are trained, by the name of the environment in the mixture (""
             without a mixture). Empty if `opponents` is "scripted".
+        roles: the roles that have a policy of their own. A single "" if all share one.
 
     Raises:
         ConfigError: if the settings do not fit the environment.
@@ -42,7 +43,8 @@ class Lineup:
     def __init__(self, config: TrainConfig, env: TextGym):
         self.agents: dict[str, tuple[str, ...]] = {}
         self._all: dict[str, tuple[str, ...]] = {}
-        self._size = config.rollout.group_size
+        self._size, self._game = config.rollout.group_size, config.game
+        self.roles: tuple[str, ...] = ("",)
         if config.game.opponents == "scripted":
             return
         if config.environment.horizons:
@@ -50,6 +52,33 @@ class Lineup:
         envs = env.envs if isinstance(env, Mixture) else {"": env}
         for name, each in envs.items():
             self._all[name], self.agents[name] = _agents(each, config)
+        if config.game.roles != "shared":
+            self.roles = tuple(dict.fromkeys(self._own_roles(envs)))
+            self._check_rates(config.optimisation.lr)
+
+    def _own_roles(self, envs: Mapping[str, TextGym]) -> Iterator[str]:
+        """Yields the roles that the trained agents can have."""
+        for name, env in envs.items():
+            single = env.unwrapped
+            assert isinstance(single, SingleSeat)
+            for agent in self.agents[name]:
+                yield from single.game.possible_roles(agent)
+
+    def _check_rates(self, lr: float) -> None:
+        for role in self._game.role_lr:
+            if role not in self.roles:
+                raise ConfigError(
+                    f"role_lr must name trained roles, {self.roles}, got {role!r}."
+                    f"{did_you_mean(role, self.roles)}"
+                )
+        if not any(self._game.role_lr.get(role, lr) for role in self.roles):
+            raise ConfigError("The learning rate of every role is 0: raise lr or one of role_lr.")
+
+    def learning(self, iteration: int) -> tuple[str, ...]:
+        """Returns the roles that learn in an iteration: all, or one of them in turn."""
+        rates, every = self._game.role_lr, self._game.alternate
+        roles = tuple(role for role in self.roles if rates.get(role) != 0)
+        return (roles[iteration // every % len(roles)],) if every else roles
 
     def seat(
         self, episodes: Sequence[EpisodeSpec], past: Sequence[str] = ()
@@ -76,7 +105,8 @@ class Lineup:
             players = dict.fromkeys(self._all[name], opponent)
             players[trained[group % len(trained)]] = ""
         seats = tuple(players.items())
-        return GameSpec(episode.task, episode.seed, episode.key, seats=seats)
+        by_role = self.roles != ("",)
+        return GameSpec(episode.task, episode.seed, episode.key, seats=seats, by_role=by_role)
 
 
 def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
