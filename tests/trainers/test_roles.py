@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import agentgym
+from agentgym.agents import View
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
+from agentgym.making import make_env
+from agentgym.multiagent.seats import seat_view
 from agentgym.trainers import load_policy
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.policy.policy import Policy
@@ -149,9 +154,7 @@ def test_a_frozen_role_acts_and_the_other_learns_as_beside_a_learning_one(tmp_pa
 
 def test_roles_alternate(tmp_path: Path):
     rates = {"player_0": 2e-3}
-    trainer, rows = run(
-        "rae", tmp_path, roles="separate", iterations=5, alternate=2, role_lr=rates
-    )
+    trainer, rows = run("rae", tmp_path, roles="separate", iterations=5, alternate=2, role_lr=rates)
     learned = [{r for r in ROLES if f"losses/{r}/kl" in row} for row in rows]
     assert learned == [{"player_0"}] * 2 + [{"player_1"}] * 2 + [{"player_0"}]
     for row, [role] in zip(rows, learned, strict=True):
@@ -243,7 +246,7 @@ def test_a_damaged_policy_of_a_role_is_named(tmp_path: Path):
     folder = tmp_path / "checkpoints" / "000001"
     (folder / "checksums.json").unlink()
     (folder / "policy" / "roles" / "player_1" / "model.safetensors").write_text("?")
-    with pytest.raises(CheckpointError, match=r"player_1 cannot be loaded.* To continue from 000000"):
+    with pytest.raises(CheckpointError, match=r"player_1 cannot be loaded.* continue from 000000"):
         made("rae", tmp_path, roles="separate", iterations=1, resume=True)
 
 
@@ -281,39 +284,28 @@ def test_the_policy_of_a_role_is_loaded_by_name(folder: Path):
         load_policy(folder)
     with pytest.raises(ConfigError, match=r"role is 'player_2'. Did you mean: player_1"):
         load_policy(folder, role="player_2")
-    with pytest.raises(ConfigError, match="one policy of all roles.* Leave out role"):
+    with pytest.raises(ConfigError, match=r"one policy of all roles.* Leave out role"):
         load_agent(str(folder / "roles" / "player_0"), role="player_0")
 
 
 def test_a_seat_whose_role_has_no_policy_is_explained(folder: Path):
-    opponents = f"policy:{folder}"
-    env = gymnasium.make("AgentGym/Codenames-Menu-v0", seat="player_0", opponents=opponents)
-    with pytest.raises(ConfigError, match="policies of the roles player_0, player_1, and none of"):
-        for seed in range(3):
-            env.reset(seed=seed)
-            env.step(env.get_wrapper_attr("expert")())
     agent = load_agent(str(folder))
+    env = agentgym.make_parallel("Codenames-Menu-v0")
+    env.reset(seed=0)
+    view = seat_view(env.game, "player_2", np.random.default_rng(0))
+    with pytest.raises(ConfigError, match="roles player_0, player_1, and none of 'player_2'"):
+        agent.act([view])
     with pytest.raises(ConfigError, match=r"this environment has none: name the role"):
-        agent.act([view_of("NumberLine-v0")])
-
-
-def view_of(env_id: str) -> Any:
-    from agentgym.agents import View
-    from agentgym.making import make_env
-
-    env = make_env(env_id)
-    return View.start(env, "train/0", 0)
+        agent.act([View.start(make_env("NumberLine-v0"), "train/0", 0)])
 
 
 def test_adapters_of_different_bases_or_shapes_are_refused(folder: Path, tmp_path: Path):
-    import shutil
-
     other = tmp_path / "other"
     shutil.copytree(folder, other)
     file = other / "roles" / "player_1" / "adapter_config.json"
     config = json.loads(file.read_text())
     file.write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere"}))
-    with pytest.raises(ConfigError, match="base model 'elsewhere'.* share one base model"):
+    with pytest.raises(ConfigError, match=r"base model 'elsewhere'.* share one base model"):
         load_agent(str(other))
     file.write_text(json.dumps(config))
     load_agent(str(other))
