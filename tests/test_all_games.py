@@ -364,6 +364,8 @@ def test_tasks_are_disjoint_and_decide_the_start(id):
         other = agentgym.make_parallel(id, split="test" if split == "train" else "train")
         other.reset(seed=5, options={"task": task})
         assert env.game.state == other.game.state
+        for agent in env.possible_agents:
+            assert env.game.role(agent) in env.game.possible_roles(agent)
 
 
 @by_id

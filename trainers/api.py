@@ -16,6 +16,7 @@ from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.trainer import Trainer
 from agentgym.wrappers.wrapping import answer_format
@@ -140,9 +141,17 @@ def load_policy(folder: str | Path, *, seed: int = 0, **options: Any) -> LoadedP
     Args:
         folder: a run's folder, or its `policy` or `best`.
         seed: seed of sampled actions.
-        **options: `temperature`, `constrain`, `max_new_tokens`, `device`.
+        **options: `role` (for a folder with a policy for each role), `temperature`, `constrain`,
+            `max_new_tokens`, `device`.
 
     Raises:
         CheckpointError: if there is no policy in the folder.
+        ConfigError: if there are policies of several roles and `role` names none of them.
     """
-    return LoadedPolicy(load_agent(str(folder), **options), seed)
+    agent = load_agent(str(folder), **options)
+    if isinstance(agent, RoleAgent):
+        raise ConfigError(
+            f"{folder} holds policies of the roles {', '.join(agent.agents)}: name the one to act, "
+            f"such as load_policy(folder, role={next(iter(agent.agents))!r})."
+        )
+    return LoadedPolicy(agent, seed)

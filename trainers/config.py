@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -88,6 +89,7 @@ class TrainConfig:
         _check_rollout(self)
         _check_loss(self)
         _check_environments(self)
+        _check_roles(self)
         self.game.mixture  # noqa: B018  # raises for unknown opponents
         if self.game.learners and self.game.scripted:
             raise ConfigError(
@@ -341,6 +343,34 @@ def _check_rollout(config: TrainConfig) -> None:
             f"engine_url = {rollout.engine_url!r} is the address of a vLLM server: set engine to "
             f"'vllm', or leave it out. Got engine = {rollout.engine!r}."
         )
+
+
+def _check_roles(config: TrainConfig) -> None:
+    game = config.game
+    given = config.as_dict() | {"opponents": " ".join(each.kind for each in game.mixture)}
+    if game.roles == "shared":
+        for name in ("role_lr", "alternate"):
+            if given[name]:
+                raise ConfigError(
+                    f"{name} is for roles with policies of their own, and roles is 'shared': set "
+                    f"roles to 'separate' or 'adapters', or leave out {name}."
+                )
+        return
+    needed = {
+        "opponents": "mirror", "engine": "own", "rollout_workers": 0,
+        "continuous_batching": False, "critic_trunk": "policy",
+    }  # fmt: skip
+    for name, value in needed.items():
+        if given[name] != value:
+            raise ConfigError(
+                f"With roles = {game.roles!r}, several policies act and learn in one process, "
+                f"which needs {name} = {value!r}, got {given[name]!r}. Or set roles to 'shared'."
+            )
+    for role, rate in game.role_lr.items():
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+            raise ConfigError(
+                f"role_lr must be numbers of at least 0, such as {role}=1e-5, got {role}={rate!r}."
+            )
 
 
 def _check_loss(config: TrainConfig) -> None:

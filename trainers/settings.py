@@ -136,6 +136,14 @@ class GameConfig:
     """Iterations between the snapshots of opponents past:K, league and psro."""
     payoff_deals: Positive = 100
     """Deals that each pair of snapshots plays, in all seats, for the payoff matrix of psro."""
+    roles: Literal["shared", "separate", "adapters"] = "shared"
+    """Policies of the roles of a game: one for all roles ("shared"), a full policy for each role
+    ("separate"), or one frozen base model with a LoRA adapter for each role ("adapters")."""
+    role_lr: KeyValues = field(default_factory=dict)
+    """Learning rates of roles that have a policy of their own, such as verifier=1e-5, in place of
+    `lr`. 0 freezes the policy and the critic of a role."""
+    alternate: Count = 0
+    """Train one role at a time, for this number of iterations (0: all roles at once)."""
 
     @property
     def mixture(self) -> tuple[Opponent, ...]:

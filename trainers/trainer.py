@@ -27,8 +27,10 @@ from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
 from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
 from agentgym.trainers.rollout.executor import LocalExecutor
@@ -53,11 +55,10 @@ from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.metrics import iteration_metrics
 from agentgym.trainers.run.processes import align, from_main, shared
+from agentgym.trainers.run.roles import build_updaters, load_policies, set_learning_rates
 from agentgym.trainers.run.setup import (
-    build_updater,
     load_frozen,
     load_hooks,
-    load_policy,
     load_run_state,
     make_accelerator,
     open_folder,
@@ -159,12 +160,24 @@ class Trainer:
         try:
             start = self.folder.latest()
             self.state = load_run_state(start)
-            self.policy = load_policy(self.accelerator, config, self.make_env, self.folder, start)
-            self._head = None if algorithm.critic is None else algorithm.critic(self.policy)
-            own = config.critic.critic_trunk == "own"
-            self.critic = None if own else self._head
+            roles = self.lineup.roles
+            self.policies = load_policies(
+                self.accelerator, config, self.make_env, self.folder, start, roles
+            )
+            self.policy = self.policies[roles[0]]
+            make_critic, own = algorithm.critic, config.critic.critic_trunk == "own"
+            self._head = make_critic(self.policy) if make_critic and own else None
             self.own_critic: ValueModel | None = None
-            self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
+            self.updaters = build_updaters(
+                self.accelerator,
+                config,
+                self.policies,
+                None if own else make_critic,
+                start,
+                self.lineup.learning,
+            )
+            self.updater = self.updaters.parts[roles[0]]
+            self.critic = self.updater.module.critic
             self.context = make_context(self.policy, config.context_settings())
             self.journal = Journal(
                 self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"
@@ -209,6 +222,8 @@ class Trainer:
                 on_progress=self.stop.check,
                 on_episode=self.journal.append,
             )
+            if isinstance(self.executor, LocalExecutor) and len(self.policies) > 1:
+                self.executor.policy = Ensemble(self.policy, self.policies)
             self._started: dict[int, Callable[[], list[Trajectory]]] = {}
         except BaseException:
             self.folder.close()
@@ -232,7 +247,8 @@ class Trainer:
     def iterate(self) -> None:
         """Plays episodes, assigns credit, updates policy and critic, and logs."""
         config, state, hooks = self.config, self.state, self.hooks
-        self.policy.version = state.iteration
+        for policy in self.policies.values():
+            policy.version = state.iteration
         self.stop.agree()
         self.callbacks.call("on_iteration_start", self)
         begun = time.perf_counter()
@@ -250,7 +266,7 @@ class Trainer:
         checked, recompute = config.loss.check_logprobs is not None, config.recompute_logprobs
         critic = self.critic is not None or self.own_critic is not None
         if critic or self._wants_reference or recompute or checked:
-            forward = self.updater.evaluate_actions(batch, reference=self._wants_reference)
+            forward = self.updaters.evaluate_actions(batch, self._wants_reference)
             self._check_logprobs(batch, forward)
             batch = batch.with_recomputed(forward.logprobs) if recompute else batch
         if forward is not None and self.own_critic is not None:
@@ -275,10 +291,10 @@ class Trainer:
         credit, entering = from_main(self.accelerator, (credit, entering))
         align(self.accelerator, hooks.modules())
         alternatives = self._alternatives(batch)  # before the weights change
-        self._set_learning_rates()
+        set_learning_rates(self.updaters, config, state.iteration)
         epochs = range(config.optimisation.epochs)
         shuffles = (self.rng(SHUFFLE, state.iteration, epoch) for epoch in epochs)
-        losses = self.updater.update(batch, entering, forward, state.iteration, shuffles)
+        losses = self.updaters.update(batch, entering, forward, state.iteration, shuffles)
         if self.own_critic is not None and credit.targets is not None:
             shuffle = self.rng(CRITIC, state.iteration + 1)
             epochs = self.own_critic.fit(batch, credit.targets, shuffle)
@@ -376,6 +392,8 @@ class Trainer:
             )
             self.state.env_steps = turns if config.imitation.bc_share else 0
             self._cloning = None
+            for policy in self.policies.values():
+                policy.load_own_weights(self.policy.own_weights())
         self.hooks = self._make_hooks()
         self.own_critic = self._make_own_critic()
         if config.critic.critic_episodes:
@@ -383,7 +401,8 @@ class Trainer:
         if self.is_main:
             write_frozen(self.folder, self.hooks.frozen_state())
         if self._wants_reference:
-            self.policy.freeze_reference()
+            for policy in self.policies.values():
+                policy.freeze_reference()
             if self.is_main:
                 replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)
         self._save()
@@ -403,6 +422,10 @@ class Trainer:
             )
         if not hooks.plays and self.config.rollout.max_staleness:
             raise ConfigError(f"{self.recipe} learns from fixed data: leave max_staleness at 0.")
+        if hooks.one_policy and self.config.game.roles != "shared":
+            raise ConfigError(
+                f"{self.recipe} trains models beside a single policy: leave roles at 'shared'."
+            )
         assert self.algorithm.trains_policy or self.policy not in hooks.modules()
         return hooks
 
@@ -521,17 +544,12 @@ class Trainer:
         if not self.is_main:
             return {}
         count, sampling = self.config.run.transcripts, self.config.sampling()
-        return find_alternatives(self.policy, batch, count, sampling)
-
-    def _set_learning_rates(self) -> None:
-        config, left = self.config, 1.0
-        if config.optimisation.lr_schedule == "linear":
-            left = 1.0 - self.state.iteration / config.run.iterations
-        if config.optimisation.lr_warmup:
-            left *= min(1.0, (self.state.iteration + 1) / config.optimisation.lr_warmup)
-        rates = (config.optimisation.lr, config.critic.critic_lr)
-        for group, rate in zip(self.updater.optimizer.param_groups, rates, strict=False):
-            group["lr"] = rate * left
+        shown = batch.select(np.arange(min(count, len(batch.trajectories))))
+        found: Alternatives = {}
+        for role, part in self.updaters.split(shown).items():
+            own = find_alternatives(self.policies[role], part.batch, count, sampling)
+            found |= {int(part.turns[m]): pairs for m, pairs in own.items()}
+        return found
 
     def _log(
         self,
@@ -558,7 +576,9 @@ class Trainer:
         numbers |= {f"pool/{k}": v for k, v in self.players.metrics().items()}
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
         numbers["charts/tokens"] = float(state.tokens)
-        numbers["charts/lr"] = float(self.updater.optimizer.param_groups[0]["lr"])
+        for role, updater in self.updaters.parts.items():
+            name = f"charts/{role}/lr" if role else "charts/lr"
+            numbers[name] = float(updater.optimizer.param_groups[0]["lr"])
         numbers |= times
         self.log.row(state, numbers)
         self.log.histogram("credit/advantages", credit.advantages, state.iteration)
@@ -603,7 +623,7 @@ class Trainer:
         self.log.row(state, numbers)
         self.callbacks.call("on_evaluation_end", self, report)
 
-    def _evaluate(self, agent: PolicyAgent) -> tuple[Report, dict[str, float]]:
+    def _evaluate(self, agent: PolicyAgent | RoleAgent) -> tuple[Report, dict[str, float]]:
         """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
         config, seats = self.config, self.lineup.agents.get("", ())
         arguments = config, self.make_eval_env, agent
@@ -617,10 +637,12 @@ class Trainer:
             numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
         return report, numbers
 
-    def _agent(self, name: str) -> PolicyAgent:
+    def _agent(self, name: str) -> PolicyAgent | RoleAgent:
         """Returns the agent of evaluations. Before the first iteration it is the policy alone."""
-        agent = policy_agent(self.config, self.policy, name)
-        return self.hooks.agent(agent) if self.state.iteration else agent
+        agents = {r: policy_agent(self.config, p, name) for r, p in self.policies.items()}
+        if self.state.iteration:
+            agents = {role: self.hooks.agent(agent) for role, agent in agents.items()}
+        return agents[""] if "" in agents else RoleAgent(agents)
 
     def _save_is_due(self) -> bool:
         run, waited = self.config.run, time.monotonic() - self._saved_time
@@ -637,15 +659,16 @@ class Trainer:
         state, at = self.state, self._progress()
         if self._saved == at:
             return
-        optimizer = as_whole(self.updater.optimizer.state_dict())
+        parts = self.updaters.parts
+        optimizers = {r: as_whole(part.optimizer.state_dict()) for r, part in parts.items()}
         if self.is_main:
             self.folder.save(
                 state.iteration,
                 lambda path: write_checkpoint(
                     path,
                     self.config,
-                    self.updater,
-                    optimizer,
+                    parts,
+                    optimizers,
                     self._agent(self.recipe),
                     {
                         "experience": self.hooks.state_dict(),

@@ -294,6 +294,24 @@ class Batch:
         """
         return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free
 
+    def select(self, chosen: IntArray) -> Batch:
+        """Returns the batch of some trajectories.
+
+        Args:
+            chosen: their indices, in ascending order.
+        """
+        if len(chosen) == len(self.trajectories):
+            return self
+        turns = np.isin(self.turn_trajectory, chosen)
+        tokens = turns[self.token_turn]
+        sampled = self.sampler_logprobs
+        return replace(
+            Batch.of([self.trajectories[n] for n in chosen]),
+            rewards=self.rewards[turns],
+            logprobs=self.logprobs[tokens],
+            sampler_logprobs=None if sampled is None else sampled[tokens],
+        )
+
     def with_rewards(self, rewards: ArrayLike) -> Batch:
         """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.
 

@@ -71,7 +71,7 @@ class TextGame:
     6. `_advance(moves)` applies the moves of all acting agents, calls `_tell` for messages to
        agents, and returns the rewards.
     7. `_present()` omits agents that are permanently out. `_script(level, ...)` implements the
-       scripted players. `role(agent)` names the roles that a deal assigns, if there are any.
+       scripted players. `role(agent)` and `possible_roles(agent)` name roles, if there are any.
     8. The module ends with `env, raw_env, parallel_env = make_pettingzoo(MyGame)`.
 
     In every turn, each agent in `acting` chooses one action. An agent whose action is invalid is
@@ -215,6 +215,10 @@ class TextGame:
         Training keeps statistics by role. It is never shown to agents, as it may be hidden.
         """
         return agent
+
+    def possible_roles(self, agent: str) -> tuple[str, ...]:
+        """Returns the roles that an agent can have in any episode. Default: the agent's name."""
+        return (agent,)
 
     def starts(self) -> Iterable[tuple[float, Any]]:
         """Yields the probability and the state of every start, for exact evaluation.

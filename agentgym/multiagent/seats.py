@@ -41,6 +41,11 @@ class GameSeat(gymnasium.Env[str, str]):
         """Rules and action format."""
         return self.game.instructions
 
+    @property
+    def role(self) -> str:
+        """The role of the agent in this seat."""
+        return self.game.role(self.agent)
+
     def expert(self) -> str | None:
         """Returns the next action of the game's scripted expert, or None if it has none."""
         return self.game.expert(self.agent)

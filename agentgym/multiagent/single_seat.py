@@ -152,6 +152,11 @@ class SingleSeat(TextEnv):
         """The agent that acts through this environment in the current episode."""
         return self.state.agent
 
+    @property
+    def role(self) -> str:
+        """The role of this agent."""
+        return self.game.role(self.agent)
+
     @staticmethod
     def _make(id: str, **kwargs: Any) -> TextGame:
         for name in ("action_mode", "observation_size"):

@@ -236,6 +236,10 @@ class Avalon(TextGame):
         """Returns the agent's role in the episode."""
         return self.state.roles[self.possible_agents.index(agent)]
 
+    def possible_roles(self, agent: str) -> tuple[str, ...]:
+        """Returns all roles of the game: every deal of them is possible."""
+        return tuple(dict.fromkeys(self.hand))
+
     def _named(self, team: tuple[int, ...] | list[int]) -> str:
         return ", ".join(self.possible_agents[i] for i in sorted(team))
 

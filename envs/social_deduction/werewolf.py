@@ -187,6 +187,10 @@ class Werewolf(TextGame):
         """Returns the agent's role, such as "werewolf"."""
         return self.state.roles[PLAYERS.index(agent)]
 
+    def possible_roles(self, agent: str) -> tuple[str, ...]:
+        """Returns all roles: every deal of them is possible."""
+        return ROLES
+
     def _decider(self) -> int:
         """Returns the wolf that chooses the victim."""
         return living(self.state, WOLF)[-1]

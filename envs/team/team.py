@@ -177,6 +177,10 @@ class TeamGame(TextGame):
         """Returns the name of an agent's role."""
         return self._role(agent).name
 
+    def possible_roles(self, agent: str) -> tuple[str, ...]:
+        """Returns the name of an agent's role, which is the same in all episodes."""
+        return (self.role(agent),)
+
     def _role(self, agent: str) -> Role:
         return self.roles[self.possible_agents.index(agent)]
 

@@ -1,6 +1,6 @@
 """Trains recipes one after another and saves their weights: `train_all.py FOLDER RECIPE ...`.
 
-"rae-mirror" is the recipe rae in all seats of a game.
+"rae-mirror" is the recipe rae in all seats of a game, "poad-roles" is poad with a policy for each.
 
 Started once, or as several processes with the variables of `torchrun`. In every process except the
 main one, the networks of the hooks are disturbed when they are made, as if they had drifted apart.
@@ -59,6 +59,13 @@ OWN: dict[str, dict[str, Any]] = {
         "opponents": "mirror",
         "bc_demonstrations": 0,
     },
+    "poad-roles": {
+        "env_id": "KuhnPoker-v0",
+        "env_kwargs": {"hands": 1},
+        "opponents": "mirror",
+        "roles": "separate",
+        "alternate": 1,
+    },
     "istar": {"normalize_advantages": "none"},  # without pairs, all rewards are rounding errors
 }
 
@@ -116,7 +123,11 @@ def train(recipe: str, folder: Path) -> dict[str, Any]:
     config = settings(recipe, run_dir=str(folder / recipe))
     run = Drifted(recipe, config, recipes.load(recipe.partition("-")[0]).build(config))
     run.run()
-    found = dict(run.updater.module.state_dict())
+    found = {
+        f"{role}/{name}": value
+        for role, part in run.updaters.parts.items()
+        for name, value in part.module.state_dict().items()
+    }
     for i, module in enumerate(run.hooks.modules()):
         found |= {f"hooks.{i}.{name}": value for name, value in module.state_dict().items()}
     return {"weights": found, "last": run.state.last, "env_steps": run.state.env_steps}

@@ -33,6 +33,7 @@ class RecipeHooks:
         plays: whether the policy plays episodes in every iteration. If False, `on_rollout_end`
             receives none.
         games: whether trajectories may be of several agents of a game.
+        one_policy: whether the hooks train models beside a single policy, which all roles share.
         metrics: numbers of the last iteration to log under `credit/`.
         env_steps: turns played by `on_rollout_end` itself in the last iteration.
     """
@@ -40,6 +41,7 @@ class RecipeHooks:
     needs_reference = False
     plays = True
     games = True
+    one_policy = False
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}

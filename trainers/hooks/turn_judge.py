@@ -21,6 +21,8 @@ class TurnJudge(RecipeHooks):
         loss: the loss of the model.
     """
 
+    one_policy = True
+
     def __init__(self, trainer: Trainer, *, lr: float, epochs: int, loss: Loss = squared_error):
         super().__init__()
         seed = trainer.config.run.seed

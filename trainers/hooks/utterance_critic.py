@@ -68,6 +68,8 @@ class UtteranceHooks(RecipeHooks):
         token_baseline: subtract a token critic's values from the advantages.
     """
 
+    one_policy = True
+
     def __init__(
         self,
         trainer: Trainer,

@@ -28,15 +28,15 @@ class Sessions:
 
 
 class Ensemble:
-    """A policy and frozen ones, of the same tokenizer, that act in one call.
+    """Several policies with the same tokenizer that act in one call.
 
     Args:
         policy: the policy of requests without a name of weights.
-        frozen: the other policies by name.
+        others: the other policies by name.
     """
 
-    def __init__(self, policy: Policy, frozen: Mapping[str, Policy]):
-        self._policies = {"": policy, **frozen}
+    def __init__(self, policy: Policy, others: Mapping[str, Policy]):
+        self._policies = {"": policy, **others}
         self.encode_action, self.decode = policy.encode_action, policy.decode
 
     def session(self) -> Sessions:

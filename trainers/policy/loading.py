@@ -197,6 +197,37 @@ def load_reference_adapter(model: Any, folder: str | Path) -> None:
         model.load_adapter(str(folder), REFERENCE, torch_device=str(model.device))
 
 
+def load_adapter(model: Any, folder: str | Path) -> None:
+    """Replaces the weights of a model's adapter by those in a folder.
+
+    Args:
+        model: a `peft` model.
+        folder: an adapter folder.
+
+    Raises:
+        ConfigError: if it holds no adapter of the same base model and shape.
+    """
+    peft, active = _peft(), model.active_adapter
+    try:
+        found = peft.PeftConfig.from_pretrained(str(folder))
+        weights = peft.load_peft_weights(str(folder), device=str(model.device))
+    except Exception as error:
+        raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
+    base = model.peft_config[active].base_model_name_or_path
+    if found.base_model_name_or_path != base:
+        raise ConfigError(
+            f"The adapter in {folder} is one of the base model {found.base_model_name_or_path!r}, "
+            f"and the adapters of the other roles are of {base!r}: roles share one base model."
+        )
+    own = peft.get_peft_model_state_dict(model, adapter_name=active)
+    if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in own.items()}:
+        raise ConfigError(
+            f"The adapter in {folder} has another rank or other modules than those of the other "
+            "roles: roles share one shape of adapter."
+        )
+    peft.set_peft_model_state_dict(model, weights, adapter_name=active)
+
+
 @contextmanager
 def reference_adapter(model: Any) -> Iterator[None]:
     """Context manager that activates the reference adapter. Gradients are not computed."""

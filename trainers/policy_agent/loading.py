@@ -10,12 +10,14 @@ from typing import Any
 from transformers.utils import logging as transformers_logging
 
 from agentgym.agents import MixedAgent
-from agentgym.errors import CheckpointError
+from agentgym.errors import CheckpointError, ConfigError, did_you_mean
 from agentgym.trainers.critics.token_q import TokenQ
 from agentgym.trainers.policy.policy import STEERING_FILE, Policy
+from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
+from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.run.checkpoint import loading
 from agentgym.trainers.run.league import member_name
@@ -25,15 +27,19 @@ from agentgym.trainers.run.pool import Pool
 def load_agent(
     folder: str,
     *,
+    role: str | None = None,
     temperature: float | None = None,
     constrain: bool | None = None,
     max_new_tokens: int | None = None,
     device: str = "cpu",
-) -> PolicyAgent:
-    """Loads an agent that was saved by `PolicyAgent.save`. Code in the folder is never run.
+) -> PolicyAgent | RoleAgent:
+    """Loads an agent that was saved by `PolicyAgent.save` or `RoleAgent.save`.
+
+    Code in the folder is never run. Adapters of several roles share one base model.
 
     Args:
         folder: a run folder, its subfolder `policy` or `best`, or the `policy` of a checkpoint.
+        role: the role whose policy is to act. None: the policy, or those of all roles.
         temperature: overrides the saved value.
         constrain: overrides the saved value.
         max_new_tokens: overrides the saved value.
@@ -41,9 +47,52 @@ def load_agent(
 
     Raises:
         CheckpointError: if the folder contains no policy.
-        ConfigError: if the device does not exist or a value is out of range.
+        ConfigError: if the device does not exist, a value is out of range, there is no policy of
+            the role, or the policies of several roles do not fit together.
     """
     path, saved = read_settings(folder)
+    roles = _roles(path, saved)
+    if role is not None and role not in roles:
+        known = f"policies of the roles {', '.join(roles)}" if roles else "one policy of all roles"
+        raise ConfigError(
+            f"{path} holds {known}, and role is {role!r}.{did_you_mean(role, roles)}"
+            f"{'' if roles else ' Leave out role.'}"
+        )
+    chosen = roles if role is None else (role,)
+    agents: dict[str, PolicyAgent] = {}
+    for name in chosen or ("",):
+        first = next(iter(agents.values()), None)
+        agents[name] = _load(
+            role_folder(path, name),
+            None if first is None else first.policy,
+            temperature=temperature,
+            constrain=constrain,
+            max_new_tokens=max_new_tokens,
+            device=device,
+        )
+    several = bool(roles) and role is None
+    return RoleAgent(agents) if several else next(iter(agents.values()))
+
+
+def _roles(path: Path, saved: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the roles whose policies a folder holds, none if it holds one of all roles."""
+    try:
+        return tuple(map(str, saved.get("roles", ())))
+    except TypeError as error:
+        raise _no_policy(path, error) from error
+
+
+def _load(
+    path: Path,
+    sibling: Policy | None,
+    *,
+    temperature: float | None,
+    constrain: bool | None,
+    max_new_tokens: int | None,
+    device: str,
+) -> PolicyAgent:
+    """Loads the agent of one policy, which shares the base model of a sibling with an adapter."""
+    path, saved = read_settings(path)
     try:
         sampling = Sampling(**saved["sampling"])
         settings = ContextSettings(**saved["context"])
@@ -57,7 +106,11 @@ def load_agent(
     if max_new_tokens is not None:
         sampling = dataclasses.replace(sampling, max_new_tokens=max_new_tokens)
     transformers_logging.disable_progress_bar()
-    policy = Policy.load(str(path), dtype="auto", device=device)
+    options: dict[str, Any] = {"dtype": "auto", "device": device}
+    if sibling is None:
+        policy = Policy.load(str(path), **options)
+    else:
+        policy = load_sibling(sibling, path, **options)
     if (steering := path / STEERING_FILE).exists():
         with loading(steering):
             policy.steer(TokenQ.load(steering).to(device))
@@ -66,7 +119,7 @@ def load_agent(
         return BestOf.load(agent, path)
 
 
-def read_settings(folder: str) -> tuple[Path, dict[str, Any]]:
+def read_settings(folder: str | Path) -> tuple[Path, dict[str, Any]]:
     """Returns the folder of a policy, and the settings in it.
 
     Args:
@@ -122,6 +175,10 @@ def load_league(
         max_new_tokens=max_new_tokens,
         device=device,
     )
+    if isinstance(agent, RoleAgent):
+        raise CheckpointError(
+            f"{folder} holds policies of roles, and no pool of opponents: leave out league:."
+        )
     pool = Pool(Path(folder), agent.policy.requires_grad_(False))
     weights = {number: weight for number, weight in pool.read_mixture().items() if weight > 0}
     members = [

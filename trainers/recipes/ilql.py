@@ -93,6 +93,8 @@ class ImplicitQ(Demonstrations):
         config: the settings.
     """
 
+    one_policy = True
+
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__(trainer, config.dataset)
         self.config, policy = config, trainer.policy

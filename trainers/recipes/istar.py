@@ -54,6 +54,8 @@ class ImplicitReward(RecipeHooks):
         config: the settings.
     """
 
+    one_policy = True
+
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.config = config

@@ -56,6 +56,8 @@ class LaggedMask(RecipeHooks):
         config: the settings.
     """
 
+    one_policy = True
+
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.policy, self.every = trainer.policy, config.mask_every

@@ -45,10 +45,12 @@ class GameSpec(EpisodeSpec):
             weights in training have the name "".
         opponent: the player of all other seats, a level or a word for `game_agent`. "": those of
             the environment.
+        by_role: whether each role has weights of its own in training, with the name of the role.
     """
 
     seats: tuple[tuple[str, str], ...] = ()
     opponent: str = ""
+    by_role: bool = False
 
     def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> GamePlay:
         """Returns the episode, to be started."""
@@ -73,11 +75,12 @@ class SeatPlay(Play):
         self._weights = dict(spec.seats)
         self.weights = self._weights[agent]
         self._single, self._table = single, game.table
-        self._role = single.game.role(agent)
+        self._role, self._by_role = single.game.role(agent), spec.by_role
 
     def request(self, constrain: bool) -> Request:
         """Returns the generation request of this turn, for the weights of the seat."""
-        return replace(super().request(constrain), weights=self.weights)
+        own = self._role if self._by_role and not self.weights else self.weights
+        return replace(super().request(constrain), weights=own)
 
     def receive(self) -> None:
         """Takes the result of the seat's last step, or its first observation, from the table."""

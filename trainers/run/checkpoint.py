@@ -5,6 +5,7 @@
       config.json           settings, recipe and versions
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
       checkpoints/000012/   policy/ critic.pt optimizer.pt state.json checksums.json
+                            of roles with policies of their own: policy/roles/NAME/, roles/NAME/
       journal/              finished episodes that no checkpoint includes yet
       reference/  frozen/   written once: the reference policy, other models that never change
       policy/  best/        the last and the best policy, as agents (`--agent policy:FOLDER`)
@@ -268,7 +269,7 @@ def loading(path: Path) -> Iterator[None]:
     """Context manager that converts errors of loading into CheckpointErrors with the path.
 
     Args:
-        path: the file or folder. If it is in `checkpoints/NUMBER`, the message names the newest
+        path: the file or folder. If it is below `checkpoints/NUMBER`, the message names the newest
             intact older checkpoint.
     """
     try:
@@ -279,9 +280,10 @@ def loading(path: Path) -> Iterator[None]:
         AgentGymError, ArithmeticError, AttributeError, EOFError, LookupError, OSError,
         RuntimeError, SafetensorError, TypeError, ValueError, pickle.UnpicklingError,
     ) as error:  # fmt: skip
-        checkpoint = path.parent
-        if checkpoint.parent.name != "checkpoints":
+        found = [folder for folder in path.parents if folder.parent.name == "checkpoints"]
+        if not found:
             raise CheckpointError(f"{path} cannot be loaded: {error!s:.500}") from error
+        checkpoint = found[0]
         older = sorted(
             other.name
             for other in checkpoint.parent.glob("[0-9]*")

@@ -19,6 +19,7 @@ from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.loading import load_agent, read_settings
+from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.collector import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.checkpoint import RunFolder
@@ -178,6 +179,10 @@ def load_opponent(folder: str, config: TrainConfig, policy: Policy) -> Policy:
     _, saved = read_settings(folder)
     ids = saved.get("env_id", ())
     trained = {full_id(id) for id in ([ids] if isinstance(ids, str) else ids)}
+    if isinstance(agent, RoleAgent):
+        raise ConfigError(
+            f"opponents: {Path(folder)} holds policies of roles. Name the folder of one of them."
+        )
     wrong = None
     if trained and trained.isdisjoint(map(full_id, config.environment.ids)):
         wrong = f"was trained in {', '.join(sorted(trained))}, not in {config.environment.label}"

@@ -40,6 +40,7 @@ class Lineup:
     Attributes:
         agents: the agents that are trained, by the name of the environment in the mixture (""
             without a mixture). Empty if `opponents` is "scripted".
+        roles: the roles that have a policy of their own. A single "" if all share one.
 
     Raises:
         ConfigError: if the settings do not fit the environment.
@@ -48,7 +49,8 @@ class Lineup:
     def __init__(self, config: TrainConfig, env: TextGym):
         self.agents: dict[str, tuple[str, ...]] = {}
         self._all: dict[str, tuple[str, ...]] = {}
-        self._size = config.rollout.group_size
+        self._size, self._game = config.rollout.group_size, config.game
+        self.roles: tuple[str, ...] = ("",)
         if config.game.scripted:
             return
         if config.environment.horizons:
@@ -57,6 +59,33 @@ class Lineup:
         for name, each in envs.items():
             self._all[name], self.agents[name] = _agents(each, config)
         self._mixture = config.game.mixture
+        if config.game.roles != "shared":
+            self.roles = tuple(dict.fromkeys(self._own_roles(envs)))
+            self._check_rates(config.optimisation.lr)
+
+    def _own_roles(self, envs: Mapping[str, TextGym]) -> Iterator[str]:
+        """Yields the roles that the trained agents can have."""
+        for name, env in envs.items():
+            single = env.unwrapped
+            assert isinstance(single, SingleSeat)
+            for agent in self.agents[name]:
+                yield from single.game.possible_roles(agent)
+
+    def _check_rates(self, lr: float) -> None:
+        for role in self._game.role_lr:
+            if role not in self.roles:
+                raise ConfigError(
+                    f"role_lr must name trained roles, {self.roles}, got {role!r}."
+                    f"{did_you_mean(role, self.roles)}"
+                )
+        if not any(self._game.role_lr.get(role, lr) for role in self.roles):
+            raise ConfigError("The learning rate of every role is 0: raise lr or one of role_lr.")
+
+    def learning(self, iteration: int) -> tuple[str, ...]:
+        """Returns the roles that learn in an iteration: all, or one of them in turn."""
+        rates, every = self._game.role_lr, self._game.alternate
+        roles = tuple(role for role in self.roles if rates.get(role) != 0)
+        return (roles[iteration // every % len(roles)],) if every else roles
 
     def seat(
         self, episodes: Sequence[EpisodeSpec], members: Mapping[str, float]
@@ -117,6 +146,7 @@ class Lineup:
             episode.key,
             seats=tuple(seats.items()),
             opponent=word if kind == "outside" else "",
+            by_role=self.roles != ("",),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
 from agentgym.trainers.policy.engine import Engine
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.roles import role_folder
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
 from agentgym.trainers.policy.vllm_server import VLLMServer
 from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.update.learner import Learner
@@ -146,14 +148,15 @@ def load_policy(
     config: TrainConfig,
     make_env: MakeEnv,
     folder: checkpoint.RunFolder,
-    start: Path | None,
+    saved: Path | None,
 ) -> Policy:
-    """Loads the policy of a checkpoint, or the one that the settings name.
+    """Loads the policy that a checkpoint holds in `saved`, or the one that the settings name.
 
     Raises:
+        CheckpointError: if the policy of the checkpoint cannot be loaded.
         ConfigError: if the settings do not fit the model.
     """
-    policy = _open_policy(accelerator, config, make_env, folder, start)
+    policy = _open_policy(accelerator, config, make_env, folder, saved)
     wanted = config.model.gradient_checkpointing
     loaded = config.kind != "new" and policy.supports_checkpointing
     if loaded if wanted is None else wanted:
@@ -189,21 +192,14 @@ def _open_policy(
     config: TrainConfig,
     make_env: MakeEnv,
     folder: checkpoint.RunFolder,
-    start: Path | None,
+    saved: Path | None,
 ) -> Policy:
-    options: dict[str, Any] = {
-        "dtype": _dtype(config, start),
-        "device": accelerator.device,
-        "trust_remote_code": config.model.trust_remote_code,
-        "batch_size": config.rollout.generation_batch,
-    }
+    options = load_options(accelerator, config, saved)
     transformers_logging.disable_progress_bar()
-    if start is not None:
-        with checkpoint.loading(start / "policy"):
-            policy = Policy.load(start / "policy", **options)
-        if (folder.path / "reference").exists():
-            with checkpoint.loading(folder.path / "reference"):
-                policy.load_reference(folder.path / "reference", **options)
+    if saved is not None:
+        with checkpoint.loading(saved):
+            policy = Policy.load(saved, **options)
+        load_reference(policy, folder, options)
         return policy
     if config.model.model not in SIZES:
         return Policy.load(config.model.model, lora=config.lora(), **options)
@@ -219,14 +215,34 @@ def _open_policy(
     return Policy.load(folder.path / "model", **options)
 
 
-def _dtype(config: TrainConfig, start: Path | None) -> str:
+def load_options(
+    accelerator: Accelerator, config: TrainConfig, saved: Path | None
+) -> dict[str, Any]:
+    """Returns the options of `Policy.load`."""
+    return {
+        "dtype": _dtype(config, saved),
+        "device": accelerator.device,
+        "trust_remote_code": config.model.trust_remote_code,
+        "batch_size": config.rollout.generation_batch,
+    }
+
+
+def load_reference(policy: Policy, folder: checkpoint.RunFolder, options: dict[str, Any]) -> None:
+    """Loads the reference policy if the run has one. All roles began with its weights."""
+    reference = folder.path / "reference"
+    if reference.exists():
+        with checkpoint.loading(reference):
+            policy.load_reference(reference, **options)
+
+
+def _dtype(config: TrainConfig, saved: Path | None) -> str:
     """Returns the dtype to load weights in.
 
     Under autocast, frozen float32 weights would be cast in every forward pass. The base of an
     adapter is therefore loaded in half precision. The adapter itself stays in float32.
     """
     model = config.model
-    folder = Path(model.model) if start is None else start / "policy"
+    folder = Path(model.model) if saved is None else saved
     frozen = model.lora_rank or (folder / "adapter_config.json").is_file()
     if model.dtype == "float32" and frozen:
         half = {"no": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -246,7 +262,7 @@ def build_updater(
     critic: nn.Module | None,
     start: Path | None,
 ) -> Updater:
-    """Makes learner and optimiser, and restores critic and optimiser from a checkpoint."""
+    """Makes learner and optimiser, and restores critic and optimiser from a folder."""
     if critic is not None:
         critic.to(accelerator.device)
         if start is not None:
@@ -317,28 +333,33 @@ def _load(file: Path) -> dict[str, Any]:
 def write_checkpoint(
     folder: Path,
     config: TrainConfig,
-    updater: Updater,
-    optimizer: dict[str, Any],
-    agent: PolicyAgent,
+    updaters: Mapping[str, Updater],
+    optimizers: Mapping[str, dict[str, Any]],
+    agent: PolicyAgent | RoleAgent,
     hooks: dict[str, Any],
     state: RunState,
 ) -> None:
     """Writes everything that a resumed run needs."""
     write_policy(folder / "policy", agent, config, state)
-    critic = updater.module.critic
-    if critic is not None:
-        torch.save(critic.state_dict(), folder / "critic.pt")
-    saved = {"optimizer": optimizer}
-    if updater.accelerator.scaler is not None:
-        saved["scaler"] = updater.accelerator.scaler.state_dict()
-    torch.save(saved, folder / "optimizer.pt")
+    for role, updater in updaters.items():
+        target = role_folder(folder, role)
+        target.mkdir(parents=True, exist_ok=True)
+        critic = updater.module.critic
+        if critic is not None:
+            torch.save(critic.state_dict(), target / "critic.pt")
+        saved = {"optimizer": optimizers[role]}
+        if updater.accelerator.scaler is not None:
+            saved["scaler"] = updater.accelerator.scaler.state_dict()
+        torch.save(saved, target / "optimizer.pt")
     torch.save(hooks, folder / "experience.pt")
     text = json.dumps({"progress": asdict(state), "versions": checkpoint.versions()})
     (folder / "state.json").write_text(text + "\n", encoding="utf-8")
 
 
-def write_policy(folder: Path, agent: PolicyAgent, config: TrainConfig, state: RunState) -> None:
-    """Writes the policy with everything needed to act."""
+def write_policy(
+    folder: Path, agent: PolicyAgent | RoleAgent, config: TrainConfig, state: RunState
+) -> None:
+    """Writes the policy, or those of all roles, with everything needed to act."""
     agent.save(
         folder,
         env_id=config.environment.env_id,

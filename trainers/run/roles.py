@@ -1,0 +1,116 @@
+"""Policies and updaters of the roles of a game, or those that all roles share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from accelerate import Accelerator
+from torch import nn
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.roles import load_sibling, role_folder
+from agentgym.trainers.run import checkpoint
+from agentgym.trainers.run.environment import MakeEnv
+from agentgym.trainers.run.setup import (
+    build_updater,
+    load_options,
+    load_policy,
+    load_reference,
+)
+from agentgym.trainers.update.role_updater import RoleUpdater
+
+
+def load_policies(
+    accelerator: Accelerator,
+    config: TrainConfig,
+    make_env: MakeEnv,
+    folder: checkpoint.RunFolder,
+    start: Path | None,
+    roles: Sequence[str],
+) -> dict[str, Policy]:
+    """Loads the policies of a checkpoint, or copies of the one that the settings name.
+
+    Args:
+        accelerator: the accelerator.
+        config: the settings.
+        make_env: makes an environment, from whose texts a new model gets its tokenizer.
+        folder: the folder of the run.
+        start: the checkpoint. None: a new run, in which all roles begin with the same weights.
+        roles: the roles with policies of their own. ("",): one policy.
+
+    Raises:
+        CheckpointError: if a policy of the checkpoint cannot be loaded.
+        ConfigError: if the settings do not fit the model.
+    """
+    saved = {} if start is None else {r: role_folder(start / "policy", r) for r in roles}
+    first = load_policy(accelerator, config, make_env, folder, saved.get(roles[0]))
+    kind = config.game.roles
+    if kind != "shared" and first.has_adapter != (kind == "adapters"):
+        model = "an adapter" if first.has_adapter else "no adapter"
+        raise ConfigError(
+            f"roles = {kind!r}, but the model {config.model.model!r} has {model}: set roles to "
+            "'separate' to train all weights of each role, or to 'adapters' with a pretrained "
+            "model and lora_rank."
+        )
+    policies = {roles[0]: first}
+    options = load_options(accelerator, config, saved.get(roles[0]))
+    for role in roles[1:]:
+        if role not in saved:
+            policies[role] = first.clone()
+            continue
+        with checkpoint.loading(saved[role]):
+            policy = policies[role] = load_sibling(first, saved[role], **options)
+        load_reference(policy, folder, options)
+        policy.gradient_checkpointing = first.gradient_checkpointing
+    return policies
+
+
+def build_updaters(
+    accelerator: Accelerator,
+    config: TrainConfig,
+    policies: Mapping[str, Policy],
+    make_critic: Callable[[Policy], nn.Module] | None,
+    start: Path | None,
+    learning: Callable[[int], Collection[str]],
+) -> RoleUpdater:
+    """Makes critic and optimiser of each policy, and restores them from a checkpoint.
+
+    Args:
+        accelerator: the accelerator.
+        config: the settings.
+        policies: the policies by role.
+        make_critic: makes the critic of a policy. None: there are none.
+        start: the checkpoint. None: a new run.
+        learning: maps the number of finished iterations to the roles that learn.
+
+    Raises:
+        CheckpointError: if the checkpoint cannot be loaded.
+        ConfigError: if several policies are to be sharded.
+    """
+    if accelerator.is_fsdp2 and len(policies) > 1:
+        raise ConfigError(
+            f"FSDP2 shards one policy, and roles = {config.game.roles!r} trains {len(policies)}: "
+            "use DDP (`accelerate launch --multi_gpu`), or set roles to 'shared'."
+        )
+    parts = {}
+    for role, policy in policies.items():
+        critic = None if make_critic is None else make_critic(policy)
+        saved = None if start is None else role_folder(start, role)
+        parts[role] = build_updater(accelerator, config, policy, critic, saved)
+    return RoleUpdater(parts, learning)
+
+
+def set_learning_rates(updaters: RoleUpdater, config: TrainConfig, iteration: int) -> None:
+    """Sets the learning rates of an iteration, of policies and critics."""
+    optimisation, left = config.optimisation, 1.0
+    if optimisation.lr_schedule == "linear":
+        left = 1.0 - iteration / config.run.iterations
+    if optimisation.lr_warmup:
+        left *= min(1.0, (iteration + 1) / optimisation.lr_warmup)
+    for role, updater in updaters.parts.items():
+        rates = (config.game.role_lr.get(role, optimisation.lr), config.critic.critic_lr)
+        for group, rate in zip(updater.optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate * left

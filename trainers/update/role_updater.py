@@ -1,0 +1,156 @@
+"""`RoleUpdater`: evaluates and updates the policies of several roles with their own episodes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, IntArray, Values
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.updater import Diverged, Updater
+
+
+@dataclass(frozen=True)
+class Part:
+    """The trajectories of a role in a batch.
+
+    Attributes:
+        batch: the trajectories.
+        trajectories: their indices in the whole batch.
+        turns: the indices of their turns.
+        tokens: the indices of their action tokens.
+    """
+
+    batch: Batch
+    trajectories: IntArray
+    turns: IntArray
+    tokens: IntArray
+
+    @classmethod
+    def of(cls, whole: Batch, mask: NDArray[np.bool_]) -> Part:
+        """Returns the part of a batch with the trajectories in a mask [N]."""
+        chosen = np.flatnonzero(mask)
+        turns = mask[whole.turn_trajectory]
+        tokens = np.flatnonzero(turns[whole.token_turn])
+        return cls(whole.select(chosen), chosen, np.flatnonzero(turns), tokens)
+
+    def forward(self, whole: ForwardPass | None) -> ForwardPass | None:
+        """Returns the part of a forward pass."""
+        if whole is None:
+            return None
+        values, reference = whole.values, whole.reference
+        if values is not None:
+            tokens = None if values.tokens is None else values.tokens[self.tokens]
+            values = Values(tokens, values.turns[self.turns], values.bootstrap[self.trajectories])
+        return ForwardPass(
+            whole.logprobs[self.tokens],
+            values,
+            None if reference is None else reference[self.tokens],
+            whole.entropy[self.tokens],
+        )
+
+    def credit(self, whole: Credit, per_turn: bool) -> Credit:
+        """Returns the part of a credit, whose targets belong to turns or to tokens."""
+        targets = whole.targets
+        if targets is not None:
+            targets = targets[self.turns if per_turn else self.tokens]
+        return replace(whole, advantages=whole.advantages[self.tokens], targets=targets)
+
+
+class RoleUpdater:
+    """The updaters of the roles of a game, of which each sees the trajectories of its role.
+
+    An update of one role changes no weights of another.
+
+    Args:
+        parts: the updater of each role. A single one with the name "" sees all trajectories.
+        learning: maps the number of finished iterations to the roles that learn. The others act.
+    """
+
+    def __init__(
+        self, parts: Mapping[str, Updater], learning: Callable[[int], Collection[str]]
+    ) -> None:
+        self.parts, self._learning = dict(parts), learning
+
+    def split(self, batch: Batch) -> dict[str, Part]:
+        """Returns the part of each role that has trajectories in a batch.
+
+        Raises:
+            KeyError: if a trajectory has a role without an updater.
+        """
+        single = "" in self.parts
+        roles = np.array(["" if single else t.role for t in batch.trajectories], object)
+        if unknown := set(roles) - self.parts.keys():
+            raise KeyError(f"There are no policies of the roles {sorted(unknown)}.")
+        return {role: Part.of(batch, roles == role) for role in self.parts if role in roles}
+
+    def evaluate_actions(self, batch: Batch, reference: bool) -> ForwardPass:
+        """Returns log-probabilities, entropies and values: see `Updater.evaluate_actions`."""
+        parts = self.split(batch)
+        found = [self.parts[role].evaluate_actions(p.batch, reference) for role, p in parts.items()]
+        trajectories = [part.trajectories for part in parts.values()]
+        turns = [part.turns for part in parts.values()]
+        tokens = [part.tokens for part in parts.values()]
+        values = None
+        if some := [each.values for each in found if each.values is not None]:
+            values = Values(
+                _joined(tokens, [each.tokens for each in some]),
+                _whole(turns, [each.turns for each in some]),
+                _whole(trajectories, [each.bootstrap for each in some]),
+            )
+        return ForwardPass(
+            _whole(tokens, [each.logprobs for each in found]),
+            values,
+            _joined(tokens, [each.reference for each in found]),
+            _whole(tokens, [each.entropy for each in found]),
+        )
+
+    def update(
+        self,
+        batch: Batch,
+        credit: Credit,
+        forward: ForwardPass | None,
+        iteration: int,
+        rngs: Iterable[np.random.Generator],
+    ) -> dict[str, float]:
+        """Updates the roles that learn and returns scalars to log: see `Updater.update`.
+
+        Returns:
+            The means over the roles, and the scalars of each role as "ROLE/NAME".
+        """
+        shuffles, learning = list(rngs), self._learning(iteration)
+        found: dict[str, dict[str, float]] = {}
+        for role, part in self.split(batch).items():
+            if role not in learning:
+                continue
+            updater = self.parts[role]
+            critic = updater.module.critic
+            own = part.credit(credit, critic is not None and critic.reads == "turns")
+            forwarded, rngs = part.forward(forward), iter(copy.deepcopy(shuffles))
+            try:
+                found[role] = updater.update(part.batch, own, forwarded, iteration, rngs)
+            except Diverged as error:
+                error.add_note(f"It was the policy of {role}." if role else "")
+                raise
+        names = next(iter(found.values()), {})
+        means = {name: float(np.mean([each[name] for each in found.values()])) for name in names}
+        each = {f"{role}/{name}": x for role in found if role for name, x in found[role].items()}
+        return means | each
+
+
+def _whole(indices: list[IntArray], pieces: list[FloatArray]) -> FloatArray:
+    """Returns the array whose entries at each of the indices are those of a piece."""
+    whole = np.zeros(sum(map(len, indices)), np.float32)
+    for index, piece in zip(indices, pieces, strict=True):
+        whole[index] = piece
+    return whole
+
+
+def _joined(indices: list[IntArray], pieces: list[FloatArray | None]) -> FloatArray | None:
+    """Does as `_whole`, or returns None if there are no pieces."""
+    known = [piece for piece in pieces if piece is not None]
+    return _whole(indices, known) if known else None
