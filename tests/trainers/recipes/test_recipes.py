@@ -271,6 +271,7 @@ REFUSED: dict[str, set[str]] = {
     "archer": UNREWARDED,
     "sac_glam": UNREWARDED,
     "agentprm": UNREWARDED,
+    "etpo": UNREWARDED,
     "digi_q": {"normalize_advantages"} | UNREWARDED,
     "filtered_bc": {"normalize_advantages", "covariance_clip"} | UNREWARDED,
     "arpo_replay": {"filter_groups"},
