@@ -29,7 +29,7 @@ from agentgym.trainers.recipes import archer_iql, etpo
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
-from agentgym.trainers.recipes.spear import SelfImitation
+from agentgym.trainers.recipes.spear import SelfImitation, is_void
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.run.logger import read_metrics
@@ -120,6 +120,37 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
     assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
     assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+
+
+def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
+    config = SpearConfig.of(tool_bonus=0.4, tool_bonus_iterations=4)
+    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    batch = Batch.of([trajectory([1] * 3, [0, 0, 1]), trajectory([1], [1])])
+    batch.turns[1].valid = False
+    for iteration, weight in [(0, 1.0), (2, 0.5), (4, 0.0), (9, 0.0)]:
+        given = hook.on_rewards(batch, None, iteration, rng).rewards - batch.rewards
+        np.testing.assert_allclose(given, [0, 0, 0.8 * weight, 0.4 * weight], atol=1e-12)
+    many = Batch.of([trajectory([1] * 5, [0] * 5)])
+    assert hook.on_rewards(many, None, 0, rng).rewards.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_void_turns_of_spear_have_no_advantage():
+    some = trajectory([2, 2, 4, 4, 29], [0, 0, 0, 0, 1], actions=["a", "b\ufffd", "c", "d", "e"])
+    some.turns[0].valid = False
+    some.turns[3].admissible = ("d",)
+    batch = Batch.of([some])
+    credit = Credit(np.ones(41, np.float32))
+    for limit, void in [(4, [0, 1, 2, 4]), (30, [0, 1])]:
+        hook = SelfImitation(SpearConfig.of(max_new_tokens=limit))
+        hook.on_rollout_end([some], 0, np.random.default_rng(0))
+        found = hook.on_advantages(batch, credit, 0).advantages == 0
+        assert np.unique(batch.token_turn[found]).tolist() == void
+        assert found.sum() == np.isin(batch.token_turn, void).sum()
+    turn, tokens = some.turns[2], list(range(30))
+    assert is_void(turn, 11 * tokens, 1000) and not is_void(turn, 10 * tokens, 1000)
+    off = SelfImitation(SpearConfig.of(max_new_tokens=4, filter_void=False))
+    off.on_rollout_end([some], 0, np.random.default_rng(0))
+    assert off.on_advantages(batch, credit, 0).advantages.all()
 
 
 @pytest.mark.slow

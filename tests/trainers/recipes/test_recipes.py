@@ -60,7 +60,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mc": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
     "bc": {"iterations": 20, "clip": 1.0, "dataset_demonstrations": 64, "lr": 2e-3},
     "filtered_bc": {"iterations": 30, "top_fraction": 0.5, "entropy_coef": 0.1},
-    "spear": {"group_size": 8, "iterations": 20, "ramp": 10},
+    "spear": {"group_size": 8, "iterations": 20, "ramp": 10, "tool_bonus_iterations": 4},
     "arpo_replay": {"group_size": 8, "iterations": 20},
     "arpo_entropy": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
