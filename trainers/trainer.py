@@ -25,7 +25,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.critics.heads import ValueHead
-from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
+from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample
@@ -164,7 +164,7 @@ class Trainer:
             self._head = None if algorithm.critic is None else algorithm.critic(self.policy)
             own = config.critic.critic_trunk == "own"
             self.critic = None if own else self._head
-            self.own_critic: OwnTrunkCritic | None = None
+            self.own_critic: ValueModel | None = None
             self.updater = build_updater(self.accelerator, config, self.policy, self.critic, start)
             size, every = config.game.past, config.game.snapshot_every
             self.snapshots = Snapshots(self.folder.path, self.policy, size, every) if size else None
@@ -275,7 +275,8 @@ class Trainer:
         losses = self.updater.update(batch, entering, forward, state.iteration, shuffles)
         if self.own_critic is not None and credit.targets is not None:
             shuffle = self.rng(CRITIC, state.iteration + 1)
-            losses |= self.own_critic.fit(batch, credit.targets, shuffle)
+            epochs = self.own_critic.fit(batch, credit.targets, shuffle)
+            losses |= {"value_loss": epochs[-1], "value_loss_first": epochs[0]}
             align(self.accelerator, [self.own_critic])
         updated = time.perf_counter()
         if trajectories:
@@ -397,11 +398,20 @@ class Trainer:
         assert self.algorithm.trains_policy or self.policy not in hooks.modules()
         return hooks
 
-    def _make_own_critic(self) -> OwnTrunkCritic | None:
+    def _make_own_critic(self) -> ValueModel | None:
         if self.config.critic.critic_trunk == "policy":
             return None
         assert isinstance(self._head, ValueHead)
-        return OwnTrunkCritic(self.policy, self._head, self.config.critic)
+        critic = self.config.critic
+        assert critic.critic_lr is not None
+        return ValueModel(
+            self.policy,
+            self._head,
+            lr=critic.critic_lr,
+            epochs=critic.critic_epochs,
+            batch_tokens=critic.critic_batch_tokens,
+            rounds=critic.critic_rounds,
+        )
 
     def _fit_own_critic(self) -> None:
         """Fits the critic with its own trunk to episodes of the policy before RL."""

@@ -206,7 +206,7 @@ class Batch:
             groups=np.array(groups, np.int64),
         )
 
-    @property
+    @cached_property
     def turns(self) -> list[Turn]:
         """The M turns, in order."""
         return [turn for trajectory in self.trajectories for turn in trajectory.turns]
@@ -221,12 +221,12 @@ class Batch:
         """Number of action tokens, K."""
         return int(self.token_offsets[-1])
 
-    @property
+    @cached_property
     def turn_trajectory(self) -> IntArray:
         """[M] index of the trajectory of each turn."""
         return np.repeat(np.arange(len(self.trajectories)), np.diff(self.turn_offsets))
 
-    @property
+    @cached_property
     def token_turn(self) -> IntArray:
         """[K] index of the turn of each action token."""
         return np.repeat(np.arange(self.num_turns), np.diff(self.token_offsets))

@@ -223,7 +223,7 @@ class Longest(torch.nn.Module):
 
 
 def test_the_best_of_several_answers_is_said(policy, tmp_path):
-    from agentgym.trainers.critics.turn_model import TurnModel
+    from agentgym.trainers.critics.value_model import action_model
     from agentgym.trainers.policy_agent.best_of import BestOf
 
     settings, sampling = ContextSettings("current"), Sampling(1.0, max_new_tokens=4)
@@ -247,7 +247,7 @@ def test_the_best_of_several_answers_is_said(policy, tmp_path):
     assert often.count(signs[1]) > 0.9 * len(often)
     assert 0 < moves(BestOf(agent, Longest(), 1)).count(signs[0])  # type: ignore[arg-type]
 
-    judged = BestOf(agent, TurnModel(policy, seed=3), 4)
+    judged = BestOf(agent, action_model(policy, seed=3), 4)
     judged.save(tmp_path)
     again = load_agent(str(tmp_path))
     assert isinstance(again, BestOf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.policy.collate import Collated
     from agentgym.trainers.policy.policy import Policy
 
 
@@ -35,6 +37,8 @@ class ValueHead(nn.Module):
             global generator is never used.
     """
 
+    reads = "tokens"
+
     def __init__(
         self,
         hidden_size: int,
@@ -54,6 +58,15 @@ class ValueHead(nn.Module):
             final = self.mlp[-1]
             assert isinstance(final, nn.Linear)
             final.weight.mul_(0.1)
+
+    def places(self, collated: Collated, turn: Tensor) -> tuple[Collated, Tensor]:
+        """Returns rows with the positions of the values, and the indices of these in the batch.
+
+        Args:
+            collated: padded rows with the positions of all action tokens.
+            turn: [k] index of each token's turn.
+        """
+        return collated, collated.index
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Returns float32 values [...] of hidden states [..., H] in any dtype.
@@ -79,8 +92,6 @@ class ValueHead(nn.Module):
 class TokenValueHead(ValueHead):
     """Token-level value head: values before every action token, V(o_t, w_<j)."""
 
-    reads = "tokens"
-
 
 class TurnValueHead(ValueHead):
     """State-value head: V(o_t), computed at the first token of each turn only."""
@@ -93,6 +104,25 @@ class TurnValueHead(ValueHead):
         starts = torch.ones_like(turn, dtype=torch.bool)
         starts[1:] = turn[1:] != turn[:-1]
         return starts.nonzero().squeeze(-1)
+
+    def places(self, collated: Collated, turn: Tensor) -> tuple[Collated, Tensor]:
+        """Returns the rows with the positions of first tokens only, and their turns [m]."""
+        first = self.positions(turn)
+        places = replace(collated, row=collated.row[first], column=collated.column[first])
+        return places, turn[first]
+
+
+class ActionValueHead(ValueHead):
+    """Action-value head: Q(o_t, a_t), computed after the last token of each turn."""
+
+    reads = "actions"
+
+    def places(self, collated: Collated, turn: Tensor) -> tuple[Collated, Tensor]:
+        """Returns the rows with the positions of last tokens only, and their turns [m]."""
+        last = torch.ones_like(turn, dtype=torch.bool)
+        last[:-1] = turn[1:] != turn[:-1]
+        places = replace(collated, row=collated.row[last], column=collated.column[last] + 1)
+        return places, turn[last]
 
 
 def value_head(kind: type[ValueHead], config: TrainConfig) -> Callable[[Policy], ValueHead]:

@@ -1,4 +1,4 @@
-"""Learned turn rewards: hooks around a `TurnModel`."""
+"""Learned turn rewards: hooks around a `ValueModel` of actions."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from typing import Any
 
 from torch import nn
 
-from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.critics.value_model import Loss, action_model, squared_error
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.trainer import Trainer
 
 
 class TurnJudge(RecipeHooks):
-    """Keeps a turn model that starts from the policy.
+    """Keeps a model of the values of actions that starts from the policy.
 
     Args:
         trainer: the trainer of the policy.
         lr: learning rate of the model.
         epochs: epochs of the model per iteration.
+        loss: the loss of the model.
     """
 
-    def __init__(self, trainer: Trainer, *, lr: float, epochs: int):
+    def __init__(self, trainer: Trainer, *, lr: float, epochs: int, loss: Loss = squared_error):
         super().__init__()
-        self.model = TurnModel(trainer.policy, lr=lr, epochs=epochs, seed=trainer.config.run.seed)
+        seed = trainer.config.run.seed
+        self.model = action_model(trainer.policy, seed=seed, lr=lr, epochs=epochs, loss=loss)
 
     def modules(self) -> tuple[nn.Module, ...]:
-        """Returns the turn model."""
+        """Returns the model."""
         return (self.model,)
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 
 from agentgym.agents.view import View
 from agentgym.trainers.critics.transitions import one_turn
-from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.trajectory import Batch
 
@@ -32,7 +32,7 @@ class BestOf(PolicyAgent):
         n: actions per turn. 1 is equivalent to `agent`.
     """
 
-    def __init__(self, agent: PolicyAgent, judge: TurnModel, n: int):
+    def __init__(self, agent: PolicyAgent, judge: ValueModel, n: int):
         sampling = agent.sampling
         if n > 1 and sampling.temperature == 0:
             sampling = replace(sampling, temperature=1.0)
@@ -80,6 +80,6 @@ class BestOf(PolicyAgent):
         if not (folder / FILE).exists():
             return agent
         saved = torch.load(folder / FILE, map_location="cpu", weights_only=True)
-        judge = TurnModel(agent.policy, seed=0)
+        judge = action_model(agent.policy, seed=0)
         judge.load_state_dict(saved["weights"])
         return cls(agent, judge, saved["n"])

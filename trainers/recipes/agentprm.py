@@ -20,7 +20,6 @@ from annotated_types import Gt, Le
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import monte_carlo_values, turn_credit, value_gains
-from agentgym.trainers.critics.turn_model import turn_loss
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
@@ -68,7 +67,7 @@ class ProcessReward(TurnJudge):
     ) -> Credit:
         """Fits the model to the batch and returns the gain of each turn."""
         values = monte_carlo_values(batch, self.gamma)
-        error = self.model.fit(batch, turn_loss(values), rng)
+        error = self.model.fit(batch, values, rng)[-1]
         predicted = self.model.predict(batch)
         spread = float(np.var(values))
         explained = 1 - float(np.var(values - predicted)) / spread if spread > 1e-12 else 0.0

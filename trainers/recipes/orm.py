@@ -15,7 +15,6 @@ import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.critics.turn_model import turn_loss
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
@@ -70,7 +69,7 @@ class OutcomeReward(TurnJudge):
             ]
         )
         totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
-        error = self.model.fit(shown, turn_loss(totals[shown.turn_trajectory]), rng)
+        error = self.model.fit(shown, totals[shown.turn_trajectory], rng)[-1]
         last = batch.turn_offsets[1:] - 1
         predicted = self.model.predict(batch)[last]
         truth = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])

@@ -57,16 +57,17 @@ class ProgressEstimator(TurnJudge):
     """
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
+        epochs = config.model_epochs
+        super().__init__(trainer, lr=config.model_lr, epochs=epochs, loss=error_of_sums)
         self.valid_bonus = config.valid_bonus
 
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
         """Fits the model to the batch and returns the batch with contributions as rewards."""
-        error = self.model.fit(batch, sum_loss(batch), rng)
-        contributions = self.model.predict(batch)
         totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+        error = self.model.fit(batch, totals, rng)[-1]
+        contributions = self.model.predict(batch)
         predicted = np.add.reduceat(contributions, batch.turn_offsets[:-1])
         self.metrics = {
             "progress_loss": error,
@@ -75,19 +76,12 @@ class ProgressEstimator(TurnJudge):
         return attribute_progress(batch, contributions, valid_bonus=self.valid_bonus)
 
 
-def sum_loss(batch: Batch):
-    """Returns half the squared error of sums over trajectories, as a loss for `TurnModel.fit`."""
-    owner = torch.from_numpy(batch.turn_trajectory)
-    totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
-    targets = torch.from_numpy(totals.astype(np.float32))
-
-    def loss(numbers: Tensor, turn: Tensor) -> Sum:
-        trajectory, index = torch.unique(owner.to(turn.device)[turn], return_inverse=True)
-        sums = span_sums(numbers, index, len(trajectory))
-        error = sums - targets.to(sums.device)[trajectory]
-        return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
-
-    return loss
+def error_of_sums(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) -> Sum:
+    """Returns half the squared error of sums over trajectories, with their returns as targets."""
+    owner = torch.from_numpy(batch.turn_trajectory).to(index.device)[index]
+    trajectory, place = torch.unique(owner, return_inverse=True)
+    error = span_sums(values, place, len(trajectory)) - targets[trajectory]
+    return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
 
 
 def build(config: Config) -> Algorithm:

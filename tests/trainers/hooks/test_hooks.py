@@ -17,7 +17,7 @@ from agentgym.making import make_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
-from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pack, pairs_of, unpack
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.policy.collate import collate
@@ -231,8 +231,8 @@ def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
     class Copies(RecipeHooks):
         def __init__(self, trainer: Trainer):
             super().__init__()
-            self.model = TurnModel(trainer.policy, seed=0)
-            seen.append(self.model.reader)
+            self.model = action_model(trainer.policy, seed=0)
+            seen.append(self.model.trunk)
 
     config = TrainConfig.of(
         model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
@@ -334,7 +334,7 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
 
     def begun(trainer: Any) -> None:
         model = trainer.hooks.model
-        reader = getattr(model, "reader", model)
+        reader = getattr(model, "trunk", model)
         pairs = zip(reader.parameters(), trainer.policy.parameters(), strict=True)
         same.extend(torch.equal(a, b) and a is not b for a, b in pairs)
         assert all(p.requires_grad for p in reader.parameters())

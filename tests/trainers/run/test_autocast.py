@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from agentgym.trainers.critics.transitions import Encoder, one_turn
-from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Request
 from agentgym.trainers.recipes import grpo
@@ -60,7 +60,7 @@ def test_agents_and_networks_of_recipes_compute_in_low_precision(trainer: Traine
     trainer._evaluate_if_due()
     trajectories = trainer._collect()
     batch = Batch.of(trajectories)
-    TurnModel(policy, seed=0).predict(batch)
+    action_model(policy, seed=0).predict(batch)
     assert Encoder(policy).encode(batch).action.dtype == torch.float32
     policy.score_candidates_batch([np.array([5, 6], np.int32)], [["a", "b"]])
     assert len(seen) > 50

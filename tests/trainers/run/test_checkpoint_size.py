@@ -13,7 +13,7 @@ import torch
 import agentgym.trainers
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import pack_prompts, unpack_prompts
-from agentgym.trainers.critics.turn_model import TurnModel
+from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.model_defaults import NEW_MODEL_KEY
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
@@ -90,9 +90,9 @@ def test_the_base_of_an_adapter_is_not_saved(make_model, tokenizer):
         assert torch.equal(tensor, other.state_dict()[name])
     with pytest.raises(KeyError, match="not those of the policy"):
         other.load_own_weights({})
-    states = TurnModel(one, seed=0).states()
-    assert states["reader"].keys() == trained
-    TurnModel(other, seed=1).restore(states)
+    states = action_model(one, seed=0).states()
+    assert states["trunk"].keys() == trained
+    action_model(other, seed=1).restore(states)
 
 
 def test_prompts_are_packed_exactly():

@@ -12,15 +12,19 @@ import torch
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead, ValueHead
-from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
+from agentgym.trainers.critics.heads import (
+    ActionValueHead,
+    TokenValueHead,
+    TurnValueHead,
+    ValueHead,
+)
+from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
-from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch
 
 from ..recipes.test_recipes import train, train_quickly
@@ -33,8 +37,8 @@ def policy() -> Policy:
     return tiny_policy("NumberLine-v0", seed=0, size="nano")
 
 
-def critic_of(policy: Policy, kind: type[ValueHead], **settings: Any) -> OwnTrunkCritic:
-    return OwnTrunkCritic(policy, kind(policy.hidden_size, (16,)), CriticConfig(**settings))
+def critic_of(policy: Policy, kind: type[ValueHead], **settings: Any) -> ValueModel:
+    return ValueModel(policy, kind(policy.hidden_size, (16,)), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -47,41 +51,61 @@ def batch(policy: Policy) -> Batch:
         return Batch.of(collect(policy, pool, episodes, context, Sampling(max_new_tokens=4)))
 
 
-@pytest.mark.parametrize("kind", [TokenValueHead, TurnValueHead])
+@pytest.mark.parametrize("kind", [TokenValueHead, TurnValueHead, ActionValueHead])
 def test_it_fits_values_and_leaves_the_policy_alone(
     policy: Policy, batch: Batch, kind: type[ValueHead]
 ):
-    critic = critic_of(policy, kind, critic_lr=3e-3, critic_epochs=15, critic_batch_tokens=256)
+    critic = critic_of(policy, kind, lr=3e-3, epochs=15, batch_tokens=256)
     before = {name: weight.clone() for name, weight in policy.state_dict().items()}
     kinds = {name: n for n, name in enumerate(sorted({t.observation for t in batch.turns}))}
     of_turn = np.array([kinds[t.observation] / len(kinds) for t in batch.turns], np.float32)
-    targets = of_turn if kind is TurnValueHead else of_turn[batch.token_turn]
+    targets = of_turn[batch.token_turn] if kind is TokenValueHead else of_turn
     losses = critic.fit(batch, targets, np.random.default_rng(2))
-    assert losses["value_loss"] < 0.5 * losses["value_loss_first"]
-    values = critic.evaluate(batch)
-    found = values.turns if values.tokens is None else values.tokens
-    assert np.square(found - targets).mean() < 0.6 * np.var(targets)
-    assert values.bootstrap.shape == (len(batch.trajectories),)
+    assert losses[-1] < 0.5 * losses[0]
+    assert np.square(critic.predict(batch) - targets).mean() < 0.6 * np.var(targets)
     assert all(torch.equal(weight, before[name]) for name, weight in policy.state_dict().items())
 
 
 def test_it_forgets_rounds_and_a_checkpoint_keeps_them(policy: Policy, batch: Batch):
     rng = np.random.default_rng
     targets = np.ones(batch.num_turns, np.float32)
-    critic = critic_of(policy, TurnValueHead, critic_lr=1e-3, critic_rounds=2)
+    critic = critic_of(policy, TurnValueHead, lr=1e-3, rounds=2)
     for number in range(3):
         critic.fit(batch, number * targets, rng(number))
-    other = critic_of(policy, TurnValueHead, critic_lr=1e-3, critic_rounds=2)
+    other = critic_of(policy, TurnValueHead, lr=1e-3, rounds=2)
     other.restore(copy.deepcopy(critic.states()))
-    assert [kept[1][0] for kept in other._rounds] == [1, 2]
+    assert [targets[0] for _, targets in other._earlier] == [2]
     assert critic.fit(batch, targets, rng(3)) == other.fit(batch, targets, rng(3))
     assert np.array_equal(critic.evaluate(batch).turns, other.evaluate(batch).turns)
 
 
+def test_values_of_states_are_those_at_first_tokens_and_of_actions_after_the_last(
+    policy: Policy, batch: Batch
+):
+    tokens = critic_of(policy, TokenValueHead, lr=1e-3)
+    turns, actions = (critic_of(policy, k, lr=1e-3) for k in (TurnValueHead, ActionValueHead))
+    for other in (turns, actions):
+        other.head.load_state_dict(tokens.head.state_dict())
+    values, found = tokens.evaluate(batch), turns.evaluate(batch)
+    np.testing.assert_allclose(found.turns, values.turns, atol=1e-6)
+    np.testing.assert_allclose(found.bootstrap, values.bootstrap, atol=1e-6)
+    cut = np.flatnonzero(~batch.terminated)
+    assert len(cut) and found.bootstrap[cut].all()
+    span = batch.trajectories[0].turns[0]
+    read = batch.trajectories[0].segments[span.segment].tokens[: span.stop].astype(np.int64)
+    state = policy.model.model(input_ids=torch.from_numpy(read)[None])[0][0, -1]
+    expected = float(actions.head(state).detach())
+    assert actions.predict(batch)[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_model_of_actions_keeps_no_episodes(policy: Policy, batch: Batch):
+    model = action_model(policy, seed=0)
+    model.fit(batch, np.zeros(batch.num_turns, np.float32), np.random.default_rng(0))
+    assert model.states()["rounds"] == []
+
+
 def test_before_rl_it_is_fitted_to_the_targets_of_the_recipe(policy: Policy, batch: Batch):
-    critic = critic_of(
-        policy, TokenValueHead, critic_lr=3e-3, critic_epochs=8, critic_batch_tokens=256
-    )
+    critic = critic_of(policy, TokenValueHead, lr=3e-3, epochs=8, batch_tokens=256)
     credit = two_clock.poad(1.0, 1.0)
 
     def error() -> float:

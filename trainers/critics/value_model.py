@@ -1,0 +1,221 @@
+"""`ValueModel`: a value function with a language model of its own.
+
+A head on the policy's hidden states shares its trunk with the policy, learns from the episodes of
+one iteration and stops when the policy's update does. A value model starts as a copy of the policy
+and trains trunk and head together, for several epochs over the episodes of the last iterations. It
+is the critic with `--critic-trunk own`, and the learned turn reward of recipes. The critic of
+"ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL" (arXiv 2402.19446) has a
+language model of its own too.
+
+Shapes: N trajectories, M turns and K action tokens per batch. A microbatch has b bootstrap
+positions and k positions with a value.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from agentgym.trainers.critics.heads import ActionValueHead, ValueHead
+from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.policy.collate import Collated, collate
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.losses import Sum
+from agentgym.trainers.update.optimizer import AdamW
+
+Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
+"""From values [k], the targets of the batch, the indices of the values [k] and the batch to a
+loss."""
+Targets = tuple[Batch, FloatArray]
+
+
+def squared_error(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) -> Sum:
+    """Returns half the squared error against one target per token or turn of the batch."""
+    error = values - targets[index]
+    return Sum(0.5 * error.square().sum(), error.new_tensor(float(len(error))))
+
+
+class ValueModel(nn.Module):
+    """Values of tokens, turns or actions, by a language model that only their loss trains.
+
+    Args:
+        policy: the policy whose copy it starts from. The base of an adapter is shared with it.
+        head: the value head. Its `reads` sets the positions of the values.
+        lr: learning rate.
+        epochs: epochs per call of `fit`.
+        batch_tokens: tokens per optimiser step, padding included.
+        rounds: last calls of `fit` whose episodes are fitted together.
+        together: whether the turns of a trajectory share an optimiser step.
+        loss: the loss to minimise.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        head: ValueHead,
+        *,
+        lr: float,
+        epochs: int = 2,
+        batch_tokens: int = 8192,
+        rounds: int = 1,
+        together: bool = False,
+        loss: Loss = squared_error,
+    ):
+        super().__init__()
+        self.trunk, self.head = policy.clone(), head.to(policy.device)
+        self.head.detach = False
+        self._epochs, self._batch_tokens, self._together = epochs, batch_tokens, together
+        self._loss = loss
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        self.optimizer = AdamW(trained, lr=lr, weight_decay=0.0)
+        self._earlier: deque[Targets] = deque(maxlen=rounds - 1)
+
+    def forward(self, collated: Collated, turn: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns values [k], the indices of their tokens or turns [k], and bootstrap values [b].
+
+        Args:
+            collated: the padded rows.
+            turn: index in the batch of the turn of each action token.
+        """
+        places, index = self.head.places(collated, turn)
+        hidden, last = self.trunk.hidden(places)
+        return self.head(hidden), index, self.head(last)
+
+    def predict(self, batch: Batch) -> FloatArray:
+        """Returns the values of a batch: [K] if the head reads tokens, else [M]."""
+        return self._predict(batch)[0]
+
+    def evaluate(self, batch: Batch) -> Values:
+        """Returns the values of the states of a batch and its bootstrap values."""
+        values, bootstrap = self._predict(batch)
+        if self.head.reads == "turns":
+            return Values(None, values, bootstrap)
+        return Values(values, values[batch.token_offsets[:-1]], bootstrap)
+
+    def begin(
+        self, batch: Batch, credit: Callable[[Batch, Values], Credit], rng: np.random.Generator
+    ) -> None:
+        """Fits the values to the episodes before RL, with new targets in each epoch.
+
+        Args:
+            batch: the trajectories.
+            credit: computes the targets from the batch and its values.
+            rng: shuffles the steps.
+        """
+        targets = None
+        for _ in range(self._epochs):
+            targets = credit(batch, self.evaluate(batch)).targets
+            assert targets is not None
+            self._epoch([(batch, targets)], rng)
+        assert targets is not None
+        self._earlier.append((batch, targets))
+
+    def fit(self, batch: Batch, targets: ArrayLike, rng: np.random.Generator) -> list[float]:
+        """Fits the values to a batch and to those of the rounds before.
+
+        Args:
+            batch: the trajectories.
+            targets: the targets, by default one per value: [K] if the head reads tokens, else [M].
+            rng: shuffles the steps.
+
+        Returns:
+            The mean loss of each epoch.
+        """
+        latest = batch, np.asarray(targets, np.float32)
+        rounds = [*self._earlier, latest]
+        losses = [self._epoch(rounds, rng) for _ in range(self._epochs)]
+        self._earlier.append(latest)
+        return losses
+
+    def states(self) -> dict[str, Any]:
+        """Returns weights, optimiser and earlier rounds for a checkpoint."""
+        return {
+            "trunk": self.trunk.own_weights(),
+            "head": self.head.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "rounds": [
+                ([pack(each) for each in batch.trajectories], targets.tolist())
+                for batch, targets in self._earlier
+            ],
+        }
+
+    def restore(self, states: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.trunk.load_own_weights(states["trunk"])
+        self.head.load_state_dict(states["head"])
+        self.optimizer.load_state_dict(states["optimizer"])
+        self._earlier.clear()
+        for packed, targets in states["rounds"]:
+            batch = Batch.of([unpack(each) for each in packed])
+            self._earlier.append((batch, np.array(targets, np.float32)))
+
+    @torch.no_grad()
+    def _predict(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
+        """Returns the values [K] or [M], and the bootstrap values [N]."""
+        rows = Rows.of(batch)
+        count = batch.num_tokens if self.head.reads == "tokens" else batch.num_turns
+        values = np.zeros(count, np.float32)
+        bootstrap = np.zeros(len(batch.trajectories), np.float32)
+        for part in rows.microbatches(np.arange(len(rows.rows)), self._batch_tokens):
+            collated, turn = self._collate(batch, rows, part)
+            found, index, last = self(collated, turn)
+            values[index.cpu().numpy()] = found.cpu().numpy()
+            bootstrap[collated.bootstrap_trajectory.cpu().numpy()] = last.cpu().numpy()
+        return values, bootstrap
+
+    def _epoch(self, rounds: Sequence[Targets], rng: np.random.Generator) -> float:
+        """Takes a step per microbatch of all rounds and returns the mean loss."""
+        steps = []
+        for batch, targets in rounds:
+            rows = Rows.of(batch)
+            wanted = torch.from_numpy(targets).to(self.trunk.device)
+            count = len(rows.rows)
+            order = np.arange(count) if self._together else rng.permutation(count)
+            parts = rows.microbatches(order, self._batch_tokens, self._together)
+            steps += [(batch, rows, part, wanted) for part in parts]
+        total, count = 0.0, 0.0
+        for i in rng.permutation(len(steps)):
+            batch, rows, part, wanted = steps[i]
+            values, index, _ = self(*self._collate(batch, rows, part))
+            loss = self._loss(values, wanted, index, batch)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.mean().backward()
+            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+            self.optimizer.step()
+            total, count = total + float(loss.total.detach()), count + float(loss.count)
+        self.optimizer.zero_grad(set_to_none=True)
+        return total / max(count, 1.0)
+
+    def _collate(
+        self, batch: Batch, rows: Rows, part: NDArray[np.int64]
+    ) -> tuple[Collated, Tensor]:
+        collated = collate(batch, [rows.rows[i] for i in part], self.trunk.pad_token)
+        turn = torch.from_numpy(batch.token_turn)[collated.index]
+        return collated.to(self.trunk.device), turn.to(self.trunk.device)
+
+
+def action_model(
+    policy: Policy, *, seed: int, lr: float = 1e-3, epochs: int = 2, loss: Loss = squared_error
+) -> ValueModel:
+    """Returns a model that scores actions: one number per turn, at the end of its action.
+
+    Args:
+        policy: the policy whose copy it starts from.
+        seed: seed of the head's weights.
+        lr: learning rate.
+        epochs: epochs per call of `fit`.
+        loss: the loss to minimise.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    head = ActionValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
+    return ValueModel(
+        policy, head, lr=lr, epochs=epochs, batch_tokens=2048, together=True, loss=loss
+    )
