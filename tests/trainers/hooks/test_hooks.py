@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
@@ -25,7 +27,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.recipes import archer_iql, etpo
+from agentgym.trainers.recipes import archer_iql, digi_q, etpo
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
@@ -132,6 +134,30 @@ def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
         np.testing.assert_allclose(given, [0, 0, 0.8 * weight, 0.4 * weight], atol=1e-12)
     many = Batch.of([trajectory([1] * 5, [0] * 5)])
     assert hook.on_rewards(many, None, 0, rng).rewards.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_digi_q_knows_which_actions_change_the_state():
+    some = trajectory([1] * 3, [0] * 3, keys=["a", "a", "b"])
+    some.turns[2].observation = some.final_observation = "the end"
+    other = trajectory([1] * 2, [0] * 2, keys=["b", "c"])
+    other.final_observation = "further on"
+    assert digi_q.state_changes(Batch.of([some, other])).tolist() == [0, 1, 0, 1, 1]
+
+
+def test_digi_q_fine_tunes_its_features_once_and_plays_only_its_data(tmp_path: Path):
+    seen: list[dict[str, torch.Tensor]] = []
+
+    class Watch(Callback):
+        def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+            weights = trainer.hooks.encoder.policy.own_weights()  # type: ignore[attr-defined]
+            seen.append({name: tensor.clone() for name, tensor in weights.items()})
+            return True
+
+    rows = train_quickly("digi_q", tmp_path, iterations=2, callbacks=[Watch()], lr=0.0)
+    policy = Policy.load(tmp_path / "policy").own_weights()
+    assert any(not torch.equal(tensor, policy[name]) for name, tensor in seen[0].items())
+    assert all(torch.equal(tensor, seen[0][name]) for name, tensor in seen[1].items())
+    assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0
 
 
 def test_void_turns_of_spear_have_no_advantage():

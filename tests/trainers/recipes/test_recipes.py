@@ -51,10 +51,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "sac_glam": {"iterations": 18, "gamma": 0.9, "replayed": 384, "critic_steps": 200},
     "digi_q": {
         **SMALL_CRITIC,
-        "iterations": 26,
-        "episodes_per_iteration": 64,
-        "replayed": 128,
+        "iterations": 20,
+        "replayed": 256,
         "best_of": 4,
+        "threshold": 0.02,
+        "lr": 1e-3,
     },
     "ilql": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
     "mc": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
@@ -135,7 +136,7 @@ def test_every_recipe_names_its_source(recipe: str):
     assert re.search(r"arXiv \d{4}\.\d{5}|\([^()]+ (19|20)\d\d\)", said)
 
 
-OFFLINE = ("archer_iql", "bc", "ilql", "mc")
+OFFLINE = ("archer_iql", "bc", "digi_q", "ilql", "mc")
 
 
 @pytest.mark.slow
@@ -272,7 +273,7 @@ REFUSED: dict[str, set[str]] = {
     "sac_glam": UNREWARDED,
     "agentprm": UNREWARDED,
     "etpo": UNREWARDED,
-    "digi_q": {"normalize_advantages"} | UNREWARDED,
+    "digi_q": IMITATION,
     "filtered_bc": {"normalize_advantages", "covariance_clip"} | UNREWARDED,
     "arpo_replay": {"filter_groups"},
     "archer_iql": IMITATION,
