@@ -54,7 +54,7 @@ from agentgym.trainers.policy.sampling import (
     Sample,
     Sampling,
 )
-from agentgym.trainers.policy.scoring import Scores, read_hidden, score_actions
+from agentgym.trainers.policy.scoring import Scores, all_logprobs, read_hidden, score_actions
 from agentgym.utils.token_trie import TokenTrie
 
 __all__ = [
@@ -587,15 +587,37 @@ class Policy(nn.Module):
         Raises:
             ConfigError: if no reference was frozen or loaded.
         """
+        return self._by_reference(lambda policy: policy(collated).logprobs)
+
+    @torch.no_grad()
+    def all_logprobs(self, collated: Collated, *, reference: bool = False) -> Tensor:
+        """Returns the log-probs [k, V] of all tokens in the places of the action tokens.
+
+        They are -inf for tokens that could not have been sampled.
+
+        Args:
+            collated: the segments, with actions that were sampled token by token.
+            reference: whether they are the reference policy's.
+
+        Raises:
+            ConfigError: if no reference was frozen or loaded.
+        """
+        with self.autocast():
+            if reference:
+                return self._by_reference(lambda policy: all_logprobs(policy, collated))
+            return all_logprobs(self, collated)
+
+    def _by_reference(self, compute: Callable[[Policy], Tensor]) -> Tensor:
+        """Returns the result of a function of the reference policy, without gradients."""
         with torch.no_grad():
             if self._has_reference_adapter:
                 with reference_adapter(self.model):
-                    return self(collated).logprobs
+                    return compute(self)
             if not self._reference:
                 raise ConfigError(
                     "There is no reference policy: call freeze_reference() before training."
                 )
-            return self._reference[0].to(self.device)(collated).logprobs
+            return compute(self._reference[0].to(self.device))
 
     # Admissible actions.
 

@@ -70,3 +70,22 @@ def read_hidden(policy: LanguageModel, collated: Collated) -> tuple[Tensor, Tens
     """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H]."""
     nowhere = collated.row[:0]
     return collated.places(read(policy, nowhere, nowhere, input_ids=collated.tokens)[0])
+
+
+def all_logprobs(policy: LanguageModel, collated: Collated) -> Tensor:
+    """Returns the log-probabilities [k, V] of all tokens in the places of the action tokens.
+
+    They are float32, under the distribution that the token was sampled from: -inf for tokens that
+    could not have been sampled. Actions must be sampled token by token.
+    """
+    states, outputs = read(policy, collated.row, collated.column, input_ids=collated.tokens)
+    del states
+    if policy.head_output is not None:
+        outputs = policy.head_output(policy.model.get_output_embeddings()(outputs))
+    logits = outputs.float() / collated.temperature
+    if collated.support_offsets is not None and collated.support_ids is not None:
+        counts = collated.support_offsets.diff()
+        allowed = (counts == 0)[:, None].expand(logits.shape).clone()
+        allowed[torch.repeat_interleave(counts), collated.support_ids] = True
+        logits = logits.masked_fill(~allowed, -torch.inf)
+    return logits.log_softmax(-1)

@@ -1,34 +1,59 @@
-"""Digi-Q: best-of-N distillation with a TD-learned Q on frozen features.
+"""Digi-Q: offline best-of-N distillation with a TD-learned Q on fine-tuned features.
 
-"Digi-Q: Learning Q-Value Functions for Training Device-Control Agents" (arXiv 2502.15760). The
-critic is that of `archer`: TD learning of Q and V on frozen features. The actor is not updated by
-policy gradient. For observations from the buffer it samples N actions. The critic selects the best
-one, and the policy is fitted to it if its Q exceeds the value of the state.
+"Digi-Q: Learning Q-Value Functions for Training Device-Control Agents" (arXiv 2502.15760). It
+learns from a fixed data set, in three stages. A copy of the policy is fine-tuned to predict whether
+an action changes the state, so that its features show the effects of actions. On these features,
+frozen from then on, twin Q(o, a) and V(o) of the data are learned by temporal differences:
 
-Kept: frozen features, target networks with tau = 0.1, best-of-N extraction. Changed: the buffer is
-filled by the policy's own rollouts (the paper works offline on a static data set). The features are
-the policy's own, without the authors' fine-tuning stage of the encoder.
+    Q_k(o, a) <- r + gamma (1 - terminated) V'_k(o'),    V_k(o) <- Q'_k(o, a)
+
+For observations of the data, the critic then selects the best of N actions: the one in the data and
+N - 1 samples. The policy is fitted to it if its advantage over the state exceeds a threshold.
+
+Kept: the offline data, binary cross-entropy of state changes as the representation stage, frozen
+features, backups of the action in the data, target networks with tau = 0.1, best-of-N extraction
+with the threshold. Changed: a state has changed if its `state_key` has (theirs: the distance
+between screenshots). Samples are of the current policy, and critic and policy are trained in turns
+after `critic_warmup` iterations of the critic alone. Advantages are min Q - min V (their code: max
+Q - max V).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.critics.transitions import answer
+from agentgym.trainers.critics.transitions import Prompt, answer, one_turn
+from agentgym.trainers.critics.value_model import action_model
+from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
 from agentgym.trainers.hooks.utterance_critic import (
     ReplayConfig,
     UtteranceConfig,
     UtteranceHooks,
 )
-from agentgym.trainers.settings import CriticConfig, Fraction, LossConfig, Positive, defaults
+from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.settings import (
+    Count,
+    CriticConfig,
+    Fraction,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    Positive,
+    defaults,
+)
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn
 from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.offline_losses import utterance_advantages
 
 
@@ -36,59 +61,149 @@ from agentgym.trainers.update.offline_losses import utterance_advantages
 class Config(TrainConfig):
     """Settings of Digi-Q."""
 
+    dataset: DatasetConfig = defaults(DatasetConfig)
     replay: ReplayConfig = defaults(ReplayConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
-    gamma: Fraction = 0.95
+    gamma: Fraction = 0.9
     """Discount between turns."""
     best_of: Positive = 8
-    """Actions sampled per observation."""
+    """Actions per observation, the one in the data among them."""
+    threshold: NonNegative = 0.05
+    """Advantage above which the best action is imitated."""
+    representation_epochs: Count = 2
+    """Epochs in which the features are fine-tuned to predict changes of the state."""
+    representation_lr: NonNegative = 1e-3
+    """Learning rate of the features."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("every selected action has the same weight", normalize_advantages="none")
+        check_offline(self, self.dataset)
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the data need not be the policy's own."""
+        return True
 
 
 class BestActions(UtteranceHooks):
-    """Fits the policy to the sampled actions that the utterance-level critic prefers.
+    """Fits the policy to the actions that the utterance-level critic prefers.
 
     Args:
         trainer: the trainer of the policy.
         config: the settings.
     """
 
+    plays = False
+
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(trainer, config.utterance, config.gamma, replay=config.replay)
-        self.best_of, self.replayed = config.best_of, config.replay.replayed
+        super().__init__(trainer, config.utterance, config.gamma, expectile=0.5)
+        self.config, self.data = config, DataSet(trainer, config.dataset)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Adds turns to the buffer, fits the critic, returns the best actions."""
-        best_of = self.best_of
-        batch = Batch.of(fresh)
-        self.buffer.add(batch, self.encoder.encode(batch))
-        number = min(self.replayed, len(self.buffer))
-        old = np.repeat(rng.choice(len(self.buffer), number, replace=False), best_of)
-        prompts = [self.buffer.prompt(int(i)) for i in old]
-        answers = answer(self.trainer.act, prompts, self.trainer.config.rollout.constrain, rng)
-        self._fit(answers, rng)
-        features = self.encoder.encode(Batch.of(answers))
+        """Fits the critic to the data and returns the best actions for some of its observations."""
+        chosen = self.data.on_rollout_end(fresh, iteration, rng)
+        self.env_steps = self.data.env_steps
+        if not len(self.buffer):
+            self._represent(Batch.of(self.data.kept.since(0)), rng)
+        self._fit([], rng)
+        turns = [(trajectory, turn) for trajectory in chosen for turn in trajectory.turns]
+        number = min(self.config.replay.replayed, len(turns))
+        taken = [turns[i] for i in rng.choice(len(turns), number, replace=False)]
+        shown = [self._alone(i, *turn) for i, turn in enumerate(taken)]
+        extra = self.config.best_of - 1
+        prompts = [prompt_of(trajectory) for trajectory in shown for _ in range(extra)]
+        answers = answer(self.trainer.act, prompts, self.config.rollout.constrain, rng)
+        several = [[t, *answers[i * extra : (i + 1) * extra]] for i, t in enumerate(shown)]
+        everything = Batch.of([each for some in several for each in some])
+        features = self.encoder.encode(everything)
         with torch.no_grad():
             q = self.critic.q(features.observation, features.action).min(0).values
-        best = q.view(number, best_of).argmax(-1) + torch.arange(number) * best_of
-        return [answers[i] for i in best.tolist()]
+        best = q.view(number, self.config.best_of).argmax(-1).tolist()
+        return [some[i] for some, i in zip(several, best, strict=True)]
+
+    def _represent(self, batch: Batch, rng: np.random.Generator) -> None:
+        """Fine-tunes the encoder to predict changes of the state, and fills the buffer."""
+        config = self.config
+        if config.representation_epochs:
+            model = action_model(
+                self.trainer.policy,
+                seed=config.run.seed,
+                lr=config.representation_lr,
+                epochs=config.representation_epochs,
+                loss=binary_loss,
+            )
+            self.metrics["representation_loss"] = model.fit(batch, state_changes(batch), rng)[-1]
+            self.encoder.policy.load_own_weights(model.trunk.own_weights())
+        self.buffer.size = batch.num_turns
+        self.buffer.add(batch, self.encoder.encode(batch))
+
+    def _alone(self, number: int, trajectory: Trajectory, turn: Turn) -> Trajectory:
+        """Returns a turn of the data as an episode of one turn."""
+        tokens = trajectory.segments[turn.segment].tokens
+        sample = Sample(
+            tokens[turn.start : turn.stop], turn.logprobs, turn.support, turn.action, True,
+            turn.choice,
+        )  # fmt: skip
+        return one_turn(number, tokens[: turn.start], turn.admissible, sample)
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Returns the weight 1 for actions that exceed their state's value, else 0."""
+        """Returns the weight 1 for actions whose advantage exceeds the threshold, else 0."""
         q, v = self._values(batch)
-        better = (utterance_advantages(q, v) > 0).numpy()
+        better = (utterance_advantages(q, v) > self.config.threshold).numpy()
         self.metrics["imitated"] = float(better.sum())
         return turn_credit(better, batch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns critic, optimiser, buffer, data set and the fine-tuned features."""
+        features = {"encoder": self.encoder.policy.own_weights()}
+        return super().state_dict() | {"data": self.data.state_dict()} | features
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        super().load_state_dict(state)
+        self.data.load_state_dict(state["data"])
+        self.encoder.policy.load_own_weights(state["encoder"])
+
+    def frozen_state(self) -> dict[str, Any]:
+        """Returns nothing: the features change in the first iteration."""
+        return {}
+
+    def load_frozen_state(self, state: dict[str, Any]) -> None:
+        """Restores nothing."""
+
+
+def prompt_of(trajectory: Trajectory) -> Prompt:
+    """Returns the prompt of an episode of one turn."""
+    turn = trajectory.turns[0]
+    return trajectory.segments[0].tokens[: turn.start], turn.admissible
+
+
+def state_changes(batch: Batch) -> NDArray[np.bool_]:
+    """Returns whether the action of each turn changed the state [M].
+
+    The state after the last turn of an episode is compared by the observation.
+    """
+    turns = batch.turns
+    changed = np.array(
+        [a.state_key != b.state_key for a, b in zip(turns, [*turns[1:], turns[0]], strict=True)]
+    )
+    for trajectory, last in zip(batch.trajectories, batch.turn_offsets[1:] - 1, strict=True):
+        changed[last] = trajectory.final_observation != turns[last].observation
+    return changed
+
+
+def binary_loss(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) -> Sum:
+    """Returns the binary cross-entropy of logits [k], given one target in [0, 1] per turn [M]."""
+    total = binary_cross_entropy_with_logits(values, targets[index], reduction="sum")
+    return Sum(total, values.new_tensor(float(len(values))))
 
 
 def build(config: Config) -> Algorithm:

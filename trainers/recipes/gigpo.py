@@ -5,10 +5,10 @@
 also compared with all turns that the group took in the same state (`info["state_key"]`). The
 advantage is the sum of both, A_E + omega A_S.
 
-Kept: both comparisons, the discount of 0.95, groups of 8. Changed: an episode counts once in the
-statistics of its group, as in the paper, and not once per turn as in its code (`statistics`). There
-is no KL penalty (theirs: `kl_coef` 0.01). Differences are divided by the standard deviation, as in
-the authors' scripts (their function's default does not divide).
+Kept: both comparisons, the discount of 0.95, groups of 8, the KL penalty of 0.01 to the policy
+before RL, the division by the standard deviation as in the authors' scripts (their function's
+default does not divide). Changed: an episode counts once in the statistics of its group, as in the
+paper, and not once per turn as in its code (`statistics`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Config(TrainConfig):
     """Settings of GiGPO."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", kl_coef=0.01)
     gamma: Fraction = 0.95
     """Discount of the return that follows a turn."""
     omega: NonNegative = 1.0

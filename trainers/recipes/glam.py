@@ -6,8 +6,7 @@ whose scores are the sums of their tokens' log-probabilities. The prompt holds t
 
 Kept: the scores, gamma = lambda = 0.99, the short window, four epochs, the entropy bonus. Changed:
 any causal model takes the place of the authors' encoder-decoder. Scores are sums of
-log-probabilities (their code sums logits, padding included). Epochs end early at a KL of 0.02, as
-in TWOSOME.
+log-probabilities (their code sums logits, padding included).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Config(TrainConfig):
         RolloutConfig, constrain=True, normalization="sum", context="window"
     )
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=4)
-    loss: LossConfig = defaults(LossConfig, ratio="turn", target_kl=0.02, entropy_coef=0.01)
+    loss: LossConfig = defaults(LossConfig, ratio="turn", entropy_coef=0.01)
     gamma: Fraction = 0.99
     """Discount between turns."""
     lambda_turn: Fraction = 0.99

@@ -5,8 +5,8 @@ taken in the same state are compared, as in GiGPO, at several levels: level k re
 k states agree, and longer shared histories have a larger weight.
 
 Kept: levels up to history + 1, weights proportional to (k + 1)^alpha. Changed: a level whose
-advantage is 0 still counts (the authors' code drops it). Episodes are compared too by default
-(`episode_level`, where the default of the authors' `base_group` is off).
+advantage is 0 still counts (the authors' code drops it). `episode_level` is the authors'
+`base_group`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Config(TrainConfig):
     """Earlier states that a group may share."""
     alpha: NonNegative = 1.0
     """Exponent of the weights of longer shared histories."""
-    episode_level: bool = True
+    episode_level: bool = False
     """Also compare episodes with their group."""
 
 

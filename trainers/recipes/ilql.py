@@ -25,29 +25,22 @@ import numpy as np
 import torch
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import Tensor
 
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.critics.token_q import TokenQ
-from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
-from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.run.setup import parameter_group
-from agentgym.trainers.settings import (
-    Fraction,
-    LossConfig,
-    NonNegative,
-    OptimisationConfig,
-    Positive,
-    defaults,
+from agentgym.trainers.hooks.dataset import DatasetConfig
+from agentgym.trainers.hooks.token_q import (
+    Int64,
+    Places,
+    TokenQConfig,
+    TokenQHooks,
+    check_steered,
+    chosen_q,
 )
+from agentgym.trainers.settings import Fraction, LossConfig, OptimisationConfig, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import Row, Rows
+from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.offline_losses import expectile_loss
-from agentgym.trainers.update.optimizer import AdamW
-
-Int64 = NDArray[np.int64]
 
 
 @dataclass
@@ -57,27 +50,18 @@ class Config(TrainConfig):
     dataset: DatasetConfig = defaults(DatasetConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    q: TokenQConfig = defaults(TokenQConfig)
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.8
     """Expectile of Q that V follows. Towards 1 it approaches the best token of the data."""
-    beta: NonNegative = 4.0
-    """Weight of Q in decoding."""
-    conservative: NonNegative = 0.001
-    """Weight of the term that keeps Q of unseen tokens low."""
-    head_epochs: Positive = 8
-    """Epochs of the heads per iteration."""
-    trunk_lr: NonNegative = 1e-3
-    """Learning rate of the model under the heads' losses."""
     tau: Fraction = 0.1
     """Polyak coefficient of the target networks, updated at every step."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        check_offline(self, self.dataset)
-        self.fixed("every cloned token has the same weight", covariance_clip=0.0)
-        self.fixed("Q steers the logits in decoding", engine="own")
+        check_steered(self, self.dataset)
 
     @property
     def recompute_logprobs(self) -> bool:
@@ -85,8 +69,8 @@ class Config(TrainConfig):
         return True
 
 
-class ImplicitQ(Demonstrations):
-    """Clones the data set, fits the heads to it and steers decoding with them.
+class ImplicitQ(TokenQHooks):
+    """Fits twin Q by temporal differences and V as their expectile.
 
     Args:
         trainer: the trainer of the policy.
@@ -96,72 +80,18 @@ class ImplicitQ(Demonstrations):
     one_policy = True
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(trainer, config.dataset)
-        self.config, policy = config, trainer.policy
-        vocabulary = policy.model.config.get_text_config(decoder=True).vocab_size
-        self.heads = TokenQ(
-            policy.hidden_size,
-            vocabulary,
-            config.critic.critic_layers,
-            beta=config.beta,
-            generator=torch.Generator().manual_seed(config.run.seed),
-        ).to(policy.device)
-        modules = ((self.heads, config.critic.critic_lr), (policy, config.trunk_lr))
-        self.optimizer = AdamW(
-            [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
-        )
+        super().__init__(trainer, config.dataset, config.q, config.tau)
+        self.config = config
 
-    def on_rollout_end(
-        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Fits the heads and the model under them to a sample of the data set, and returns it.
-
-        This precedes the forward pass of the iteration, so behaviour cloning continues from the
-        fitted model.
-        """
-        chosen = super().on_rollout_end(fresh, iteration, rng)
-        batch = Batch.of(chosen)
-        rows, losses, count = Rows.of(batch), np.zeros(3), 0
-        spans = [
-            trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
-            for trajectory in chosen
-            for turn in trajectory.turns
-        ]
-        actions = np.concatenate(spans).astype(np.int64)
-        for _ in range(self.config.head_epochs):
-            parts = rows.microbatches(np.arange(len(rows.rows)), 2048, together=True)
-            for number in rng.permutation(len(parts)):
-                some = [rows.rows[i] for i in parts[number]]
-                losses, count = losses + self._step(batch, some, actions), count + 1
-        names = ("q_loss", "v_loss", "conservative_loss")
-        self.metrics = dict(zip(names, (losses / count).tolist(), strict=True))
-        self.trainer.policy.steer(self.heads)
-        return chosen
-
-    def _step(self, batch: Batch, rows: list[Row], actions: Int64) -> NDArray[np.float64]:
-        """Takes one step on whole trajectories and returns the three losses."""
-        config, heads, policy = self.config, self.heads, self.trainer.policy
-        collated = collate(batch, rows, policy.pad_token).to(policy.device)
-        hidden, last = policy.hidden(collated)
-        index = collated.index.cpu().numpy()
-        tokens = torch.from_numpy(actions[index]).to(hidden.device)
-        q, v = heads.q(hidden), heads.v(hidden)
+    def losses(self, places: Places) -> tuple[Tensor, Tensor]:
+        """Returns the losses of Q and of V."""
+        heads, v = self.heads, places.v
         with torch.no_grad():
-            after = heads.v(last)
-            target = self._targets(batch, index, v, after, collated.bootstrap_trajectory)
-            slow = heads.q(hidden, target=True).min(0).values
-            best = slow.gather(-1, tokens[:, None])[:, 0]
-        q_loss = 0.5 * (q.gather(-1, tokens.expand(2, -1)[..., None])[..., 0] - target).square()
-        v_loss = expectile_loss(best - v, config.expectile).mean()
-        conservative = cross_entropy(q.flatten(0, 1), tokens.repeat(2))
-        loss = q_loss.mean() + v_loss + config.conservative * conservative
-        loss.backward()
-        for group in self.optimizer.param_groups:
-            torch.nn.utils.clip_grad_norm_(group["params"], config.optimisation.max_grad_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        heads.update_target(config.tau)
-        return np.array([float(x.detach()) for x in (q_loss.mean(), v_loss, conservative)])
+            after = heads.v(places.last)
+            target = self._targets(places.batch, places.index, v, after, places.owner)
+            best = chosen_q(heads.q(places.hidden, target=True), places.tokens).min(0).values
+        q_loss = 0.5 * (chosen_q(places.q, places.tokens) - target).square().mean()
+        return q_loss, expectile_loss(best - v, self.config.expectile).mean()
 
     def _targets(
         self, batch: Batch, index: Int64, values: Tensor, after: Tensor, owner: Tensor
@@ -191,25 +121,6 @@ class ImplicitQ(Demonstrations):
         discount = np.where(ends, self.config.gamma, 1.0) * ~(final & batch.terminated[trajectory])
         rewards = np.where(ends, batch.rewards[turn], 0.0)
         return tensor(rewards).float() + tensor(discount).float() * following
-
-    def modules(self) -> tuple[nn.Module, ...]:
-        """Returns the heads and the policy."""
-        return (self.heads, self.trainer.policy)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns data set, heads and optimiser."""
-        return super().state_dict() | {
-            "heads": self.heads.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores a checkpoint."""
-        super().load_state_dict(state)
-        self.heads.load_state_dict(state["heads"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if len(self.kept):
-            self.trainer.policy.steer(self.heads)
 
 
 def build(config: Config) -> Algorithm:

@@ -1,51 +1,58 @@
-"""MC: offline, advantage-weighted regression on Monte-Carlo returns.
+"""MC: offline Monte-Carlo values of tokens that steer decoding.
 
 A baseline of "LMRL Gym: Benchmarks for Multi-Turn Reinforcement Learning with Language Models"
-(arXiv 2311.18232). A token critic is regressed on the discounted returns of a fixed data set.
-Actions that exceed its prediction are cloned with a larger weight ("Advantage-Weighted
-Regression: Simple and Scalable Off-Policy Reinforcement Learning", arXiv 1910.00177). Without
-bootstrapping it cannot combine the good parts of different episodes.
+(arXiv 2311.18232). A head on the policy's hidden states learns Q(s, w) of every token, s = (o,
+w_<j), by regression on the discounted returns of a fixed data set, with a conservative term that
+keeps Q of unseen tokens low:
 
-Kept: Monte-Carlo targets. Changed: the policy is extracted by weighted behaviour cloning instead of
-adding the critic's values to its logits while decoding, so the result is an ordinary policy.
+    Q(s_j, w_j) <- sum_k gamma^k r_{t+k}
+
+The model itself is trained by behaviour cloning of the data. While decoding, beta Q is added to
+every logit. Without bootstrapping it cannot combine the good parts of different episodes, unlike
+`ilql`. The policy folder holds the heads, and `agentgym eval` decodes with them.
+
+Kept: Monte-Carlo targets, the conservative term, perturbed decoding. Changed: Q is the minimum of
+two heads with the same targets, as in `ilql`. A value head of the same targets is subtracted, which
+changes no probability. Heads and model are trained together, without a discount inside an action.
+A truncated episode has no return after its end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
 
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import two_clock
-from agentgym.trainers.credit.turn_rewards import weights_of
-from agentgym.trainers.critics.heads import TokenValueHead, value_head
-from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
-from agentgym.trainers.settings import (
-    Fraction,
-    LossConfig,
-    NonNegative,
-    OptimisationConfig,
-    defaults,
+from agentgym.trainers.credit.scan import discounted_returns
+from agentgym.trainers.hooks.dataset import DatasetConfig
+from agentgym.trainers.hooks.token_q import (
+    Places,
+    TokenQConfig,
+    TokenQHooks,
+    check_steered,
+    chosen_q,
 )
-from agentgym.trainers.trainer import Algorithm
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings import Fraction, LossConfig, OptimisationConfig, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
 
 
 @dataclass
 class Config(TrainConfig):
-    """Settings of Monte-Carlo advantage weighting."""
+    """Settings of Monte-Carlo values."""
 
     dataset: DatasetConfig = defaults(DatasetConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    q: TokenQConfig = defaults(TokenQConfig)
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""
-    beta: NonNegative = 5.0
-    """Inverse temperature of the weights exp(beta A)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        check_offline(self, self.dataset)
+        check_steered(self, self.dataset)
 
     @property
     def recompute_logprobs(self) -> bool:
@@ -53,28 +60,27 @@ class Config(TrainConfig):
         return True
 
 
-@dataclass(frozen=True)
-class MonteCarloWeight:
-    """min(exp(beta (G - V)), 20) per token, with G as the critic's target.
+class MonteCarloQ(TokenQHooks):
+    """Fits Q and V to the returns of the data set.
 
-    Attributes:
-        gamma: discount between turns.
-        beta: inverse temperature of the weights.
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
     """
 
-    gamma: float = 0.99
-    beta: float = 5.0
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, config.dataset, config.q, tau=1.0)
+        self.gamma = config.gamma
 
-    def __call__(self, batch: Batch, values: Values | None) -> Credit:
-        """Returns the weights and the targets of a token critic."""
-        credit = two_clock.poad(self.gamma, 1.0)(batch, values)
-        return replace(credit, advantages=weights_of(credit.advantages, self.beta))
+    def losses(self, places: Places) -> tuple[Tensor, Tensor]:
+        """Returns the losses of Q and of V."""
+        batch = places.batch
+        returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
+        wanted = torch.from_numpy(returns[batch.token_turn[places.index]]).to(places.v)
+        error = chosen_q(places.q, places.tokens) - wanted
+        return 0.5 * error.square().mean(), 0.5 * (places.v - wanted).square().mean()
 
 
 def build(config: Config) -> Algorithm:
-    """Returns the parts of Monte-Carlo advantage weighting."""
-    return Algorithm(
-        credit=MonteCarloWeight(config.gamma, config.beta),
-        critic=value_head(TokenValueHead, config),
-        hooks=lambda trainer: DataSet(trainer, config.dataset),
-    )
+    """Returns the parts of Monte-Carlo values."""
+    return Algorithm(hooks=lambda trainer: MonteCarloQ(trainer, config), trains_policy=True)

@@ -8,24 +8,29 @@ Off-policy, from a buffer of turns, twin Q(o, a) of *every* admissible action le
     V'(o) = sum_a pi(a|o) [min_k Q'_k(o, a) - alpha log pi(a|o)]
 
 with target networks ', and the policy follows the gradient of V(o) in observations of the buffer.
-Failed episodes enter the buffer a second time with the state that they reached as their goal, if
-the environment can set its goal (`trainers.rollout.hindsight`).
+The temperature alpha is learned, so that the entropy approaches a target. Failed episodes enter the
+buffer a second time with the state that they reached as their goal, if the environment can set its
+goal (`trainers.rollout.hindsight`).
 
-Kept: the soft backup over all candidates, replay, hindsight. Changed: Q reads frozen features of
-the policy before RL. The policy gradient uses one sampled action per observation, with the exact
-V(o) as its baseline (in expectation the sum over all actions). The critic steps of an iteration
-share one sample of replayed turns. The temperature alpha is fixed (theirs is learned).
+Kept: the soft backup over all candidates, replay with a new minibatch in every critic step, the
+learned temperature ("Soft Actor-Critic Algorithms and Applications", arXiv 1812.05905, eq. 18),
+hindsight. Changed: Q reads frozen features of the policy before RL. The policy gradient uses one
+sampled action per observation, with the exact V(o) as its baseline (in expectation the sum over all
+actions). The target entropy is a share of that of random actions, as in "Soft Actor-Critic for
+Discrete Action Settings" (arXiv 1910.07207).
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from annotated_types import Gt
 from torch import Tensor, nn
 
 from agentgym.errors import ConfigError
@@ -64,16 +69,22 @@ class Config(TrainConfig):
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
     gamma: Fraction = 0.99
     """Discount between turns."""
-    alpha: NonNegative = 0.03
-    """Temperature: the entropy coefficient, in units of reward per nat."""
+    alpha: Annotated[float, Gt(0.0)] = 0.03
+    """Initial temperature: the entropy coefficient, in units of reward per nat."""
+    alpha_lr: NonNegative = 1e-3
+    """Learning rate of the logarithm of the temperature, per critic step. 0: it is fixed."""
+    target_entropy: Fraction = 0.2
+    """Entropy that the temperature aims at, as a share of that of random admissible actions."""
     hindsight: bool = True
     """Relabel failed episodes with the goal that they reached."""
     buffer_size: Positive = 20_000
     """Capacity of the buffer in turns."""
     replayed: Positive = 256
-    """Replayed turns per iteration, for critic and policy."""
+    """Replayed observations for which fresh actions are sampled each iteration."""
     critic_steps: Positive = 100
-    """Critic steps per iteration, each over all replayed turns."""
+    """Critic steps per iteration."""
+    critic_batch: Positive = 64
+    """Turns per critic step, sampled from the whole buffer."""
     utterance_layers: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of Q."""
     tau: Fraction = 0.1
@@ -115,6 +126,7 @@ class CandidateFeatures:
         logprob: [C] log-probability under the policy.
         owner: [C] index of its prompt.
         first: [n] index of the first action of each prompt.
+        count: [n] number of actions of each prompt.
     """
 
     observation: Tensor
@@ -122,11 +134,19 @@ class CandidateFeatures:
     logprob: Tensor
     owner: Tensor
     first: Tensor
+    count: Tensor
 
     def value(self, q: Tensor, alpha: float) -> Tensor:
         """Returns [n] the soft value of each prompt from [2, C] action values."""
-        soft = self.logprob.exp() * (q.min(0).values - alpha * self.logprob)
-        return soft.new_zeros(len(self.first)).index_add(0, self.owner, soft)
+        return self._mean(q.min(0).values - alpha * self.logprob)
+
+    def excess_entropy(self, target: float) -> Tensor:
+        """Returns [n] the entropy of each prompt minus `target` times that of random actions."""
+        return self._mean(-self.logprob) - target * self.count.log()
+
+    def _mean(self, x: Tensor) -> Tensor:
+        mean = x.new_zeros(len(self.first))
+        return mean.index_add(0, self.owner, self.logprob.exp() * x)
 
 
 class SoftActorCritic(RecipeHooks):
@@ -147,8 +167,17 @@ class SoftActorCritic(RecipeHooks):
         self.critic = UtteranceCritic(
             trainer.policy.hidden_size, config.utterance_layers, generator=generator
         )
+        self.temperature = nn.ParameterDict({"log_alpha": torch.tensor(math.log(config.alpha))})
+        groups = (
+            (self.critic.online["q"], config.critic.critic_lr),
+            (
+                self.temperature,
+                config.alpha_lr,
+            ),
+        )
         self.optimizer = torch.optim.AdamW(
-            self.critic.online["q"].parameters(), lr=config.critic.critic_lr, weight_decay=0.0
+            [{"params": list(module.parameters()), "lr": lr} for module, lr in groups],
+            weight_decay=0.0,
         )
         self.encoder = Encoder(trainer.policy, trainer.updater.microbatch_tokens)
 
@@ -171,38 +200,64 @@ class SoftActorCritic(RecipeHooks):
             raise ConfigError(
                 f"sac_glam needs admissible actions, and {config.environment.env_id} lists none."
             )
-        chosen = rng.integers(len(self.buffer), size=min(config.replayed, len(self.buffer)))
-        steps = [self.buffer[i] for i in chosen]
         self.metrics = {"relabelled": float(len(relabelled)), "buffer": float(len(self.buffer))}
-        self._fit(steps)
-        prompts = [step.prompt for step in steps]
-        return answer(self.trainer.act, prompts, True, rng)
+        self._fit(rng)
+        chosen = rng.integers(len(self.buffer), size=min(config.replayed, len(self.buffer)))
+        return answer(self.trainer.act, [self.buffer[i].prompt for i in chosen], True, rng)
 
-    def _fit(self, steps: Sequence[Step]) -> None:
-        config, critic, policy = self.config, self.critic, self.trainer.policy
+    @property
+    def alpha(self) -> float:
+        """The temperature."""
+        return float(self.temperature["log_alpha"].detach().exp())
+
+    def _fit(self, rng: np.random.Generator) -> None:
+        """Takes the critic steps of an iteration, each on a new sample of the buffer."""
+        config, critic = self.config, self.critic
+        draws = rng.integers(len(self.buffer), size=(config.critic_steps, config.critic_batch))
+        used, draws = np.unique(draws, return_inverse=True)
+        draws = draws.reshape(config.critic_steps, config.critic_batch)
+        steps = [self.buffer[i] for i in used]
+        # Prompts recur, and the policy does not change meanwhile: each one is read once.
+        numbers: dict[tuple[bytes, tuple[str, ...]], int] = {}
+        prompts: list[Prompt] = []
+
+        def number(prompt: Prompt) -> int:
+            index = numbers.setdefault((prompt[0].tobytes(), prompt[1]), len(prompts))
+            if index == len(prompts):
+                prompts.append(prompt)
+            return index
+
+        owner = torch.tensor([number(step.prompt) for step in steps])
+        following = torch.tensor(
+            [-1 if (f := step.following) is None else number(f) for step in steps]
+        )
+        goes_on = following >= 0
+        candidates = self._candidates(prompts)
+        taken = candidates.first[owner] + torch.tensor([step.choice for step in steps])
         rewards = torch.tensor([step.reward for step in steps], dtype=torch.float32)
-        texts = [step.prompt[1][step.choice] for step in steps]
-        turns = [say(policy, step.prompt, text) for step, text in zip(steps, texts, strict=True)]
-        taken = self.encoder.encode(Batch.of(turns))
-        goes_on = [i for i, step in enumerate(steps) if step.following is not None]
-        following = [f for step in steps if (f := step.following) is not None]
-        candidates = self._candidates(following) if following else None
+        excess = candidates.excess_entropy(config.target_entropy)[owner]
         losses, targets = 0.0, rewards
-        for step in range(config.critic_steps):
+        for step, batch in enumerate(torch.from_numpy(draws)):
             if step % 10 == 0:  # the target networks have moved
-                targets = rewards.clone()
-                if candidates is not None:
-                    with torch.no_grad():
-                        q = critic.q(candidates.observation, candidates.action, target=True)
-                        targets[goes_on] += config.gamma * candidates.value(q, config.alpha)
-            loss = 0.5 * (critic.q(taken.observation, taken.action) - targets).square().mean()
+                with torch.no_grad():
+                    q = critic.q(candidates.observation, candidates.action, target=True)
+                values = candidates.value(q, self.alpha)[following]
+                targets = rewards + config.gamma * values * goes_on
+            at = taken[batch]
+            q = critic.q(candidates.observation[at], candidates.action[at])
+            loss = 0.5 * (q - targets[batch]).square().mean()
             self.optimizer.zero_grad()
-            loss.backward()
+            (loss + self.temperature["log_alpha"] * excess[batch].mean()).backward()
             self.optimizer.step()
             losses += float(loss.detach()) / config.critic_steps
             if step % 10 == 9:
                 critic.update_target(config.tau)
-        self.metrics["critic_loss"] = losses
+        self.metrics |= {
+            "critic_loss": losses,
+            "critic_turns": float(len(steps)),
+            "alpha": self.alpha,
+            "excess_entropy": float(excess.mean()),
+        }
 
     def _candidates(self, prompts: Sequence[Prompt]) -> CandidateFeatures:
         """Returns features and log-probabilities of all admissible actions."""
@@ -223,13 +278,14 @@ class SoftActorCritic(RecipeHooks):
             torch.cat([score.log_softmax(-1) for score in scaled]),
             torch.repeat_interleave(torch.arange(len(prompts)), counts),
             counts.cumsum(0) - counts,
+            counts,
         )
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
         """Returns the soft advantage of each action, Q - alpha log pi - V."""
-        alpha = self.config.alpha
+        alpha = self.alpha
         prompts = [
             (trajectory.segments[0].tokens[: turn.start], turn.admissible)
             for trajectory, turn in zip(batch.trajectories, batch.turns, strict=True)
@@ -243,14 +299,15 @@ class SoftActorCritic(RecipeHooks):
         return turn_credit(gain.double().numpy(), batch)
 
     def modules(self) -> tuple[nn.Module, ...]:
-        """Returns the critic."""
-        return (self.critic,)
+        """Returns the critic and the temperature."""
+        return (self.critic, self.temperature)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns critic, optimiser and buffer."""
+        """Returns critic, temperature, optimiser and buffer."""
         steps = list(self.buffer)
         return {
             "critic": self.critic.state_dict(),
+            "temperature": self.temperature.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "prompts": pack_prompts([step.prompt for step in steps]),
             "following": pack_prompts([step.following for step in steps]),
@@ -260,6 +317,7 @@ class SoftActorCritic(RecipeHooks):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         self.critic.load_state_dict(state["critic"])
+        self.temperature.load_state_dict(state["temperature"])
         self.optimizer.load_state_dict(state["optimizer"])
         prompts, following = (unpack_prompts(state[name]) for name in ("prompts", "following"))
         for prompt, (choice, reward), after in zip(prompts, state["taken"], following, strict=True):

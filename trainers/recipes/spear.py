@@ -3,18 +3,22 @@
 "Self-imitation with Progressive Exploration for Agentic Reinforcement Learning" (arXiv 2509.22601).
 Episodes that exceed their group enter a buffer and are replayed in later iterations, with an
 advantage over the *current* median of recent returns. Only positive advantages count, and their
-weight grows from 0 to 1 along a cosine, so early successes do not end exploration. The fresh
-episodes use GRPO without a standard deviation, a higher upper clip, and the covariance clip that
-keeps entropy up (the paper's "Dr.BoT").
+weight grows from 0 to 1 along a cosine, so early successes do not end exploration. A bonus for tool
+calls, which are the valid actions, falls to 0 along a cosine. The fresh episodes use GRPO without a
+standard deviation, a higher upper clip, the covariance clip that keeps entropy up, and no void
+turns: invalid, cut-off, repetitive or unreadable actions (the paper's "Dr.BoT").
 
-Kept: buffer size, age limit, P50 baseline, cosine, clip 0.2 / 0.28, masking 2 % by covariance.
-Changed: no bonus for tool calls, and none of Dr.BoT's filters (overlong answers, void turns).
+Kept: buffer size, age limit, P50 baseline, cosines, clip 0.2 / 0.28, masking 2 % by covariance, a
+bonus of 0.1 per tool call up to 1, the filters. Changed: void turns have the advantage 0 instead of
+no weight in the loss. Groups are filtered by `filter_groups` (theirs: the 75 % with the largest
+standard deviation).
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -26,12 +30,14 @@ from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
+    NonNegative,
     Positive,
     RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn
+from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -52,6 +58,12 @@ class Config(TrainConfig):
     """Maximum number of replayed episodes per iteration."""
     ramp: Positive = 100
     """Iterations in which the weight of replayed episodes grows from 0 to 1."""
+    tool_bonus: NonNegative = 0.1
+    """Reward per valid action in the comparison of returns, at most 1 per episode."""
+    tool_bonus_iterations: Positive = 200
+    """Iterations in which the bonus falls from its full size to 0."""
+    filter_void: bool = True
+    """Leave out invalid, cut-off, repetitive and unreadable actions."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -98,15 +110,35 @@ class SelfImitation(RecipeHooks):
         return fresh + [replace(trajectory, replayed=True) for trajectory in good]
 
     def _weight(self, iteration: int) -> float:
-        return 0.5 * (1 - math.cos(math.pi * min(1.0, iteration / self.config.ramp)))
+        return rising(iteration, self.config.ramp)
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Adds the bonus for valid actions to the last turn of every episode."""
+        left = 1 - rising(iteration, self.config.tool_bonus_iterations)
+        valid = np.array([turn.valid for turn in batch.turns], np.float64)
+        calls = np.add.reduceat(valid, batch.turn_offsets[:-1])
+        rewards = batch.rewards.copy()
+        rewards[batch.turn_offsets[1:] - 1] += left * np.minimum(1, self.config.tool_bonus * calls)
+        self.metrics["bonus_weight"] = left
+        return batch.with_rewards(rewards)
 
     def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
-        """Sets the advantage of replayed episodes, in standard deviations of recent returns."""
+        """Sets the advantages of replayed episodes and of void turns.
+
+        Replayed ones have theirs in standard deviations of recent returns, void turns have 0.
+        """
         returns = np.array([trajectory.episode_return for trajectory in batch.trajectories])
         gain = (returns - np.median(self.recent)) / (np.std(self.recent) + 1e-6)
         owner = batch.turn_trajectory[batch.token_turn]
         replayed = self._weight(iteration) * np.maximum(gain, 0.0)[owner]
         advantages = np.where(owner < self._fresh, credit.advantages, replayed)
+        if self.config.filter_void:
+            limit = self.config.rollout.max_new_tokens
+            void = np.array([is_void(turn, tokens, limit) for turn, tokens in said(batch)])
+            advantages = np.where(void[batch.token_turn], 0.0, advantages)
+            self.metrics["void_turns"] = float(void.mean())
         return replace(credit, advantages=advantages.astype(np.float32))
 
     def state_dict(self) -> dict[str, Any]:
@@ -117,6 +149,34 @@ class SelfImitation(RecipeHooks):
         """Restores a checkpoint."""
         self.buffer.load_state_dict(state["buffer"])
         self.recent.extend(state["recent"])
+
+
+def rising(iteration: int, length: int) -> float:
+    """Returns a weight that grows from 0 to 1 along a cosine in `length` iterations."""
+    return 0.5 * (1 - math.cos(math.pi * min(1.0, iteration / length)))
+
+
+def said(batch: Batch) -> Iterator[tuple[Turn, list[int]]]:
+    """Yields each turn with the token ids of its action."""
+    for trajectory in batch.trajectories:
+        for turn in trajectory.turns:
+            yield turn, trajectory.segments[turn.segment].tokens[turn.start : turn.stop].tolist()
+
+
+def is_void(turn: Turn, tokens: list[int], limit: int) -> bool:
+    """Returns whether an action is invalid, cut off, repetitive or unreadable.
+
+    It is repetitive if a sequence of 20 tokens occurs more than 10 times.
+
+    Args:
+        turn: the turn.
+        tokens: token ids of its action.
+        limit: maximum number of tokens of an action that is not an admissible one.
+    """
+    cut = len(tokens) >= limit and turn.action not in turn.admissible
+    sequences = Counter(tuple(tokens[i : i + 20]) for i in range(len(tokens) - 19))
+    repetitive = max(sequences.values(), default=0) > 10
+    return not turn.valid or cut or repetitive or "\ufffd" in turn.action
 
 
 def build(config: Config) -> Algorithm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,23 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pack, pairs_of, unpack
 from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.policy.collate import collate
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.recipes import archer_iql, etpo
+from agentgym.trainers.recipes import archer_iql, digi_q, etpo
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
-from agentgym.trainers.recipes.spear import SelfImitation
+from agentgym.trainers.recipes.spear import SelfImitation, is_void
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.run.logger import read_metrics
@@ -98,8 +102,6 @@ def test_long_actions_are_charged_for():
 
 
 def test_divergence_is_taken_off_the_turn_it_happened_in():
-    from agentgym.trainers.update.learner import ForwardPass
-
     batch = Batch.of([trajectory([2, 1], [0, 1])])
     zeros = np.zeros(3, np.float32)
     forward = ForwardPass(np.array([-1, -1, -2], np.float32), None, zeros - 1.5, zeros)
@@ -122,6 +124,61 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
 
 
+def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
+    config = SpearConfig.of(tool_bonus=0.4, tool_bonus_iterations=4)
+    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    batch = Batch.of([trajectory([1] * 3, [0, 0, 1]), trajectory([1], [1])])
+    batch.turns[1].valid = False
+    for iteration, weight in [(0, 1.0), (2, 0.5), (4, 0.0), (9, 0.0)]:
+        given = hook.on_rewards(batch, None, iteration, rng).rewards - batch.rewards
+        np.testing.assert_allclose(given, [0, 0, 0.8 * weight, 0.4 * weight], atol=1e-12)
+    many = Batch.of([trajectory([1] * 5, [0] * 5)])
+    assert hook.on_rewards(many, None, 0, rng).rewards.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_digi_q_knows_which_actions_change_the_state():
+    some = trajectory([1] * 3, [0] * 3, keys=["a", "a", "b"])
+    some.turns[2].observation = some.final_observation = "the end"
+    other = trajectory([1] * 2, [0] * 2, keys=["b", "c"])
+    other.final_observation = "further on"
+    assert digi_q.state_changes(Batch.of([some, other])).tolist() == [0, 1, 0, 1, 1]
+
+
+def test_digi_q_fine_tunes_its_features_once_and_plays_only_its_data(tmp_path: Path):
+    seen: list[dict[str, torch.Tensor]] = []
+
+    class Watch(Callback):
+        def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+            weights = trainer.hooks.encoder.policy.own_weights()  # type: ignore[attr-defined]
+            seen.append({name: tensor.clone() for name, tensor in weights.items()})
+            return True
+
+    rows = train_quickly("digi_q", tmp_path, iterations=2, callbacks=[Watch()], lr=0.0)
+    policy = Policy.load(tmp_path / "policy").own_weights()
+    assert any(not torch.equal(tensor, policy[name]) for name, tensor in seen[0].items())
+    assert all(torch.equal(tensor, seen[0][name]) for name, tensor in seen[1].items())
+    assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0
+
+
+def test_void_turns_of_spear_have_no_advantage():
+    some = trajectory([2, 2, 4, 4, 29], [0, 0, 0, 0, 1], actions=["a", "b\ufffd", "c", "d", "e"])
+    some.turns[0].valid = False
+    some.turns[3].admissible = ("d",)
+    batch = Batch.of([some])
+    credit = Credit(np.ones(41, np.float32))
+    for limit, void in [(4, [0, 1, 2, 4]), (30, [0, 1])]:
+        hook = SelfImitation(SpearConfig.of(max_new_tokens=limit))
+        hook.on_rollout_end([some], 0, np.random.default_rng(0))
+        found = hook.on_advantages(batch, credit, 0).advantages == 0
+        assert np.unique(batch.token_turn[found]).tolist() == void
+        assert found.sum() == np.isin(batch.token_turn, void).sum()
+    turn, tokens = some.turns[2], list(range(30))
+    assert is_void(turn, 11 * tokens, 1000) and not is_void(turn, 10 * tokens, 1000)
+    off = SelfImitation(SpearConfig.of(max_new_tokens=4, filter_void=False))
+    off.on_rollout_end([some], 0, np.random.default_rng(0))
+    assert off.on_advantages(batch, credit, 0).advantages.all()
+
+
 @pytest.mark.slow
 def test_branches_keep_what_they_took_over(tmp_path: Path):
     rows = train(
@@ -136,7 +193,8 @@ def test_branches_keep_what_they_took_over(tmp_path: Path):
 
 
 WITH_STATE = (
-    "spear arpo_replay spa istar nlpo sac_glam ilql archer archer_iql digi_q agentprm orm mc bc dpo"
+    "spear arpo_replay spa istar nlpo etpo sac_glam ilql archer archer_iql digi_q agentprm orm mc "
+    "bc dpo"
 ).split()
 
 
@@ -164,24 +222,33 @@ def test_nlpo_starts_from_the_distribution_it_masked(tmp_path: Path):
     assert len(gaps) == 3 and max(gaps) < 1e-5  # with a mask of the policy's own and a lagged one
 
 
-def test_etpo_charges_every_token_for_its_divergence():
-    soft = etpo.SoftBackup(etpo.Config(beta=0.5, gamma=0.9, lambda_turn=0.8))
-    batch = random_batch(np.random.default_rng(1))
-    rng = np.random.default_rng(0)
-    values = Values(
-        rng.normal(size=batch.num_tokens).astype(np.float32),
-        rng.normal(size=batch.num_turns).astype(np.float32),
-        np.zeros(len(batch.trajectories), np.float32),
-    )
-    logprobs, reference = rng.normal(size=(2, batch.num_tokens)).astype(np.float32)
-    forward = ForwardPass(logprobs, values, reference, np.zeros_like(logprobs))
-    assert soft.on_rewards(batch, forward, 0, rng) is batch
-    charged = two_clock.poad(0.9, 0.8)(batch, values, token_rewards=0.5 * (reference - logprobs))
-    np.testing.assert_allclose(soft.estimate(batch, values).advantages, charged.advantages)
-    same = ForwardPass(logprobs, values, logprobs, np.zeros_like(logprobs))
-    soft.on_rewards(batch, same, 0, rng)
-    free = two_clock.poad(0.9, 0.8)(batch, values).advantages
-    np.testing.assert_allclose(soft.estimate(batch, values).advantages, free)
+@given(rng=generators, beta=st.floats(0.05, 2.0))
+def test_at_the_soft_optimum_of_etpo_no_token_has_an_advantage(rng, beta: float):
+    q, reference = (torch.from_numpy(rng.normal(size=(3, 5))) for _ in range(2))
+    possible = torch.from_numpy(rng.random((3, 5)) < 0.7)
+    possible[:, 0] = True
+    reference = reference.masked_fill(~possible, -torch.inf).log_softmax(-1)
+    best = (reference + q / beta).log_softmax(-1)
+    value, divergence = etpo.soft_values(q, best, reference, beta)
+    partition = (reference + q / beta).logsumexp(-1)
+    torch.testing.assert_close(value, beta * partition)
+    advantage = q - beta * (best - reference) - value[:, None]
+    assert advantage[possible].abs().max() < 1e-9 and (divergence > -1e-9).all()
+    other = torch.from_numpy(rng.normal(size=(3, 5))).masked_fill(~possible, -torch.inf)
+    assert (etpo.soft_values(q, other.log_softmax(-1), reference, beta)[0] <= value + 1e-9).all()
+
+
+def test_the_backup_of_etpo_is_the_value_of_the_state_that_follows(tmp_path: Path):
+    batch = Batch.of([trajectory([2, 3], [0.5, 1.0]), trajectory([1], [0.2], terminated=False)])
+    tokens = np.array([1, 2, 3, 4, 5, 6], np.float32)
+    values = Values(tokens, tokens[batch.token_offsets[:-1]], np.array([9, 7], np.float32))
+    penalties = np.full(6, 0.1, np.float32)
+    found = etpo.q_targets(two_clock.poad(0.9, 0.0, 0.0), batch, values, penalties)
+    expected = [2, 0.5 + 0.9 * 3, 4, 5, 1.0, 0.2 + 0.9 * 7]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # Returns from the state after a token are charged for the states on their way.
+    found = etpo.q_targets(two_clock.poad(1.0, 1.0), batch, values, penalties)
+    np.testing.assert_allclose(found, [1.1, 1.2, 0.8, 0.9, 1.0, 7.2], rtol=1e-6)
 
 
 def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
@@ -218,6 +285,16 @@ def test_sac_learns_only_from_turns_whose_future_is_known():
     assert len(steps_of(cut)) == len(known) - 1
 
 
+@pytest.mark.parametrize(("target", "sign"), [(0.0, -1), (1.0, 1)])
+def test_sac_learns_its_temperature_from_the_entropy(target: float, sign: int, tmp_path: Path):
+    few: dict[str, Any] = {"iterations": 2, "critic_batch": 4, "alpha": 0.1, "alpha_lr": 0.01}
+    rows = train_quickly("sac_glam", tmp_path, target_entropy=target, **few)
+    alphas = [0.1, *(row["credit/alpha"] for row in rows if "credit/alpha" in row)]
+    assert (sign * np.diff(alphas) > 0).all()
+    # Every critic step has a minibatch of its own: the 8 steps of 4 see more than 4 turns.
+    assert rows[-1]["credit/critic_turns"] > 16
+
+
 def test_a_turn_that_was_cut_off_is_no_end_to_the_critic():
     batch = Batch.of(
         [trajectory([1, 2], [0.5, 1.0]), trajectory([1, 1], [0.0, 2.0], terminated=False)]
@@ -232,13 +309,32 @@ def test_a_turn_that_was_cut_off_is_no_end_to_the_critic():
     assert len(buffer) == 3
 
 
-def test_what_follows_a_turn_is_what_was_read_next():
+@pytest.fixture(scope="module")
+def played() -> tuple[Policy, Batch]:
+    """A new policy and 24 episodes of it, some of which are cut off."""
     policy = tiny_policy("NumberLine-v0", size="nano", env_kwargs={"size": 6, "max_turns": 3})
     context = make_context(policy, ContextSettings("current", instructions=False))
     pool = EnvPool(lambda: make_env("NumberLine-v0", size=6, max_turns=3), 4)
     episodes = [EpisodeSpec(f"train/{i}", i, (0, i)) for i in range(24)]
     sampling = Sampling(max_new_tokens=4)
-    batch = Batch.of(collect(policy, pool, episodes, context, sampling, constrain=True))
+    return policy, Batch.of(collect(policy, pool, episodes, context, sampling, constrain=True))
+
+
+def test_the_log_probabilities_of_all_tokens_contain_those_of_the_sampled_ones(played):
+    policy, batch = played
+    rows = [(n, s) for n, t in enumerate(batch.trajectories) for s in range(len(t.segments))]
+    collated = collate(batch, rows, policy.pad_token)
+    logprobs = policy.all_logprobs(collated)
+    torch.testing.assert_close(logprobs.exp().sum(-1), torch.ones(len(logprobs)))
+    chosen = logprobs.gather(-1, collated.target[:, None])[:, 0]
+    torch.testing.assert_close(chosen, policy(collated).logprobs.detach(), atol=1e-5, rtol=0)
+    assert torch.isinf(logprobs).any()
+    policy.freeze_reference()
+    assert torch.equal(policy.all_logprobs(collated, reference=True), logprobs)
+
+
+def test_what_follows_a_turn_is_what_was_read_next(played):
+    policy, batch = played
     features = Encoder(policy).encode(batch)
     last = batch.turn_offsets[1:] - 1
     inner = np.setdiff1d(np.arange(batch.num_turns), last)

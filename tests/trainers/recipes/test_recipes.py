@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "nlpo": {"top_p": 0.95, "episodes_per_iteration": 64},
     "poad": {"episodes_per_iteration": 64},
     "ntpo": {"episodes_per_iteration": 64},
-    "etpo": {"episodes_per_iteration": 64},
+    "etpo": {"episodes_per_iteration": 64, "iterations": 20},
     "bilevel": {"episodes_per_iteration": 64},
     "vl_dac": {"episodes_per_iteration": 64},
     "grpo": {"group_size": 8, "iterations": 20},
@@ -51,16 +51,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "sac_glam": {"iterations": 18, "gamma": 0.9, "replayed": 384, "critic_steps": 200},
     "digi_q": {
         **SMALL_CRITIC,
-        "iterations": 26,
-        "episodes_per_iteration": 64,
-        "replayed": 128,
+        "iterations": 20,
+        "replayed": 256,
         "best_of": 4,
+        "threshold": 0.02,
+        "lr": 1e-3,
     },
     "ilql": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
-    "mc": {"iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
+    "mc": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
     "bc": {"iterations": 20, "clip": 1.0, "dataset_demonstrations": 64, "lr": 2e-3},
     "filtered_bc": {"iterations": 30, "top_fraction": 0.5, "entropy_coef": 0.1},
-    "spear": {"group_size": 8, "iterations": 20, "ramp": 10},
+    "spear": {"group_size": 8, "iterations": 20, "ramp": 10, "tool_bonus_iterations": 4},
     "arpo_replay": {"group_size": 8, "iterations": 20},
     "arpo_entropy": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
@@ -135,7 +136,7 @@ def test_every_recipe_names_its_source(recipe: str):
     assert re.search(r"arXiv \d{4}\.\d{5}|\([^()]+ (19|20)\d\d\)", said)
 
 
-OFFLINE = ("archer_iql", "bc", "ilql", "mc")
+OFFLINE = ("archer_iql", "bc", "digi_q", "ilql", "mc")
 
 
 @pytest.mark.slow
@@ -271,11 +272,12 @@ REFUSED: dict[str, set[str]] = {
     "archer": UNREWARDED,
     "sac_glam": UNREWARDED,
     "agentprm": UNREWARDED,
-    "digi_q": {"normalize_advantages"} | UNREWARDED,
+    "etpo": UNREWARDED,
+    "digi_q": IMITATION,
     "filtered_bc": {"normalize_advantages", "covariance_clip"} | UNREWARDED,
     "arpo_replay": {"filter_groups"},
     "archer_iql": IMITATION,
-    "mc": {"filter_groups", "normalize_advantages", "kl_in"} | UNPLAYED,
+    "mc": IMITATION | {"covariance_clip"},
     "bc": IMITATION | {"covariance_clip"},
     "ilql": IMITATION | {"covariance_clip"},
 }

@@ -35,6 +35,7 @@ VALUES: dict[str, Any] = {
     "arpo_entropy.alpha": 1000.0,
     "aepo.alpha": 1000.0,
     "ilql.beta": 1000.0,
+    "mc.beta": 1000.0,
     "spear.replayed": 1,
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
@@ -50,6 +51,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     "ilql.beta": EVALUATED,
+    "mc.beta": EVALUATED,
 }
 
 

@@ -1,0 +1,175 @@
+"""Token-level Q-learning on a fixed data set, whose values steer decoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.critics.token_q import TokenQ
+from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
+from agentgym.trainers.policy.collate import collate
+from agentgym.trainers.run.setup import parameter_group
+from agentgym.trainers.settings import NonNegative, Positive
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.update.learner import Row, Rows
+from agentgym.trainers.update.optimizer import AdamW
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass
+class TokenQConfig:
+    """The heads of Q and V, and decoding with them."""
+
+    beta: NonNegative = 4.0
+    """Weight of Q in decoding."""
+    conservative: NonNegative = 0.001
+    """Weight of the term that keeps Q of unseen tokens low."""
+    head_epochs: Positive = 8
+    """Epochs of the heads per iteration."""
+    trunk_lr: NonNegative = 1e-3
+    """Learning rate of the model under the heads' losses."""
+
+
+def check_steered(config: TrainConfig, dataset: DatasetConfig) -> None:
+    """Raises ConfigError for settings that cloning with steered decoding does not support."""
+    check_offline(config, dataset)
+    config.fixed("every cloned token has the same weight", covariance_clip=0.0)
+    config.fixed("Q steers the logits in decoding", engine="own")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Action tokens of whole trajectories, read by the model with gradients.
+
+    Attributes:
+        batch: the trajectories of the iteration.
+        index: [k] indices of the tokens in the batch.
+        tokens: int64 [k] token ids.
+        hidden: [k, H] hidden states that predict them.
+        q: [2, k, V] Q of all tokens.
+        v: [k] V before the token.
+        last: [b, H] hidden states of the observations after a truncation.
+        owner: [b] indices of their trajectories.
+    """
+
+    batch: Batch
+    index: Int64
+    tokens: Tensor
+    hidden: Tensor
+    q: Tensor
+    v: Tensor
+    last: Tensor
+    owner: Tensor
+
+
+class TokenQHooks(Demonstrations):
+    """Clones the data set, fits Q of tokens to it and steers decoding with Q.
+
+    Args:
+        trainer: the trainer of the policy.
+        dataset: the size of the data set.
+        settings: the heads.
+        tau: Polyak coefficient of the target networks, updated at every step. 1: no delay.
+    """
+
+    def __init__(
+        self, trainer: Trainer, dataset: DatasetConfig, settings: TokenQConfig, tau: float
+    ):
+        super().__init__(trainer, dataset)
+        self.settings, self.tau = settings, tau
+        config, policy = trainer.config, trainer.policy
+        self.heads = TokenQ(
+            policy.hidden_size,
+            policy.model.config.get_text_config(decoder=True).vocab_size,
+            config.critic.critic_layers,
+            beta=settings.beta,
+            generator=torch.Generator().manual_seed(config.run.seed),
+        ).to(policy.device)
+        modules = ((self.heads, config.critic.critic_lr), (policy, settings.trunk_lr))
+        self.optimizer = AdamW(
+            [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
+        )
+
+    def losses(self, places: Places) -> tuple[Tensor, Tensor]:
+        """Returns the losses of Q and of V."""
+        raise NotImplementedError(f"{type(self).__name__} has no losses.")
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Fits the heads and the model under them to a sample of the data set, and returns it.
+
+        This precedes the forward pass of the iteration, so behaviour cloning continues from the
+        fitted model.
+        """
+        chosen = super().on_rollout_end(fresh, iteration, rng)
+        batch = Batch.of(chosen)
+        rows, losses, count = Rows.of(batch), np.zeros(3), 0
+        spans = [
+            trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
+            for trajectory in chosen
+            for turn in trajectory.turns
+        ]
+        actions = np.concatenate(spans).astype(np.int64)
+        for _ in range(self.settings.head_epochs):
+            parts = rows.microbatches(np.arange(len(rows.rows)), 2048, together=True)
+            for number in rng.permutation(len(parts)):
+                some = [rows.rows[i] for i in parts[number]]
+                losses, count = losses + self._step(batch, some, actions), count + 1
+        names = ("q_loss", "v_loss", "conservative_loss")
+        self.metrics = dict(zip(names, (losses / count).tolist(), strict=True))
+        self.trainer.policy.steer(self.heads)
+        return chosen
+
+    def _step(self, batch: Batch, rows: list[Row], actions: Int64) -> NDArray[np.float64]:
+        """Takes one step on whole trajectories and returns the three losses."""
+        heads, policy = self.heads, self.trainer.policy
+        collated = collate(batch, rows, policy.pad_token).to(policy.device)
+        hidden, last = policy.hidden(collated)
+        index = collated.index.cpu().numpy()
+        tokens = torch.from_numpy(actions[index]).to(hidden.device)
+        q, v = heads.q(hidden), heads.v(hidden)
+        owner = collated.bootstrap_trajectory
+        q_loss, v_loss = self.losses(Places(batch, index, tokens, hidden, q, v, last, owner))
+        conservative = cross_entropy(q.flatten(0, 1), tokens.repeat(2))
+        (q_loss + v_loss + self.settings.conservative * conservative).backward()
+        limit = self.trainer.config.optimisation.max_grad_norm
+        for group in self.optimizer.param_groups:
+            torch.nn.utils.clip_grad_norm_(group["params"], limit)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        heads.update_target(self.tau)
+        return np.array([float(x.detach()) for x in (q_loss, v_loss, conservative)])
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Returns the heads and the policy."""
+        return (self.heads, self.trainer.policy)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns data set, heads and optimiser."""
+        return super().state_dict() | {
+            "heads": self.heads.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        super().load_state_dict(state)
+        self.heads.load_state_dict(state["heads"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if len(self.kept):
+            self.trainer.policy.steer(self.heads)
+
+
+def chosen_q(q: Tensor, tokens: Tensor) -> Tensor:
+    """Returns Q [2, k] of the tokens [k], given Q of all tokens [2, k, V]."""
+    return q.gather(-1, tokens.expand(2, -1)[..., None])[..., 0]
