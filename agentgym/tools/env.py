@@ -183,13 +183,12 @@ class ToolEnv(TextEnv):
 
 
 def _declared(cls: type) -> list[Tool]:
-    """Returns the tools among the attributes of a class, those of its bases first."""
-    found: dict[str, Tool | None] = {}
-    for base in reversed(cls.__mro__):
+    """Returns the tools among the attributes of a class, those of its bases last."""
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
         for name, value in vars(base).items():
-            if isinstance(value, Tool) or name in found:
-                found[name] = value if isinstance(value, Tool) else None
-    return [value for value in found.values() if value is not None]
+            found.setdefault(name, value)
+    return [value for value in found.values() if isinstance(value, Tool)]
 
 
 @tool(final=True)

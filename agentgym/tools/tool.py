@@ -14,6 +14,7 @@ from agentgym.tools.schema import check_value, schema_of, typed_parameters, writ
 _CONTEXT = ("self", "state")
 """Names of a first parameter that the environment fills in."""
 _ARGS = re.compile(r"^ *Args:\n((?: +.*\n?|\n)+)", re.MULTILINE)
+_SECTIONS = re.compile(r"^ *(?:Args|Returns|Raises|Yields|Examples?):\n", re.MULTILINE)
 _ARG = re.compile(r"^ *(\w+)(?: *\([^)]*\))?: *(.*)$")
 
 
@@ -29,7 +30,7 @@ class Tool:
     Attributes:
         function: the Python function.
         name: name of the tool.
-        description: the first paragraph of the docstring.
+        description: the docstring without its sections.
         parameters: JSON schema of the arguments.
         cost: amount subtracted from the reward for each call.
         final: whether a call ends the episode.
@@ -47,7 +48,7 @@ class Tool:
         self.function = function
         self.name = name or function.__name__
         self.cost, self.final = float(cost), final
-        self.__doc__ = function.__doc__
+        self.__doc__, self.__module__ = function.__doc__, function.__module__
         self.description, about = _documented(inspect.getdoc(function) or "")
         names = list(inspect.signature(function).parameters)
         self.context = bool(names) and names[0] in _CONTEXT
@@ -73,6 +74,9 @@ class Tool:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self.function, instance)
+
+    def __reduce__(self) -> str:
+        return self.function.__qualname__  # pickled and copied by reference, like a function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the Python function."""
@@ -169,7 +173,7 @@ def tool(
 
 
 def _documented(docstring: str) -> tuple[str, dict[str, str]]:
-    """Returns the first paragraph of a docstring and the descriptions of the arguments."""
+    """Returns a docstring without its sections, and the descriptions of the arguments."""
     about: dict[str, str] = {}
     if section := _ARGS.search(docstring + "\n"):
         argument = ""
@@ -178,4 +182,4 @@ def _documented(docstring: str) -> tuple[str, dict[str, str]]:
                 argument, about[found[1]] = found[1], found[2].strip()
             elif argument and line.strip():
                 about[argument] += " " + line.strip()
-    return " ".join(docstring.partition("\n\n")[0].split()), about
+    return " ".join(_SECTIONS.split(docstring)[0].split()), about

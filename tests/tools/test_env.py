@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -95,6 +96,11 @@ def test_the_state_key_does_not_depend_on_the_order_of_calls():
         env.reset(seed=0)
         keys.append([env.step(call("look", place=p))[-1]["state_key"] for p in places][-1])
     assert keys[0] == keys[1] != keys[2]
+
+
+def test_tools_are_pickled_by_reference():
+    env = make()
+    assert pickle.loads(pickle.dumps(env.tools)) == env.tools
 
 
 def test_long_results_are_cut():

@@ -24,7 +24,7 @@ def book(
 ) -> str:
     """Books a trip.
 
-    Not shown.
+    It is paid at once.
 
     Args:
         legs: the flights
@@ -37,7 +37,7 @@ def book(
 def test_the_schema_follows_from_hints_and_docstring():
     assert book.schema["function"] == {
         "name": "book",
-        "description": "Books a trip.",
+        "description": "Books a trip. It is paid at once.",
         "parameters": {
             "type": "object",
             "properties": {
