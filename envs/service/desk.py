@@ -115,6 +115,10 @@ class ServiceDesk(ToolEnv):
     tables_of_file: ClassVar[tuple[str, ...]]
     writes: ClassVar[frozenset[str]]
     private: ClassVar[frozenset[str]] = frozenset()
+    identity: ClassVar[str]
+    """Question about the identity, in words of the expert."""
+    subjects: ClassVar[dict[str, str]]
+    """Subject of a question -> words of the expert."""
 
     def __init__(
         self,
@@ -159,8 +163,8 @@ class ServiceDesk(ToolEnv):
         return (
             f"{policy}\n\nYou talk with one user. Each answer is either a tool call or a message "
             "to the user, never both. The conversation ends when the user ends it, or when you "
-            "call transfer_to_human_agents. The reward is 1 if the user's requests are handled as the "
-            "policy demands: the right changes of the database, and the right answers."
+            "call transfer_to_human_agents. The reward is 1 if the user's requests are handled as "
+            "the policy demands: the right changes of the database, and the right answers."
         )
 
     @property
@@ -320,11 +324,11 @@ class ServiceDesk(ToolEnv):
         if scenario is None or state.over or self.user != "scripted":
             return None
         if not state.user.identified:
-            return "Please tell me your email address, or your name and zip code."
+            return f"Please tell me your {self.identity}."
         if not state.customer and scenario.find:
             return scenario.find
         request = scenario.requests[state.user.at]
-        if missing := [_NAMES[s] for s in request.facts if s not in state.user.told]:
+        if missing := [self.subjects[s] for s in request.facts if s not in state.user.told]:
             return f"Please tell me the {' and the '.join(missing)}."
         for call in request.look_ups:
             if written_call(call) not in state.looked_up:
@@ -339,16 +343,6 @@ class ServiceDesk(ToolEnv):
                 summary = request.draft if draft else request.summary
                 return call if state.confirmed else f"{summary} Do you confirm (yes/no)?"
         return "This is done. Is there anything else?"
-
-
-_NAMES = {
-    "order": "order number",
-    "reason": "reason",
-    "payment": "payment method",
-    "address": "new address",
-    "items": "items",
-}
-"""Subject of a question -> words of the expert."""
 
 
 def written_call(call: Call) -> str:

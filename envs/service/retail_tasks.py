@@ -10,7 +10,7 @@ from agentgym.envs.service.database import Record, Tables
 from agentgym.envs.service.desk import Case, LookUps, case_of
 from agentgym.envs.service.people import draw_address
 from agentgym.envs.service.retail_world import shop
-from agentgym.envs.service.user import MOODS, Request, Scenario
+from agentgym.envs.service.user import MOODS, Request, Scenario, draw_requests
 from agentgym.tasks import task_rng
 from agentgym.tools import Call
 
@@ -49,16 +49,6 @@ class _Writer:
             *(self.cancel, self.new_address, self.new_payment, self.new_variant),
             *(self.send_back, self.exchange, self.move, self.ask_total, self.too_late),
         ]
-        requests: list[Request] = []
-        busy: set[str] = set()
-        for i in self.rng.permutation(len(kinds)).tolist():
-            request = kinds[i]()
-            if request is None or self._place(request) in busy:
-                continue
-            busy.add(self._place(request))
-            requests.append(request)
-            if len(requests) == count:
-                break
         name, address = self.user["name"], self.user["address"]
         named = f"{name['first_name']} {name['last_name']}"
         if self.rng.random() < 0.5:
@@ -68,11 +58,12 @@ class _Writer:
             zip = address["zip"]
             identity = f"I forgot my email address. I am {named}, zip code {zip}."
             find = Call("find_user_id_by_name_zip", {**name, "zip": zip})
+        requests = draw_requests(self.rng, kinds, count, self._subject)
         mood = MOODS[int(self.rng.integers(len(MOODS)))]
-        return case_of(Scenario(self.user_id, identity, find, mood, tuple(requests)))
+        return case_of(Scenario(self.user_id, identity, find, mood, requests))
 
     @staticmethod
-    def _place(request: Request) -> str:
+    def _subject(request: Request) -> str:
         """Returns the order that a request is about. A request per order, so that none clash."""
         calls = [*request.calls, *request.look_ups[-1:]]
         return str(calls[0].arguments.get("order_id", "user"))

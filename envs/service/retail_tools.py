@@ -28,6 +28,14 @@ class RetailTools(ServiceDesk):
     tables_of_file = ("orders", "products", "users")
     writes = WRITES
     private = frozenset({"get_order_details", "get_user_details"})
+    identity = "email address, or your name and zip code"
+    subjects = {  # noqa: RUF012
+        "order": "order number",
+        "reason": "reason",
+        "payment": "payment method",
+        "address": "new address",
+        "items": "items",
+    }
 
     @tool
     def find_user_id_by_email(self, email: str) -> str:

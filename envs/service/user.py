@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from agentgym.tools import Call
 
@@ -135,6 +138,28 @@ _MOODS: dict[str, tuple[str, str, str, str]] = {
 }
 """Mood -> opening, answer, agreement, farewell."""
 MOODS = tuple(_MOODS)
+
+
+def draw_requests(
+    rng: np.random.Generator,
+    kinds: Sequence[Callable[[], Request | None]],
+    count: int,
+    subject: Callable[[Request], str],
+) -> tuple[Request, ...]:
+    """Returns random requests of different kinds about different subjects.
+
+    Args:
+        rng: random generator.
+        kinds: functions that return a request, or None if none is possible.
+        count: number of requests.
+        subject: request -> its subject, such as the number of an order.
+    """
+    found: dict[str, Request] = {}
+    for i in rng.permutation(len(kinds)).tolist():
+        request = kinds[i]()
+        if request is not None and len(found) < count:
+            found.setdefault(subject(request), request)
+    return tuple(found.values())
 
 
 def first_message(scenario: Scenario) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from agentgym.envs.service.airline import Airline
 from agentgym.envs.service.desk import ServiceDesk
 from agentgym.envs.service.retail import Retail
 from agentgym.errors import ConfigError, DataError
 from agentgym.tools import Call, write_call
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
-DOMAINS: dict[str, type[ServiceDesk]] = {"retail": Retail}
+DOMAINS: dict[str, type[ServiceDesk]] = {"retail": Retail, "airline": Airline}
 
 
 def stops(instruction: str, conversation: list[list[str]]) -> str:
