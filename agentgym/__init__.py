@@ -12,21 +12,27 @@ from agentgym.registration import REGISTRY, make_aec, make_parallel, register_al
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
+from agentgym.tools import FunctionToolEnv, ToolEnv, ToolError, ToolState, tool
 
 __version__ = "0.1.0"
 
 __all__ = [
     "REGISTRY",
+    "FunctionToolEnv",
     "NumberedTasks",
     "Tasks",
     "TextEnv",
     "TimeStep",
+    "ToolEnv",
     "ToolEnvironment",
+    "ToolError",
+    "ToolState",
     "UnicodeText",
     "UnreadableAction",
     "make_aec",
     "make_parallel",
     "textify",
+    "tool",
     "tool_rows",
 ]
 

@@ -205,6 +205,8 @@ TABLE: tuple[Entry, ...] = (
     Entry("TextCraft-v0", "agentgym.envs.textcraft.textcraft:TextCraft"),
     Entry("TextCraft-Deep-v0", "agentgym.envs.textcraft.textcraft:TextCraft", {"depth": 4}),
     Entry("TravelPlanner-v0", "agentgym.envs.travel.travel_planner:TravelPlanner"),
+    Entry("Retail-v0", "agentgym.envs.service.retail:Retail"),
+    Entry("Airline-v0", "agentgym.envs.service.airline:Airline"),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
     Entry(

@@ -31,7 +31,10 @@ from agentgym.trainers.run.cli import read_config
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-SLOW = {"callbacks.md", "own_environment.md", "own_reward.md", "real_model.md", "self_play.md"}
+SLOW = {
+    *("callbacks.md", "own_environment.md", "own_reward.md", "own_tools.md", "real_model.md"),
+    "self_play.md",
+}
 """Pages that train, which takes more than 5 seconds in all."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OTHER_COMMANDS = ("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start ")

@@ -46,6 +46,17 @@ def find_labelled(answer: str) -> tuple[int, int, int] | None:
     return label.start(), label.end(), following.start() if following else len(answer)
 
 
+def find_answer(text: str) -> tuple[int, int]:
+    """Returns where the answer of a reasoning model starts and stops, without `<think>` blocks.
+
+    The answer follows the last `</think>`. A block that is not closed reaches to the end.
+    """
+    start = text.rfind("</think>")
+    start = 0 if start < 0 else start + len("</think>")
+    stop = text.find("<think>", start)
+    return start, len(text) if stop < 0 else stop
+
+
 def unfenced(text: str) -> str:
     """Returns the text without an enclosing code fence."""
     fence = _FENCE.fullmatch(text) if text.startswith("```") else None

@@ -8,6 +8,7 @@ from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.reward_function import RewardFunction, Transition
 from agentgym.wrappers.token_action import TokenAction
+from agentgym.wrappers.tool_rules import ToolRules
 from agentgym.wrappers.weighted_reward import WeightedReward
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "RewardFunction",
     "TextWrapper",
     "TokenAction",
+    "ToolRules",
     "Transition",
     "WeightedReward",
 ]

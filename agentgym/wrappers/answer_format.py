@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.utils.action_parsing import find_labelled, unfenced
+from agentgym.tools.calls import given_arguments, given_name, innermost
+from agentgym.utils.action_parsing import find_answer, find_labelled, unfenced
 
 _TAG = re.compile(r"<action>(.*?)(?:</action>|\Z)", re.IGNORECASE | re.DOTALL)
 _CALL_OPEN, _CALL_CLOSE = "<tool_call>", "</tool_call>"
@@ -46,17 +47,6 @@ class Format(NamedTuple):
     read: Callable[[str, str], Found]
     write: Callable[[str], str]
     hint: str
-
-
-def find_answer(text: str) -> tuple[int, int]:
-    """Returns where the answer of a reasoning model starts and stops, without `<think>` blocks.
-
-    The answer follows the last `</think>`. A block that is not closed reaches to the end.
-    """
-    start = text.rfind("</think>")
-    start = 0 if start < 0 else start + len("</think>")
-    stop = text.find("<think>", start)
-    return start, len(text) if stop < 0 else stop
 
 
 def read_labelled(answer: str, call_format: str = "") -> Found:
@@ -155,24 +145,15 @@ def _found(action: str, start: int, stop: int) -> Found:
 
 
 def _read_call(value: Any, call_format: str) -> str:
-    if isinstance(value, list):
-        return _read_call(value[0], call_format) if value else ""
-    if not isinstance(value, dict):
+    found = innermost(value)
+    if found is None:
         return ""
-    for key in ("tool_calls", "function_call", "function", "tool_call", "action"):
-        if isinstance(value.get(key), (dict, list)):
-            return _read_call(value[key], call_format)
-    arguments = next(
-        (value[key] for key in ("arguments", "parameters", "args", "input") if key in value), None
-    )
-    action = value.get("action")
+    arguments, action = given_arguments(found), found.get("action")
     plain = isinstance(action, str | int | float) and not isinstance(action, bool)
     if plain and arguments is None:
         return str(action).strip()
-    name = next((value[key] for key in ("name", "tool", "action") if key in value), None)
-    if not isinstance(name, str) or not name.strip():
-        return ""
-    return _write_call(name.strip(), _values(arguments), call_format)
+    name = given_name(found)
+    return _write_call(name, _values(arguments), call_format) if name else ""
 
 
 def _values(arguments: Any) -> list[str]:

@@ -44,6 +44,8 @@ FAMILIES: dict[str, str] = {
     "textcraft": "Crafting",
     "planning": "Classical planning",
     "travel": "Travel planning",
+    "service": "Customer service",
+    "office": "Office tools",
     "grid": "Grid worlds",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",

@@ -48,6 +48,7 @@ WRAPPERS: dict[str, Make] = {
     "trials-transcripts": lambda env: wrappers.MultiTrial(
         env, 2, transcripts=True, stop_on_success=False
     ),
+    "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
     "stack": lambda env: wrappers.AdmissibleAction(
         wrappers.EncodeObservation(
             wrappers.WeightedReward(

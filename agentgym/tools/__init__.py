@@ -1,0 +1,19 @@
+"""Tools: Python functions that a language model calls, and environments made of them."""
+
+from __future__ import annotations
+
+from agentgym.tools.calls import Call, read_call, write_call
+from agentgym.tools.env import FunctionToolEnv, ToolEnv, ToolState
+from agentgym.tools.tool import Tool, ToolError, tool
+
+__all__ = [
+    "Call",
+    "FunctionToolEnv",
+    "Tool",
+    "ToolEnv",
+    "ToolError",
+    "ToolState",
+    "read_call",
+    "tool",
+    "write_call",
+]

@@ -1,0 +1,271 @@
+"""`ToolEnv`: base class of environments whose actions are tool calls."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from agentgym.core import TextEnv, TimeStep
+from agentgym.errors import ConfigError, did_you_mean
+from agentgym.tasks import Tasks
+from agentgym.tools.calls import HINTS, Call, CallFormat, read_call, write_call
+from agentgym.tools.tool import Tool, ToolError, tool
+
+LONGEST_RESULT = 20_000
+"""Maximum number of characters of a result. The rest is cut."""
+
+
+@dataclass(kw_only=True)
+class ToolState:
+    """The part of the state that all tool environments share.
+
+    Attributes:
+        calls: number of valid calls.
+        digest: sum of the hashes of all calls and their results, which identifies the episode so
+            far, whatever the order of the calls.
+    """
+
+    calls: int = 0
+    digest: int = 0
+
+
+def as_text(result: Any) -> str:
+    """Returns the result of a tool as text: strings as they are, other values as JSON."""
+    if result is None:
+        return "Done."
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    if len(text) > LONGEST_RESULT:
+        return f"{text[:LONGEST_RESULT]}... ({len(text) - LONGEST_RESULT:,} more characters)"
+    return text
+
+
+class ToolEnv(TextEnv):
+    """Base class of environments whose actions are tool calls.
+
+    A subclass decorates methods with `agentgym.tool`, sets `rules` (text for the agent) and
+    `tasks`, derives its `State` from `ToolState`, and implements `_begin` and `_judge`. The tools
+    read and modify `self.state`. A tool with `final=True` ends the episode.
+
+    Calls are read in all formats of `CallFormat`. A malformed call, an unknown tool or wrong
+    arguments are an invalid action. So is a call that raises: the error is the observation. Tools
+    must raise before they modify the state.
+
+    Args:
+        call_format: format of calls in the instructions and in the expert's actions.
+        **kwargs: arguments of `TextEnv`.
+    """
+
+    rules: ClassVar[str] = ""
+    """Goal and rules. The instructions add the tools and the format of calls."""
+    reward_names = ("task", "cost")
+    State = ToolState
+    state: Any
+
+    def __init__(self, *, call_format: CallFormat = "json", **kwargs):
+        super().__init__(**kwargs)
+        self.call_format = call_format
+        self.tools: dict[str, Tool] = {}
+        self._add_tools(_declared(type(self)))
+
+    def _add_tools(self, tools: Sequence[Tool]) -> None:
+        """Offers tools to the agent, in this order, and writes the instructions."""
+        for offered in tools:
+            if offered.name in self.tools:
+                raise ConfigError(f"Two tools are named {offered.name!r}. Set name= of one.")
+            self.tools[offered.name] = offered
+        listed = "\n".join(f"- {offered.help}" for offered in self.tools.values())
+        self.instructions = f"{self._rules()}\n{HINTS[self.call_format]} Tools:\n{listed}"
+
+    def _rules(self) -> str:
+        """Returns the first part of the instructions."""
+        return self.rules
+
+    # Implemented by a subclass.
+
+    def _begin(self, task: str) -> str:
+        """Sets `self.state` to the start of the task and returns the first observation."""
+        raise NotImplementedError
+
+    def _judge(self) -> float:
+        """Returns the reward at the end of an episode. 1 or more is a success."""
+        raise NotImplementedError
+
+    def _progress(self) -> float:
+        """Returns the progress before the end of the episode, in [0, 1]."""
+        return 0.0
+
+    def _solve(self) -> Call | str | None:
+        """Returns the expert's next call (or text, if the environment reads text), if any."""
+        return None
+
+    def _message(self, text: str) -> TimeStep:
+        """Plays an action that is not a call. Default: an invalid action."""
+        return self._invalid(f"Expected a tool call. {HINTS[self.call_format]}")
+
+    # The rules of all tool environments.
+
+    def _start(self, task: str) -> TimeStep:
+        return TimeStep(text=self._begin(task), state_key="start")
+
+    def _read(self, action: str) -> str:
+        return action
+
+    def read_call(self, action: str) -> Call | None:
+        """Returns the call in an action, or None if it is plain text: see `tools.read_call`."""
+        return read_call(action)
+
+    def _advance(self, action: str) -> TimeStep:
+        try:
+            call = self.read_call(action)
+            return self._message(action) if call is None else self._call(call)
+        except ValueError as problem:
+            return self._invalid(str(problem))
+
+    def _call(self, call: Call) -> TimeStep:
+        """Plays a call.
+
+        Raises:
+            ValueError: for a call that is not possible, with the reason.
+        """
+        offered = self.tools.get(call.name)
+        if offered is None:
+            hint = did_you_mean(call.name[:40], self.tools)
+            raise ValueError(f"There is no tool {call.name[:40]!r}.{hint}")
+        arguments = offered.check(call.arguments)
+        try:
+            text = as_text(self._run(offered, arguments))
+        except ToolError as error:
+            raise ValueError(f"Error: {error}") from error
+        except Exception as error:
+            raise ValueError(f"Error: {type(error).__name__}: {error!s:.500}") from error
+        self.state.calls += 1
+        self._note(f"{call.name} {arguments} {text}")
+        return self._step(text, over=offered.final, cost=offered.cost)
+
+    def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
+        """Returns the result of a tool."""
+        return offered.function(self, **arguments)
+
+    def _note(self, event: str) -> None:
+        """Adds an event to the digest of the episode."""
+        digest = hashlib.blake2b(event.encode("utf-8", "surrogatepass"), digest_size=7).digest()
+        self.state.digest = (self.state.digest + int.from_bytes(digest)) % 2**56
+
+    def _step(self, text: str, *, over: bool = False, cost: float = 0.0) -> TimeStep:
+        """Returns the step after a valid action."""
+        reward = float(self._judge()) if over else 0.0
+        return TimeStep(
+            text=text,
+            rewards={"task": reward, "cost": 0.0 - cost},
+            terminated=over,
+            success=over and reward >= 1,
+            progress=min(1.0, max(0.0, reward)) if over else self._progress(),
+            state_key=f"{self.state.digest:x}",
+        )
+
+    def _invalid(self, message: str) -> TimeStep:
+        """Returns a step whose observation is the message. The state is unchanged."""
+        assert self._last is not None
+        return dataclasses.replace(self._last, text=message, rewards={}, valid=False)
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """Returns the JSON schemas of the tools, as chat templates expect them (`tools=`)."""
+        return [offered.schema for offered in self.tools.values()]
+
+    def expert(self) -> str | None:
+        """Returns the scripted expert's next action, or None if there is none."""
+        action = self._solve()
+        return write_call(action, self.call_format) if isinstance(action, Call) else action
+
+
+def _declared(cls: type) -> list[Tool]:
+    """Returns the tools among the attributes of a class, those of its bases last."""
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            found.setdefault(name, value)
+    return [value for value in found.values() if isinstance(value, Tool)]
+
+
+@tool(final=True)
+def submit(state: dict[str, Any], answer: str) -> str:
+    """Submits the answer and ends the episode.
+
+    Args:
+        state: the state of the episode.
+        answer: the answer.
+    """
+    state["answer"] = answer
+    return "Submitted."
+
+
+@dataclass
+class FunctionState(ToolState):
+    """State of a `FunctionToolEnv`: a dictionary of JSON values."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+class FunctionToolEnv(ToolEnv):
+    """An environment made of functions.
+
+    Without a final tool, `submit(answer)` is added, which stores the answer in `state["answer"]`.
+
+    Args:
+        tools: functions decorated with `agentgym.tool`. A first parameter named `state` receives
+            the state of the episode, a dictionary of JSON values.
+        start: task -> (request, state): the first observation and the initial state.
+        reward: state -> reward at the end of the episode. 1 or more is a success.
+        tasks: the training and test tasks. Default: "train/0", ... and "test/0", ..., for levels
+            that `start` generates with `agentgym.tasks.task_rng`.
+        rules: goal and rules for the agent.
+        **kwargs: arguments of `ToolEnv`.
+
+    Raises:
+        ConfigError: for an entry of `tools` that is not a tool.
+    """
+
+    State = FunctionState
+    state: FunctionState
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        *,
+        start: Callable[[str], tuple[str, dict[str, Any]]],
+        reward: Callable[[dict[str, Any]], float],
+        tasks: Tasks | None = None,
+        rules: str = "Use the tools to do the task.",
+        **kwargs,
+    ):
+        for offered in tools:
+            if not isinstance(offered, Tool):
+                raise ConfigError(f"Decorate {offered!r:.80} with @agentgym.tool.")
+        self._text = rules
+        super().__init__(**kwargs)
+        self._start_function, self._reward_function = start, reward
+        self.tasks = Tasks.generated() if tasks is None else tasks
+        final = any(offered.final for offered in tools)
+        self._add_tools([*tools] if final else [*tools, submit])
+
+    def _rules(self) -> str:
+        return self._text
+
+    def _begin(self, task: str) -> str:
+        request, values = self._start_function(task)
+        if not isinstance(values, Mapping):
+            raise TypeError(f"start must return (request, state), got the state {values!r:.80}.")
+        self.state = FunctionState(dict(values))
+        return request
+
+    def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
+        if offered.context:
+            return offered.function(self.state.values, **arguments)
+        return offered.function(**arguments)
+
+    def _judge(self) -> float:
+        return self._reward_function(self.state.values)

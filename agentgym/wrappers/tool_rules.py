@@ -1,0 +1,123 @@
+"""`ToolRules`: allows and denies tool calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import gymnasium
+
+from agentgym.core import UnreadableAction
+from agentgym.errors import ConfigError
+from agentgym.tools.calls import Call, read_call
+from agentgym.wrappers.base import TextWrapper
+
+
+class ToolRules(TextWrapper):
+    """Denies tool calls that break deterministic rules.
+
+    **Actions**: text with tool calls. A call that breaks a rule is an invalid action and has no
+    effect. Plain text is never denied.
+
+    **Observations**: unchanged. After a denied call, the observation is the rule.
+
+    **Rewards**: unchanged. A denied call costs the environment's `invalid_penalty`.
+
+    **Info**: `denied` (int) is added: the number of denied calls in the episode.
+
+    The names of tools may contain the wildcards `*` and `?`. Rules over calls protect an agent
+    whose observations contain instructions of others ("Progent: Securing AI Agents with
+    Privilege Control", arXiv 2504.11703).
+
+    Args:
+        env: an environment with text actions, such as a `ToolEnv`.
+        allow: the tools that may be called. None: all.
+        deny: tool -> patterns of arguments, such as `{"send_mail": {"to": ".*@rival[.]com"}}`. A
+            call is denied if every pattern matches the whole text of its argument. Without
+            patterns, all calls of the tool are denied.
+        after: tool -> tools of which each must have been called before, such as
+            `{"cancel_*": ["get_order"]}`.
+        limit: tool -> maximum number of calls per episode.
+
+    Raises:
+        ConfigError: if the environment's actions are not text, or for an invalid pattern.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        *,
+        allow: Sequence[str] | None = None,
+        deny: Mapping[str, Mapping[str, str]] | None = None,
+        after: Mapping[str, Sequence[str]] | None = None,
+        limit: Mapping[str, int] | None = None,
+    ):
+        super().__init__(env, allow=allow, deny=deny, after=after, limit=limit)
+        self._need_text("actions")
+        self._allow = None if allow is None else tuple(allow)
+        self._deny = {tool: _compiled(patterns) for tool, patterns in (deny or {}).items()}
+        self._after = {tool: tuple(earlier) for tool, earlier in (after or {}).items()}
+        self._limit = dict(limit or {})
+        self._begin()
+
+    def _begin(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._denied = 0
+
+    def _memory(self) -> dict[str, Any]:
+        return {"counts": dict(self._counts), "denied": self._denied}
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        self._counts = {str(tool): int(count) for tool, count in memory["counts"].items()}
+        self._denied = int(memory["denied"])
+
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Plays one turn: see `TextEnv.step`."""
+        call, reason = None, ""
+        if isinstance(action, str) and not isinstance(action, UnreadableAction):
+            try:
+                call = read_call(action)
+            except ValueError:
+                call = None  # the environment explains the problem
+            reason = self.reason(call) if call else ""
+        self._denied += bool(reason)
+        result = super().step(UnreadableAction(action, reason) if reason else action)
+        if call and not reason and result[-1]["valid"]:
+            self._counts[call.name] = self._counts.get(call.name, 0) + 1
+        return result
+
+    def reason(self, call: Call) -> str:
+        """Returns the rule that a call breaks now, as a sentence, or ""."""
+        name = call.name
+        if self._allow is not None and not any(fnmatchcase(name, tool) for tool in self._allow):
+            return f"The tool {name[:40]} is not allowed."
+        for tool, patterns in self._deny.items():
+            if fnmatchcase(name, tool) and all(
+                argument in call.arguments and pattern.fullmatch(str(call.arguments[argument]))
+                for argument, pattern in patterns.items()
+            ):
+                with_these = " with these arguments" if patterns else ""
+                return f"The tool {name[:40]} is not allowed{with_these}."
+        for tool, earlier in self._after.items():
+            missing = [other for other in earlier if not self._count(other)]
+            if fnmatchcase(name, tool) and missing:
+                return f"Call {missing[0]} before {name[:40]}."
+        for tool, most in self._limit.items():
+            if fnmatchcase(name, tool) and self._count(tool) >= most:
+                return f"The tool {tool} may be called at most {most} times."
+        return ""
+
+    def _count(self, tool: str) -> int:
+        return sum(count for name, count in self._counts.items() if fnmatchcase(name, tool))
+
+    def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return observation, {**info, "denied": self._denied}
+
+
+def _compiled(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
+    try:
+        return {name: re.compile(pattern, re.DOTALL) for name, pattern in patterns.items()}
+    except re.error as error:
+        raise ConfigError(f"deny has an invalid pattern, {error.pattern!r}: {error}.") from error

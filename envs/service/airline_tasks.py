@@ -1,0 +1,249 @@
+"""Generated tasks of the airline: users with requests."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.service.airline_tools import AIRPORTS
+from agentgym.envs.service.airline_world import (
+    DATES,
+    SERVED,
+    airline,
+    draw_birthday,
+    free_bags,
+)
+from agentgym.envs.service.database import Record, Tables
+from agentgym.envs.service.desk import Case, LookUps, case_of
+from agentgym.envs.service.people import draw_name
+from agentgym.envs.service.user import MOODS, Request, Scenario, draw_requests
+from agentgym.tasks import task_rng
+from agentgym.tools import Call
+
+TEST_EVERY = 4
+"""One user in four belongs to the test tasks."""
+
+
+@lru_cache(maxsize=4096)
+def airline_case(world: int, task: str, count: int | None) -> Case:
+    """Returns a task.
+
+    Args:
+        world: seed of the airline.
+        task: name of the task.
+        count: number of requests. None: 1 to 3.
+    """
+    rng, tables = task_rng(task, "airline"), airline(world)
+    test = task.startswith("test/")
+    users = [k for i, k in enumerate(tables.records["users"]) if (i % TEST_EVERY == 0) == test]
+    user_id = users[int(rng.integers(len(users)))]
+    return _Writer(rng, tables, user_id).case(count or int(rng.integers(1, 4)))
+
+
+class _Writer:
+    """Writes the requests of a user."""
+
+    def __init__(self, rng: np.random.Generator, tables: Tables, user_id: str):
+        self.rng, self.tables, self.user_id = rng, tables, user_id
+        self.user = tables.records["users"][user_id]
+        self.details = Call("get_user_details", {"user_id": user_id})
+        self.booked = [tables.records["reservations"][key] for key in self.user["reservations"]]
+        self.card = next(m for m in self.user["payment_methods"].values() if "brand" in m)
+        self.said_card = f"the {self.card['brand']} card ending in {self.card['last_four']}"
+
+    def case(self, count: int) -> Case:
+        kinds = (self.cancel, self.add_bags, self.rename, self.rebook, self.book, self.ask_price)
+        requests = draw_requests(self.rng, kinds, count, self._subject)
+        mood = MOODS[int(self.rng.integers(len(MOODS)))]
+        identity = f"My user id is {self.user_id}."
+        return case_of(Scenario(self.user_id, identity, self.details, mood, requests))
+
+    @staticmethod
+    def _subject(request: Request) -> str:
+        """Returns the reservation that a request is about."""
+        calls = [*request.calls, *request.look_ups[-1:]]
+        return str(calls[0].arguments.get("reservation_id", "new"))
+
+    def _pick(self) -> tuple[Record, str, dict[str, str], LookUps]:
+        """Returns a reservation, how the user names it, the answer about it and the look-ups."""
+        booked = self.booked[int(self.rng.integers(len(self.booked)))]
+        key = booked["reservation_id"]
+        look_up = Call("get_reservation_details", {"reservation_id": key})
+        if self.rng.random() < 0.5:
+            return booked, f"reservation {key}", {"order": f"It is {key}."}, (look_up,)
+        ids = [b["reservation_id"] for b in self.booked]
+        look_ups = [Call("get_reservation_details", {"reservation_id": i}) for i in ids]
+        trip = f"trip from {AIRPORTS[booked['origin']]} to {AIRPORTS[booked['destination']]}"
+        known = {"order": f"I do not have the number. It is my {trip}."}
+        return booked, f"my {trip}", known, tuple(look_ups[: look_ups.index(look_up) + 1])
+
+    def cancel(self) -> Request:
+        booked, named, facts, look_ups = self._pick()
+        key, ill = booked["reservation_id"], bool(self.rng.random() < 0.5)
+        allowed = (
+            booked["cabin"] == "business"
+            or booked["created_at"].startswith("2024-05-15")
+            or (ill and booked["insurance"] == "yes")
+        )
+        reason = "I am ill and cannot fly." if ill else "My plans have changed."
+        return Request(
+            opening=f"I want to cancel {named}.",
+            facts={**facts, "reason": reason},
+            proposal=(key.lower(),),
+            calls=(Call("cancel_reservation", {"reservation_id": key}),) if allowed else (),
+            look_ups=look_ups,
+            summary=f"I will cancel reservation {key}.",
+        )
+
+    def add_bags(self) -> Request:
+        booked, named, facts, look_ups = self._pick()
+        total, key = int(self.rng.integers(1, 5)), booked["reservation_id"]
+        free = free_bags(self.user["membership"], booked["cabin"]) * len(booked["passengers"])
+        paid = max(0, total - free)
+        arguments = {
+            "reservation_id": key,
+            "total_baggages": total,
+            "nonfree_baggages": paid,
+            "payment_id": self.card["id"],
+        }
+        return Request(
+            opening=f"I want to check in bags for {named}.",
+            facts={
+                **facts,
+                "bags": f"Bags in all: {total}.",
+                "payment": f"If it costs something, use {self.said_card}.",
+            },
+            proposal=(key.lower(), str(total), str(50 * paid)),
+            calls=(Call("update_reservation_baggages", arguments),),
+            look_ups=look_ups,
+            summary=(
+                f"I will set the checked bags of reservation {key} to {total}, for ${50 * paid} "
+                f"paid with {self.said_card}."
+            ),
+        )
+
+    def rename(self) -> Request:
+        booked, named, facts, look_ups = self._pick()
+        key, passengers = booked["reservation_id"], [dict(p) for p in booked["passengers"]]
+        new = {**draw_name(self.rng), "dob": draw_birthday(self.rng)}
+        old, passengers[-1] = passengers[-1], new
+        named_old = f"{old['first_name']} {old['last_name']}"
+        arguments = {"reservation_id": key, "passengers": passengers}
+        return Request(
+            opening=f"Someone else will fly in {named}.",
+            facts={
+                **facts,
+                "people": f"Instead of {named_old}, it is {_person(new)}.",
+            },
+            proposal=(key.lower(), new["first_name"].lower(), new["last_name"].lower()),
+            calls=(Call("update_reservation_passengers", arguments),),
+            look_ups=look_ups,
+            summary=f"I will replace the passenger of reservation {key} by {_person(new)}.",
+        )
+
+    def _cheapest(self, origin: str, destination: str, cabin: str) -> tuple[str, Record]:
+        """Returns a date, and the cheapest direct flight on it."""
+        flights = [
+            flight
+            for flight in self.tables.records["flights"].values()
+            if (flight["origin"], flight["destination"]) == (origin, destination)
+        ]
+        while True:
+            date = DATES[int(self.rng.integers(len(DATES)))]
+            priced = sorted(
+                (flight["dates"][date]["prices"][cabin], flight["flight_number"])
+                for flight in flights
+                if flight["dates"][date]["status"] == "available"
+            )
+            if priced and (len(priced) == 1 or priced[0][0] < priced[1][0]):
+                return date, self.tables.records["flights"][priced[0][1]]
+
+    def rebook(self) -> Request:
+        booked, named, facts, look_ups = self._pick()
+        key, cabin = booked["reservation_id"], booked["cabin"]
+        origin, destination = booked["origin"], booked["destination"]
+        date, flight = self._cheapest(origin, destination, cabin)
+        if date == booked["flights"][0]["date"]:
+            date, flight = self._cheapest(origin, destination, cabin)
+        number = flight["flight_number"]
+        arguments = {
+            "reservation_id": key,
+            "cabin": cabin,
+            "flights": [{"flight_number": number, "date": date}],
+            "payment_id": self.card["id"],
+        }
+        change = Call("update_reservation_flights", arguments)
+        allowed = cabin != "basic_economy"
+        return Request(
+            opening=f"I want to fly on another day with {named}.",
+            facts={
+                **facts,
+                "trip": f"I want the cheapest direct flight on {date}, in the same cabin.",
+                "payment": f"The difference goes to {self.said_card}.",
+            },
+            proposal=(key.lower(), number.lower(), date),
+            calls=(change,) if allowed else (),
+            look_ups=(*look_ups, *((_search(origin, destination, date),) if allowed else ())),
+            summary=(
+                f"I will move reservation {key} to flight {number} on {date}, with the difference "
+                f"in price on {self.said_card}."
+            ),
+        )
+
+    def book(self) -> Request:
+        origin, destination = (SERVED[i] for i in self.rng.permutation(len(SERVED))[:2].tolist())
+        cabin = ("economy", "business")[int(self.rng.integers(2))]
+        date, flight = self._cheapest(origin, destination, cabin)
+        bags, insured = int(self.rng.integers(0, 3)), bool(self.rng.random() < 0.5)
+        paid = max(0, bags - free_bags(self.user["membership"], cabin))
+        price = flight["dates"][date]["prices"][cabin] + 30 * insured + 50 * paid
+        me = {**self.user["name"], "dob": self.user["dob"]}
+        number = flight["flight_number"]
+        arguments: dict[str, Any] = {
+            "user_id": self.user_id,
+            "origin": origin,
+            "destination": destination,
+            "flight_type": "one_way",
+            "cabin": cabin,
+            "flights": [{"flight_number": number, "date": date}],
+            "passengers": [me],
+            "payment_methods": [{"payment_id": self.card["id"], "amount": price}],
+            "total_baggages": bags,
+            "nonfree_baggages": paid,
+            "insurance": "yes" if insured else "no",
+        }
+        return Request(
+            opening=f"I want to book a flight from {AIRPORTS[origin]} to {AIRPORTS[destination]}.",
+            facts={
+                "trip": f"One way, the cheapest direct flight on {date} in {cabin}.",
+                "people": f"Only me, {_person(me)}.",
+                "bags": f"Bags to check in: {bags}.",
+                "insurance": "I want insurance." if insured else "I do not want insurance.",
+                "payment": f"I pay with {self.said_card}.",
+            },
+            proposal=(number.lower(), date, str(price)),
+            calls=(Call("book_reservation", arguments),),
+            look_ups=(_search(origin, destination, date),),
+            summary=f"I will book flight {number} on {date} for ${price} with {self.said_card}.",
+        )
+
+    def ask_price(self) -> Request:
+        booked, named, facts, look_ups = self._pick()
+        return Request(
+            opening=f"How much did I pay for {named}?",
+            facts=facts,
+            outputs=(str(booked["payment_history"][0]["amount"]),),
+            look_ups=look_ups,
+        )
+
+
+def _search(origin: str, destination: str, date: str) -> Call:
+    arguments = {"origin": origin, "destination": destination, "date": date}
+    return Call("search_direct_flight", arguments)
+
+
+def _person(passenger: dict[str, str]) -> str:
+    name = f"{passenger['first_name']} {passenger['last_name']}"
+    return f"{name}, born {passenger['dob']}"

@@ -1,0 +1,165 @@
+"""A database of JSON records with copy-on-write changes."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import DataError
+
+Record = dict[str, Any]
+Changes = dict[str, dict[str, Any]]
+"""Table -> key -> changed or added record."""
+
+
+class Tables:
+    """The initial tables of a database. They are shared by all episodes and never modified.
+
+    Args:
+        records: table -> key -> record.
+    """
+
+    def __init__(self, records: dict[str, dict[str, Record]]):
+        self.records = records
+        self._canonical: dict[tuple[str, str], str] = {}
+
+    def canonical(self, table: str, key: str) -> str:
+        """Returns a record as text for the digest. The result is cached."""
+        place = table, key
+        if place not in self._canonical:
+            self._canonical[place] = canonical(self.records[table][key])
+        return self._canonical[place]
+
+    @functools.cache  # noqa: B019  (tables live as long as the process)
+    def rows(self, table: str) -> dict[str, str]:
+        """Returns the records of a table as text, sorted by key. It must not be modified."""
+        return {key: self.canonical(table, key) for key in sorted(self.records[table])}
+
+    @functools.cache  # noqa: B019
+    def text(self, table: str) -> str:
+        """Returns a table as text for the digest."""
+        return table_text(table, self.rows(table))
+
+
+class Database:
+    """The tables of an episode: the initial ones with the changes of the episode.
+
+    Args:
+        tables: the initial tables.
+        changes: the changes, which this object modifies.
+    """
+
+    def __init__(self, tables: Tables, changes: Changes):
+        self.tables = tables
+        self.changes = changes
+
+    def find(self, table: str, key: str) -> Record | None:
+        """Returns a record, which must not be modified, or None."""
+        changed = self.changes.get(table, {}).get(key)
+        return self.tables.records[table].get(key) if changed is None else changed
+
+    def rows(self, table: str) -> Iterator[tuple[str, Record]]:
+        """Yields keys and records of a table. The records must not be modified."""
+        changed, records = self.changes.get(table, {}), self.tables.records[table]
+        for key, record in records.items():
+            yield key, changed.get(key, record)
+        for key, record in changed.items():
+            if key not in records:
+                yield key, record
+
+    def edit(self, table: str, key: str) -> Record:
+        """Returns an existing record to be modified."""
+        changed = self.changes.setdefault(table, {})
+        if key not in changed:
+            changed[key] = copy.deepcopy(self.tables.records[table][key])
+        return changed[key]
+
+    def add(self, table: str, key: str, record: Record) -> None:
+        """Adds a record."""
+        self.changes.setdefault(table, {})[key] = record
+
+    def difference(self) -> dict[tuple[str, str], str]:
+        """Returns the records that differ from the initial ones, as text.
+
+        Two databases with the same initial tables are equal iff their differences are.
+        """
+        found = {}
+        for table, changed in self.changes.items():
+            records = self.tables.records[table]
+            for key, record in changed.items():
+                text = canonical(record)
+                if key not in records or text != self.tables.canonical(table, key):
+                    found[table, key] = text
+        return found
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of all tables, equal to tau-bench's `get_data_hash`."""
+        difference = self.difference()
+        tables = []
+        for table in sorted(self.tables.records):
+            changed = {key: text for (t, key), text in difference.items() if t == table}
+            if changed:
+                rows = dict(sorted({**self.tables.rows(table), **changed}.items()))
+                tables.append(table_text(table, rows))
+            else:
+                tables.append(self.tables.text(table))
+        return hashlib.sha256(_tuple(tables).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """Returns a JSON value as text in which the order of keys does not matter.
+
+    It is the text of nested tuples, as tau-bench hashes it.
+    """
+    if isinstance(value, dict):
+        return _tuple([f"({key!r}, {canonical(item)})" for key, item in sorted(value.items())])
+    if isinstance(value, list):
+        return _tuple([canonical(item) for item in value])
+    return repr(value)
+
+
+def table_text(table: str, rows: dict[str, str]) -> str:
+    """Returns a table as text, given its records as text, sorted by key."""
+    pairs = [f"({key!r}, {text})" for key, text in rows.items()]
+    return f"({table!r}, {_tuple(pairs)})"
+
+
+def _tuple(parts: list[str]) -> str:
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def read_json(folder: str, name: str) -> Any:
+    """Returns the content of a JSON file.
+
+    Raises:
+        DataError: if the file is missing or damaged.
+    """
+    path = Path(folder).expanduser() / name
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"There is no file {name} in {folder!r}. data_dir is a folder of tau-bench, such as "
+            "tau_bench/envs/retail (data and tasks as JSON)."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is not a readable JSON file: {error!s:.200}") from error
+
+
+def read_tables(folder: str, names: tuple[str, ...]) -> Tables:
+    """Returns the tables of a folder with one JSON file per table.
+
+    Raises:
+        DataError: if a file is missing, damaged or not an object of objects.
+    """
+    records = {name: read_json(folder, f"{name}.json") for name in names}
+    for name, table in records.items():
+        rows = table.values() if isinstance(table, dict) else [None]
+        if not all(isinstance(record, dict) for record in rows):
+            raise DataError(f"{name}.json in {folder!r} must be an object of records.")
+    return Tables(records)

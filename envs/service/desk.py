@@ -1,0 +1,466 @@
+"""`ServiceDesk`: the rules that all customer service environments share."""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from agentgym.agents import View, make_agent
+from agentgym.core import TimeStep
+from agentgym.envs.service.database import Changes, Database, Record, Tables, read_json, read_tables
+from agentgym.envs.service.user import STOP, Scenario, UserState, first_message, reply
+from agentgym.errors import ConfigError, DataError
+from agentgym.tasks import Tasks, task_rng
+from agentgym.tools import Call, Tool, ToolEnv, ToolError, ToolState, tool
+
+LONGEST_MESSAGE = 4000
+GREETING = "Hello, how can I help you today?"
+UserFunction = Callable[[str, list[list[str]]], str]
+"""(instruction, conversation) -> the user's next message. It ends with "###STOP###" to stop. The
+conversation is a list of [speaker, message], where speaker is "agent" or "user"."""
+
+
+@dataclass(kw_only=True)
+class DeskState(ToolState):
+    """State of a conversation.
+
+    Attributes:
+        changes: changed records.
+        user: state of the scripted user.
+        conversation: [speaker, message] in order.
+        customer: key of the identified customer, or "".
+        confirmed: whether the user has agreed to the last proposal.
+        looked_up: calls that found information, as text.
+        written: calls that changed the database, as text.
+        violations: violated rules of the policy.
+        over: whether the conversation has ended.
+        outcome: at the end, whether database, outputs and policy are right: 1 or 0 each.
+    """
+
+    changes: Changes = field(default_factory=dict)
+    user: UserState = field(default_factory=UserState)
+    conversation: list[list[str]] = field(default_factory=list)
+    customer: str = ""
+    confirmed: bool = False
+    looked_up: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    over: bool = False
+    outcome: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task: a user and the expected result.
+
+    Attributes:
+        instruction: description of the user, for a user that is a model or a function.
+        calls: the calls that lead to the expected database.
+        outputs: texts that the agent must tell the user.
+        scenario: the scripted user. None: the user tells the instruction.
+    """
+
+    instruction: str
+    calls: tuple[Call, ...]
+    outputs: tuple[str, ...]
+    scenario: Scenario | None
+
+
+LookUps = tuple[Call, ...]
+
+
+def case_of(scenario: Scenario) -> Case:
+    """Returns the task of a scripted user. Other users get the facts as their instruction."""
+    parts = [scenario.identity, f"You are {scenario.mood}."]
+    for request in scenario.requests:
+        parts += [request.opening, *request.facts.values(), request.correction]
+    return Case(
+        instruction=" ".join(filter(None, parts)),
+        calls=tuple(call for request in scenario.requests for call in request.calls),
+        outputs=tuple(output for request in scenario.requests for output in request.outputs),
+        scenario=scenario,
+    )
+
+
+class ServiceDesk(ToolEnv):
+    """Base class of customer service environments.
+
+    An action is a tool call, or a message to the user. The conversation ends when the user ends it,
+    or when the agent transfers the user to a human agent. The reward is 1 iff the final database
+    equals the expected one, the agent has told the user all required outputs, and the policy was
+    kept (generated tasks only).
+
+    A subclass defines the tools as methods, `policy`, `tables_of_file`, `writes` and `private`
+    (names of the tools that change the database, and of those that show data of customers),
+    `_world` and `_case`.
+
+    Args:
+        user: "scripted", "chat:MODEL@URL" (a chat model that receives the instruction of the user)
+            or a function (see `UserFunction`).
+        data_dir: folder of tau-bench with the original data. None: generated data.
+        world: seed of the generated data.
+        max_turns: turn limit.
+        **kwargs: arguments of `ToolEnv`.
+    """
+
+    State = DeskState
+    state: DeskState
+    policy: ClassVar[str]
+    tables_of_file: ClassVar[tuple[str, ...]]
+    writes: ClassVar[frozenset[str]]
+    private: ClassVar[frozenset[str]] = frozenset()
+    identity: ClassVar[str]
+    """Question about the identity, in words of the expert."""
+    subjects: ClassVar[dict[str, str]]
+    """Subject of a question -> words of the expert."""
+
+    def __init__(
+        self,
+        *,
+        user: str | Callable[..., str] = "scripted",
+        data_dir: str | None = None,
+        world: int = 0,
+        max_turns: int | None = 40,
+        **kwargs,
+    ):
+        if isinstance(user, str) and user != "scripted" and not user.startswith("chat:"):
+            raise ConfigError(
+                f"user must be 'scripted', 'chat:MODEL@URL' or a function, got {user!r:.80}."
+            )
+        self.user, self.data_dir, self.world = user, data_dir, world
+        self._model: Any = make_agent(user) if isinstance(user, str) and ":" in user else None
+        super().__init__(max_turns=max_turns, **kwargs)
+        if data_dir is None:
+            self.tasks = Tasks.generated()
+        else:
+            self.tasks = self._original_tasks(data_dir)
+            _tables(data_dir, self.tables_of_file)  # an error is the caller's, not the agent's
+
+    # Implemented by a subclass.
+
+    def _world(self) -> Tables:
+        """Returns the generated tables. The result is cached."""
+        raise NotImplementedError
+
+    def _case(self, task: str) -> Case:
+        """Returns a generated task."""
+        raise NotImplementedError
+
+    def _original_tasks(self, folder: str) -> Tasks:
+        """Returns the names of the original tasks, such as "test/12"."""
+        raise NotImplementedError
+
+    # The conversation.
+
+    def _rules(self) -> str:
+        policy = self.policy if self.data_dir is None else _wiki(self.data_dir)
+        return (
+            f"{policy}\n\nYou talk with one user. Each answer is either a tool call or a message "
+            "to the user, never both. The conversation ends when the user ends it, or when you "
+            "call transfer_to_human_agents. The reward is 1 if the user's requests are handled as "
+            "the policy demands: the right changes of the database, and the right answers."
+        )
+
+    @property
+    def database(self) -> Database:
+        """The database of the episode."""
+        tables = _tables(self.data_dir, self.tables_of_file) if self.data_dir else self._world()
+        return Database(tables, self.state.changes)
+
+    @property
+    def case(self) -> Case:
+        """The current task, which snapshots do not contain."""
+        if self.data_dir is None:
+            return self._case(self.task)
+        return _original_case(self.data_dir, self.task)
+
+    def _begin(self, task: str) -> str:
+        self.state = DeskState()
+        self.task = task
+        self.state.conversation.append(["agent", GREETING])
+        text = self._user_message("")[0]
+        self.state.conversation.append(["user", text])
+        return text
+
+    def _user_message(self, message: str) -> tuple[str, bool]:
+        """Returns the user's next message, and whether the user agrees to a proposal.
+
+        Args:
+            message: the agent's message. "" at the start of the conversation.
+        """
+        case, conversation = self.case, self.state.conversation
+        if self._model is not None:
+            view = _user_view(case.instruction, conversation)
+            return self._model.act([view])[0], False
+        if not isinstance(self.user, str):
+            return str(self.user(case.instruction, [list(turn) for turn in conversation])), False
+        if case.scenario is None:
+            return _plain_user(case.instruction, message, len(conversation)), False
+        if not message:
+            return first_message(case.scenario), False
+        answer = reply(case.scenario, self.state.user, message)
+        return answer.text, answer.confirmed
+
+    def _message(self, text: str) -> TimeStep:
+        text = text.strip()
+        if not 0 < len(text) <= LONGEST_MESSAGE:
+            raise ValueError(
+                f"A message must have 1 to {LONGEST_MESSAGE:,} characters, got {len(text):,}."
+            )
+        self.state.conversation.append(["agent", text])
+        answer, self.state.confirmed = self._user_message(text)
+        self.state.over = STOP in answer
+        answer = answer.replace(STOP, "").strip()
+        self.state.conversation.append(["user", answer])
+        self._note(f"{text}\n{answer}")
+        return self._step(answer, over=self.state.over)
+
+    def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
+        result = super()._run(offered, arguments)
+        state, name = self.state, offered.name
+        call = written_call(Call(name, arguments))
+        if name in self.writes | self.private:
+            self._keep("identify the customer first", bool(state.customer))
+        if name in self.writes:
+            self._keep("obtain confirmation before a change", state.confirmed)
+            state.confirmed = False
+            state.written.append(call)
+        elif call not in state.looked_up:
+            state.looked_up.append(call)
+        return result
+
+    def _keep(self, rule: str, kept: bool) -> None:
+        """Records a violated rule of the policy."""
+        if not kept and rule not in self.state.violations:
+            self.state.violations.append(rule)
+
+    # The result.
+
+    def _judge(self) -> float:
+        case = self.case
+        told = [m.lower().replace(",", "") for who, m in self.state.conversation if who == "agent"]
+        scripted = case.scenario is not None and self.user == "scripted"
+        self.state.outcome = {
+            "database": float(self.database.difference() == self._expected(case)),
+            "outputs": float(all(any(o.lower() in m for m in told) for o in case.outputs)),
+            "policy": float(not (scripted and self.state.violations)),
+        }
+        return float(all(self.state.outcome.values()))
+
+    def _expected(self, case: Case) -> dict[tuple[str, str], str]:
+        """Returns the difference of the expected database."""
+        current = self.state
+        self.state = DeskState()
+        try:
+            for call in case.calls:
+                offered = self.tools.get(call.name)
+                if offered is not None and not offered.final:
+                    # As in tau-bench, a reference call that fails changes nothing.
+                    _attempt(offered, self, call.arguments)
+            return self.database.difference()
+        finally:
+            self.state = current
+
+    def _progress(self) -> float:
+        scenario = self.case.scenario
+        if scenario is None or self.user != "scripted":
+            return 0.0
+        return self.state.user.at / len(scenario.requests)
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        terms = dict.fromkeys(("database", "outputs", "policy"), 0.0)
+        return {**super()._info(step), **terms, **self.state.outcome}
+
+    # Tools of all desks.
+
+    def _record(self, table: str, key: str, kind: str) -> Record:
+        """Returns a record.
+
+        Raises:
+            ToolError: if there is none.
+        """
+        record = self.database.find(table, key)
+        if record is None:
+            raise ToolError(f"{kind} not found")
+        return record
+
+    @tool
+    def calculate(self, expression: str) -> str:
+        """Calculates the result of an expression.
+
+        Args:
+            expression: numbers, + - * / and parentheses, such as "(2 + 3) * 4".
+        """
+        return str(round(evaluate(expression), 2))
+
+    @tool
+    def think(self, thought: str) -> str:
+        """Writes down a thought. It has no effect.
+
+        Args:
+            thought: the thought.
+        """
+        return ""
+
+    @tool(final=True)
+    def transfer_to_human_agents(self, summary: str) -> str:
+        """Transfers the user to a human agent and ends the conversation.
+
+        Args:
+            summary: summary of the user's request.
+        """
+        return "Transfer successful"
+
+    # The expert.
+
+    def _solve(self) -> Call | str | None:
+        scenario, state = self.case.scenario, self.state
+        if scenario is None or state.over or self.user != "scripted":
+            return None
+        if not state.user.identified:
+            return f"Please tell me your {self.identity}."
+        if not state.customer and scenario.find:
+            return scenario.find
+        request = scenario.requests[state.user.at]
+        if missing := [self.subjects[s] for s in request.facts if s not in state.user.told]:
+            return f"Please tell me the {' and the '.join(missing)}."
+        for call in request.look_ups:
+            if written_call(call) not in state.looked_up:
+                return call
+        if request.outputs:
+            return f"The answer is {', '.join(request.outputs)}. Is there anything else?"
+        if not request.calls:
+            return "I am sorry, I cannot do that. Is there anything else?"
+        for call in request.calls:
+            if written_call(call) not in state.written:
+                draft = request.correction and not state.user.corrected
+                summary = request.draft if draft else request.summary
+                return call if state.confirmed else f"{summary} Do you confirm (yes/no)?"
+        return "This is done. Is there anything else?"
+
+
+def written_call(call: Call) -> str:
+    """Returns a call as text that does not depend on the order of the arguments."""
+    return json.dumps([call.name, call.arguments], sort_keys=True)
+
+
+def _attempt(offered: Tool, env: ServiceDesk, arguments: dict[str, Any]) -> None:
+    try:
+        offered.function(env, **json.loads(json.dumps(arguments)))
+    except (ToolError, LookupError, TypeError, ValueError):
+        return
+
+
+_OPERATORS: dict[type, Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def evaluate(expression: str) -> float:
+    """Returns the value of an arithmetic expression.
+
+    Raises:
+        ToolError: for another expression.
+    """
+    if any(char not in "0123456789+-*/(). " for char in expression):
+        raise ToolError("invalid characters in expression")
+    if len(expression) > 200:
+        raise ToolError("the expression is too long")
+    try:
+        return _value(ast.parse(expression.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, KeyError) as error:
+        raise ToolError("the expression is not valid") from error
+
+
+def _value(node: ast.AST) -> float:
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        value = _value(node.operand)
+        return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    raise ValueError(node)
+
+
+# The original data of tau-bench.
+
+
+@lru_cache(maxsize=4)
+def _tables(folder: str, names: tuple[str, ...]) -> Tables:
+    return read_tables(folder, names)
+
+
+@lru_cache(maxsize=4)
+def _wiki(folder: str) -> str:
+    path = Path(folder).expanduser() / "wiki.md"
+    if not path.is_file():
+        raise DataError(f"There is no file wiki.md, the policy, in {folder!r}.")
+    return path.read_text("utf-8").strip()
+
+
+@lru_cache(maxsize=16)
+def original_tasks(folder: str, split: str) -> list[Case]:
+    """Returns the original tasks of a split ("train", "dev" or "test").
+
+    Raises:
+        DataError: if the file is missing or damaged.
+    """
+    name = f"tasks_{split}.json"
+    try:
+        return [
+            Case(
+                instruction=str(task["instruction"]),
+                calls=tuple(Call(c["name"], c["kwargs"]) for c in task["actions"]),
+                outputs=tuple(map(str, task["outputs"])),
+                scenario=None,
+            )
+            for task in read_json(folder, name)
+        ]
+    except (LookupError, TypeError) as error:
+        raise DataError(f"{name} in {folder!r} has an entry without {error!s:.80}.") from error
+
+
+def _original_case(folder: str, task: str) -> Case:
+    split, _, number = task.partition("/")
+    return original_tasks(folder, split)[int(number)]
+
+
+def _plain_user(instruction: str, message: str, turns: int) -> str:
+    """Returns the reply of a user who tells the instruction and agrees to everything."""
+    if not message:
+        return instruction
+    text = message.lower()
+    if "anything else" in text or "else i can" in text or turns > 60:
+        return STOP
+    if "confirm" in text or "proceed" in text or "yes/no" in text:
+        return "Yes, please go ahead."
+    return f"As I wrote: {instruction}"
+
+
+def _user_view(instruction: str, conversation: list[list[str]]) -> View:
+    """Returns the view of a chat model that plays the user."""
+    rules = (
+        "You are a customer who talks with a service agent. Write one short message per turn, in "
+        "your own words. Reveal only what is necessary for the current step, and invent nothing. "
+        f"When everything is settled, write {STOP}. Your situation: {instruction}"
+    )
+    messages = [text for _, text in conversation]
+    history = list(zip(messages[::2], messages[1::2], strict=False))
+    return View(
+        instructions=rules,
+        observation=messages[-1],
+        info={},
+        rng=task_rng(instruction, "user"),
+        env=None,  # type: ignore[arg-type]
+        history=[(asked, answered) for asked, answered in history],
+    )

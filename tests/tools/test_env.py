@@ -1,0 +1,150 @@
+"""Environments made of tools."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+import agentgym
+from agentgym import FunctionToolEnv, Tasks, tool
+from agentgym.errors import ConfigError
+from agentgym.wrappers import ToolRules
+
+
+@tool(cost=0.25)
+def add(state: dict[str, Any], number: int) -> int:
+    """Adds a number to the total."""
+    if number < 0:
+        raise agentgym.ToolError("Only positive numbers can be added.")
+    state["total"] += number
+    return state["total"]
+
+
+@tool
+def fail(count: int) -> float:
+    """Divides by a number."""
+    return 1 / count
+
+
+def start(task: str) -> tuple[str, dict[str, Any]]:
+    return f"Make {task}.", {"total": 0, "goal": int(task)}
+
+
+def reward(state: dict[str, Any]) -> float:
+    return float(state["total"] == state["goal"])
+
+
+def make(**kwargs: Any) -> FunctionToolEnv:
+    return FunctionToolEnv(
+        [add, fail], start=start, reward=reward, tasks=Tasks(["3"], ["5"]), **kwargs
+    )
+
+
+def call(name: str, **arguments: Any) -> str:
+    return json.dumps({"name": name, "arguments": arguments})
+
+
+def test_functions_and_a_reward_make_an_environment():
+    env = make()
+    assert "add(number: integer): Adds a number" in env.instructions
+    assert [schema["function"]["name"] for schema in env.tool_schemas()] == [
+        "add",
+        "fail",
+        "submit",
+    ]
+    assert env.reset(seed=0)[0] == "Make 3."
+    observation, total, _, _, info = env.step(call("add", number=3))
+    assert (observation, total, info["reward_terms"]["cost"]) == ("3", -0.25, -0.25)
+    saved = env.snapshot()
+    _, _, terminated, _, info = env.step(call("submit", answer=""))
+    assert terminated and info["success"] and info["reward_terms"]["task"] == 1
+    env.restore(saved)
+    env.step(call("add", number=1))
+    assert not env.step(call("submit", answer=""))[-1]["success"]
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ("hello", "Expected a tool call"),
+        (call("subtract", number=1), "There is no tool 'subtract'"),
+        (call("add", number="1"), "'number' must be integer, got '1'"),
+        (call("add", number=-1), "Error: Only positive numbers can be added."),
+        (call("fail", count=0), "Error: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_errors_are_observations(action: str, message: str):
+    env = make(invalid_penalty=0.5)
+    env.reset(seed=0)
+    observation, total, _, _, info = env.step(action)
+    assert message in observation
+    assert (total, info["valid"], env.state.calls) == (-0.5, False, 0)
+
+
+def test_the_state_key_does_not_depend_on_the_order_of_calls():
+    @tool
+    def look(place: str) -> str:
+        """Looks at a place."""
+        return f"nothing in {place}"
+
+    keys = []
+    for places in (("box", "bag"), ("bag", "box"), ("bag", "bag")):
+        env = FunctionToolEnv([look], start=lambda task: ("", {}), reward=lambda state: 0.0)
+        env.reset(seed=0)
+        keys.append([env.step(call("look", place=p))[-1]["state_key"] for p in places][-1])
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_tools_are_pickled_by_reference():
+    env = make()
+    assert pickle.loads(pickle.dumps(env.tools)) == env.tools
+
+
+def test_long_results_are_cut():
+    @tool
+    def flood() -> str:
+        """Returns a million characters."""
+        return "x" * 10**6
+
+    env = FunctionToolEnv([flood], start=lambda task: ("", {}), reward=lambda state: 0.0)
+    env.reset(seed=0)
+    observation = env.step(call("flood"))[0]
+    assert len(observation) < 21_000 and observation.endswith("(980,000 more characters)")
+
+
+def test_wrong_tools_are_refused():
+    with pytest.raises(ConfigError, match="Decorate"):
+        FunctionToolEnv([len], start=start, reward=reward)  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="Two tools are named 'add'"):
+        FunctionToolEnv([add, add], start=start, reward=reward)
+
+
+@pytest.mark.parametrize(
+    ("rules", "actions", "denied"),
+    [
+        ({"allow": ["add", "sub*"]}, [call("add", number=1), call("fail", count=1)], [0, 1]),
+        ({"deny": {"add": {}}}, [call("add", number=1), "hello"], [1, 1]),
+        ({"deny": {"add": {"number": "[5-9]"}}}, [call("add", number=n) for n in (1, 5)], [0, 1]),
+        ({"after": {"sub*": ["add"]}}, [call("submit", answer=""), call("add", number=1)], [1, 1]),
+        ({"after": {"sub*": ["add"]}}, [call("add", number=-1), call("submit", answer="")], [0, 1]),
+        ({"limit": {"add": 1}}, [call("add", number=1)] * 2, [0, 1]),
+    ],
+)
+def test_rules_deny_calls(rules: dict[str, Any], actions: list[str], denied: list[int]):
+    env = ToolRules(make(), **rules)
+    env.reset(seed=0)
+    infos = [env.step(action)[-1] for action in actions]
+    assert [info["denied"] for info in infos] == denied
+    assert not infos[-1]["valid"] or infos[-1]["denied"] == infos[0]["denied"]
+    fresh = ToolRules(make(), **rules)
+    fresh.restore(env.snapshot())
+    assert fresh.step(actions[-1]) == env.step(actions[-1])
+    assert env.reset()[1]["denied"] == 0
+
+
+def test_an_invalid_pattern_is_named():
+    with pytest.raises(ConfigError, match=r"invalid pattern, '\('"):
+        ToolRules(make(), deny={"add": {"number": "("}})
