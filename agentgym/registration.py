@@ -205,6 +205,9 @@ TABLE: tuple[Entry, ...] = (
     Entry("TextCraft-v0", "agentgym.envs.textcraft.textcraft:TextCraft"),
     Entry("TextCraft-Deep-v0", "agentgym.envs.textcraft.textcraft:TextCraft", {"depth": 4}),
     Entry("TravelPlanner-v0", "agentgym.envs.travel.travel_planner:TravelPlanner"),
+    Entry("SQL-v0", "agentgym.envs.database.sql:SQL"),
+    Entry("SQL-Hard-v0", "agentgym.envs.database.sql:SQL", {"level": "hard"}),
+    Entry("SQL-Writes-v0", "agentgym.envs.database.sql:SQL", {"writes": True}),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
     Entry(

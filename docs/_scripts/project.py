@@ -44,6 +44,7 @@ FAMILIES: dict[str, str] = {
     "textcraft": "Crafting",
     "planning": "Classical planning",
     "travel": "Travel planning",
+    "database": "Databases",
     "grid": "Grid worlds",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",
