@@ -45,6 +45,7 @@ FAMILIES: dict[str, str] = {
     "planning": "Classical planning",
     "travel": "Travel planning",
     "database": "Databases",
+    "search": "Search and knowledge",
     "grid": "Grid worlds",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",
