@@ -207,6 +207,16 @@ TABLE: tuple[Entry, ...] = (
     Entry("TravelPlanner-v0", "agentgym.envs.travel.travel_planner:TravelPlanner"),
     Entry("Retail-v0", "agentgym.envs.service.retail:Retail"),
     Entry("Airline-v0", "agentgym.envs.service.airline:Airline"),
+    Entry("SQL-v0", "agentgym.envs.database.sql:SQL"),
+    Entry("SQL-Hard-v0", "agentgym.envs.database.sql:SQL", {"level": "hard"}),
+    Entry("SQL-Writes-v0", "agentgym.envs.database.sql:SQL", {"writes": True}),
+    Entry("SearchQA-v0", "agentgym.envs.search.search_qa:SearchQA"),
+    Entry(
+        "SearchQA-Hard-v0",
+        "agentgym.envs.search.search_qa:SearchQA",
+        {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
+    ),
+    Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
     Entry(

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 SHARED = {
     "communication": {"lmrl"},  # two-player Twenty Questions
     "jericho": {"textworld"},  # its small game is made by TextWorld
+    "search": {"webshop"},  # the terms of its search engine
 }
 
 

@@ -63,6 +63,15 @@ def unfenced(text: str) -> str:
     return fence[1].strip() if fence else text
 
 
+def command(answer: str) -> str:
+    """Returns a free-form action without white space around it, a code fence and "Action:".
+
+    It is for actions that cannot be listed, such as a query or a shell command.
+    """
+    text = unfenced(answer[:LONGEST].strip())
+    return unfenced((":" in text and labelled(text)) or text).strip()
+
+
 def plain(text: str, *, cased: bool = False) -> str:
     """Returns the normalised form in which actions are compared.
 

@@ -46,6 +46,8 @@ FAMILIES: dict[str, str] = {
     "travel": "Travel planning",
     "service": "Customer service",
     "office": "Office tools",
+    "database": "Databases",
+    "search": "Search and knowledge",
     "grid": "Grid worlds",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",

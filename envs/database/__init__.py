@@ -1,0 +1,1 @@
+"""Databases: questions and changes in SQL, on generated databases."""

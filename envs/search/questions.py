@@ -1,0 +1,186 @@
+"""Questions: chains of facts in a generated world, and files in the format of HotpotQA."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import string
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agentgym.envs.search.world import BY_NAME, BY_SUBJECT, YEAR, Corpus, Page, World, world
+from agentgym.errors import DataError
+from agentgym.tasks import Tasks, task_number, task_rng
+
+WORLDS = 64
+"""Number of worlds per split."""
+MOST_HOPS = 4
+TEST_EVERY = 5
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its answer.
+
+    Attributes:
+        text: the question.
+        answer: the answer.
+        titles: the pages that are needed, in order.
+        search: a query that finds the first page, or "" if the question names it.
+        relations: the names of the relations of the chain.
+    """
+
+    text: str
+    answer: str
+    titles: tuple[str, ...]
+    search: str = ""
+    relations: tuple[str, ...] = ()
+
+
+def normalised(text: str) -> str:
+    """Returns an answer in lower case without punctuation and articles, as in SQuAD."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(given: str, answer: str) -> float:
+    """Returns 1 if two answers are equal after normalisation, else 0."""
+    return float(normalised(given) == normalised(answer))
+
+
+def f1(given: str, answer: str) -> float:
+    """Returns the F1 score of the words of an answer, in [0, 1]."""
+    ours, theirs = normalised(given).split(), normalised(answer).split()
+    if not ours or not theirs or {*ours, *theirs} & {"yes", "no", "noanswer"}:
+        return float(ours == theirs)  # as in HotpotQA
+    common = sum((Counter(ours) & Counter(theirs)).values())
+    return 2 * common / (len(ours) + len(theirs))
+
+
+# Chains in a generated world.
+
+
+def world_of(task: str, misleading: float) -> World:
+    """Returns the world of a task. Training and test tasks have different ones."""
+    return world(f"{task.partition('/')[0]}/{task_number(task) % WORLDS}", misleading)
+
+
+def draw_question(
+    task: str, found: World, hops: int | None, *, masked: bool = False, described: bool = True
+) -> Question:
+    """Samples the question of a task: a chain of facts through different entities.
+
+    Args:
+        task: name of the task.
+        found: its world.
+        hops: number of facts, or None to sample 1 to `MOST_HOPS`.
+        masked: whether the question is a sentence with a gap.
+        described: whether the first entity may be described instead of named.
+    """
+    rng = random.Random(int(task_rng(task, f"chain {hops}").integers(2**63)))
+    count = rng.randint(1, MOST_HOPS) if hops is None else hops
+    while (chain := _chain(rng, found, count)) is None:
+        pass
+    titles, relations, answer = chain
+    first = titles[0]
+    search = found.descriptions.get(first, "") if described and rng.random() < 0.5 else ""
+    text = search or first
+    for name in relations[:-1]:
+        text = rng.choice(BY_NAME[name].phrases).format(x=text)
+    last = BY_NAME[relations[-1]]
+    if masked:
+        sentence = rng.choice(last.sentences).format(x=text, o="____")
+        text = f"Fill the gap: {sentence[0].upper()}{sentence[1:]}"
+    else:
+        phrase = rng.choice(last.phrases).format(x=text)
+        ask = "Who is {}?" if last.object == "person" else "What is {}?"
+        text = rng.choice((ask, "Find {}.", "Name {}.")).format(phrase)
+    return Question(text, answer, tuple(titles), search, tuple(relations))
+
+
+def _chain(rng: random.Random, found: World, hops: int) -> tuple[list[str], list[str], str] | None:
+    """Returns the entities, relations and last object of a random chain, or None if it loops."""
+    entity = rng.choice(list(found.kinds))
+    titles, relations = [], []
+    for hop in range(hops):
+        titles.append(entity)
+        choices = BY_SUBJECT[found.kinds[entity]]
+        relation = rng.choice([r for r in choices if r.object != YEAR or hop == hops - 1])
+        relations.append(relation.name)
+        entity = found.facts[entity, relation.name]
+        if entity in titles:
+            return None
+    return titles, relations, entity
+
+
+# Files of questions.
+
+
+@dataclass(frozen=True)
+class QuestionFile:
+    """The questions of a file by task name, and the corpus of all their paragraphs."""
+
+    questions: dict[str, Question]
+    corpus: Corpus
+
+    @property
+    def tasks(self) -> Tasks:
+        """One in five questions is a test task."""
+        names = list(self.questions)
+        return Tasks(
+            train=tuple(name for i, name in enumerate(names) if i % TEST_EVERY != 1),
+            test=tuple(names[1::TEST_EVERY]),
+        )
+
+
+@lru_cache(maxsize=8)
+def load_questions(path: str) -> QuestionFile:
+    """Reads a JSON file of HotpotQA: a list of questions with `context` and `supporting_facts`.
+
+    All paragraphs of the file form the corpus. Of paragraphs with the same title, the first counts.
+
+    Raises:
+        DataError: if the file cannot be read or has another format.
+    """
+    try:
+        records = json.loads(Path(path).read_text(encoding="utf-8"))
+        questions: dict[str, Question] = {}
+        pages: dict[str, Page] = {}
+        for record in records:
+            for page in map(_paragraph, record["context"]):
+                pages.setdefault(page.title.casefold(), page)
+            questions[f"question/{_text(record['_id'])}"] = _question(record, pages)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise DataError(
+            f"{path} is no file of HotpotQA (a JSON list of questions with _id, question, answer, "
+            f"context and supporting_facts): {type(error).__name__}: {error}"
+        ) from error
+    if len(questions) < 2:
+        raise DataError(f"{path} needs at least 2 questions, got {len(questions)}.")
+    return QuestionFile(questions, Corpus(tuple(pages.values())))
+
+
+def _paragraph(value: Any) -> Page:
+    title, sentences = value
+    return Page(_title(title), tuple(_text(sentence).strip() for sentence in sentences))
+
+
+def _question(record: dict[str, Any], pages: dict[str, Page]) -> Question:
+    named = [_title(fact[0]).casefold() for fact in record.get("supporting_facts", ())]
+    titles = dict.fromkeys(pages[title].title for title in named if title in pages)
+    return Question(_text(record["question"]), _text(record["answer"]), tuple(titles))
+
+
+def _title(value: Any) -> str:
+    return " ".join(_text(value).split())
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a string, got {value!r:.80}")
+    return value

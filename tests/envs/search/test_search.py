@@ -1,0 +1,196 @@
+"""Search: worlds are consistent, the index ranks as the shop's, chains have one answer."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agentgym.envs.search.index import PageIndex
+from agentgym.envs.search.kg_qa import KGQA
+from agentgym.envs.search.questions import draw_question, exact_match, f1, load_questions, world_of
+from agentgym.envs.search.search_qa import SearchQA
+from agentgym.envs.search.world import BY_SUBJECT, SIZES, YEAR, World
+from agentgym.envs.webshop.search import document
+from agentgym.envs.webshop.shop import open_shop
+from agentgym.errors import DataError
+
+WORLD = World("train/0", 0.5)
+RECORDS = [
+    {
+        "_id": f"q{number}",
+        "question": f"Question {number}?",
+        "answer": "Ada  Brin",
+        "supporting_facts": [["first  Page", 0], [f"Page {number}", 0], ["No such page", 1]],
+        "context": [
+            ["First page", [f"Text {number}.", " More."]],
+            [f"Page {number}", ["Words. "]],
+        ],
+    }
+    for number in range(10)
+]
+
+
+def test_facts_are_functional_and_of_the_right_kind():
+    assert all(len(World(f"test/{n}", 0).kinds) == sum(SIZES.values()) for n in range(5))
+    for entity, kind in WORLD.kinds.items():
+        for relation in BY_SUBJECT[kind]:
+            value = WORLD.facts[entity, relation.name]
+            assert value != entity
+            if relation.object == YEAR:
+                assert value.isdigit()
+            else:
+                assert WORLD.kinds[value] == relation.object
+    capitals = {e: WORLD.facts[e, "capital"] for e, k in WORLD.kinds.items() if k == "country"}
+    assert all(WORLD.facts[city, "country"] == country for country, city in capitals.items())
+
+
+def test_a_page_states_the_facts_of_its_entity_and_gossip_pages_state_other_ones():
+    for entity, kind in WORLD.kinds.items():
+        page = WORLD.page(f" {entity.upper()} ")
+        assert page is not None and page.title == entity
+        for relation in BY_SUBJECT[kind]:
+            value = WORLD.facts[entity, relation.name]
+            assert any(s.format(x=entity, o=value) in page.text for s in relation.sentences)
+    gossip = [page for page in WORLD.pages if page.title.startswith("Gossip")]
+    assert 20 < len(gossip) < 90
+    for page in gossip:
+        entity = page.title.removeprefix("Gossip about ")
+        right = WORLD.page(entity)
+        assert right is not None and not set(right.sentences) & set(page.sentences)
+    assert not [page for page in World("train/0", 0.0).pages if page.title.startswith("Gossip")]
+    assert World("train/0", 0.5).pages == WORLD.pages != World("test/0", 0.5).pages
+
+
+def test_pages_are_ranked_by_rare_terms_and_ties_by_position():
+    texts = ["red shoes for running", "a red lamp", "", "blue shoes, blue laces", "the lamp"]
+    index = PageIndex(texts)
+    assert index.search("red lamp", 5) == [1, 4, 0]
+    assert index.search("shoe", 5) == [0, 3] and index.search("the of", 5) == []
+    assert index.search("red lamp", 1) == [1] and PageIndex([]).search("lamp", 5) == []
+
+
+def test_the_ranking_is_the_shops():
+    shop = open_shop(None, 200, False, 0, 0, "alphabetic")
+    index = PageIndex([document(product) for product in shop.catalogue])
+    for query in ("red running shoes", "wooden floor lamp black", "coffee"):
+        found, scores = shop.index.search_scored(query, 20)
+        theirs = dict(zip(found.tolist(), scores.tolist(), strict=True))
+        ours = [theirs[i] for i in index.search(query, 20) if i in theirs]
+        assert len(ours) >= 0.8 * len(theirs) > 0
+        # The shop rounds the lengths of documents to one byte, as Lucene does.
+        assert all(one >= other - 0.05 for one, other in pairwise(ours))
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3, 4])
+def test_following_the_chain_gives_the_answer(hops: int):
+    for number in range(30):
+        task = f"test/{number}"
+        found = world_of(task, 0.3)
+        question = draw_question(task, found, hops)
+        entity = question.titles[0]
+        for title, relation in zip(question.titles, question.relations, strict=True):
+            assert entity == title
+            entity = found.facts[entity, relation]
+        assert entity == question.answer and len(question.titles) == hops
+        assert question.answer not in question.text
+        named = [title for title in question.titles if title in question.text]
+        assert named == ([] if question.search else [question.titles[0]])
+        if question.search:
+            assert question.titles[0] in [page.title for page in found.search(question.search, 2)]
+        assert question == draw_question(task, found, hops)
+
+
+def test_masked_questions_have_a_gap():
+    question = draw_question("train/1", world_of("train/1", 0.3), 3, masked=True)
+    assert question.text.startswith("Fill the gap: ") and question.text.count("____") == 1
+    env = SearchQA(masked=True, hops=2)
+    assert "____" in env.reset(seed=0)[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "match", "score"),
+    [
+        ("The Silver Lantern!", "silver lantern", 1, 1),
+        ("Ada", "Ada Brin", 0, 2 / 3),
+        ("Ada Ada Brin", "Ada Brin", 0, 0.8),
+        ("yes it is", "yes", 0, 0),
+        ("", "Ada", 0, 0),
+    ],
+)
+def test_scores_of_answers(given: str, answer: str, match: int, score: float):
+    assert exact_match(given, answer) == match
+    assert f1(given, answer) == pytest.approx(score)
+
+
+def test_rewards_and_costs():
+    env = SearchQA(query_cost=0.1, score="f1")
+    env.reset(seed=0, options={"task": "train/4"})
+    _, reward, _, _, info = env.step("search[author]")
+    assert reward == -0.1 and info["reward_terms"] == {"task": 0, "queries": -0.1, "invalid": 0}
+    assert env.step(f"Action: open[{env.question.titles[0].lower()}].")[4]["progress"] > 0
+    for action in ("open[nothing]", "search[]", f"answer[{'x' * 501}]", "open", "find[x]"):
+        _, reward, terminated, _, info = env.step(action)
+        assert not info["valid"] and reward == 0 and not terminated
+    text, reward, terminated, _, info = env.step(f"answer[{env.question.answer} and more]")
+    assert 0 < reward < 1 and terminated and not info["success"] and "Wrong" in text
+
+
+def test_dropped_results_are_missing_and_reproducible():
+    lists = {}
+    for drop in (0.0, 0.5, 1.0):
+        env = SearchQA(drop=drop)
+        env.reset(seed=2)
+        lists[drop] = [env.step("search[the teacher of the author]")[0] for _ in range(5)]
+    assert len(set(lists[0.0])) == 1 and len(set(lists[0.5])) > 1
+    assert all(text.startswith("No results") for text in lists[1.0])
+
+
+def test_the_graph_accepts_known_entities_only():
+    env = KGQA(hops=2)
+    _, info = env.reset(seed=0)
+    first, second = env.question.titles
+    relations = env.question.relations
+    assert not env.step(f"get[{second} | {relations[1]}]")[4]["valid"]
+    assert env.step(f"answer[{env.question.answer}]")[4]["valid"] is False
+    assert info["admissible"] and env.step(f"get[{first} | {relations[0]}]")[4]["valid"]
+    _, reward, terminated, _, _ = env.step(f"answer[{second}]")
+    assert reward == 0 and terminated
+
+
+def test_a_file_of_hotpotqa(tmp_path: Path):
+    file = tmp_path / "hotpot.json"
+    file.write_text(json.dumps(RECORDS))
+    env = SearchQA(data_file=str(file))
+    assert len(env.tasks.train) == 8 and list(env.tasks.test) == ["question/q1", "question/q6"]
+    env.reset(seed=0, options={"task": "question/q6"})
+    assert len(env.corpus.pages) == 11 and env.corpus.search("page text more", 1)
+    played = []
+    while not played or not played[-1][2]:
+        action = env.expert()
+        assert action is not None
+        played.append(env.step(action))
+    assert len(played) == 3 and played[-1][1] == 1
+    assert played[0][0].startswith("First page: Text 0. More.")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1, 2]", "[]", json.dumps([{**RECORDS[0], "answer": 3}] * 2)]
+)
+def test_a_damaged_file_is_named(tmp_path: Path, content: str):
+    file = tmp_path / "broken.json"
+    file.write_text(content)
+    with pytest.raises(DataError, match=r"broken\.json"):
+        load_questions(str(file))
+    with pytest.raises(DataError, match=r"nowhere\.json"):
+        load_questions(str(tmp_path / "nowhere.json"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"hops": 0}, {"hops": 5}, {"misleading": 2.0}, {"drop": -1.0}, {"score": "bleu"}]
+)
+def test_arguments_out_of_range(arguments: dict[str, object]):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        SearchQA(**arguments)  # type: ignore[arg-type]
