@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from agentgym.trainers.critics.heads import ValueHead
@@ -24,6 +26,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 
@@ -42,6 +45,7 @@ class OwnTrunkCritic(nn.Module):
         self.head.detach = False
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
         self.optimizer = AdamW(trained, lr=settings.critic_lr, weight_decay=0.0)
+        self._budget = TokenBudget(settings.critic_batch_tokens)
         self._rounds: deque[tuple[Batch, FloatArray]] = deque(maxlen=settings.critic_rounds)
 
     def forward(self, collated: Collated, turn: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,11 +69,14 @@ class OwnTrunkCritic(nn.Module):
         of_turns = self.head.reads == "turns"
         values = np.zeros(batch.num_turns if of_turns else batch.num_tokens, np.float32)
         bootstrap = np.zeros(len(batch.trajectories), np.float32)
-        for part in rows.microbatches(np.arange(len(rows.rows)), self.settings.critic_batch_tokens):
+
+        def step(part: NDArray[np.int64]) -> None:
             collated, turn = self._collate(batch, rows, part)
             found, index, last = self(collated, turn)
             values[index.cpu().numpy()] = found.cpu().numpy()
             bootstrap[collated.bootstrap_trajectory.cpu().numpy()] = last.cpu().numpy()
+
+        self._budget.each(rows, np.arange(len(rows.rows)), step)
         if of_turns:
             return Values(None, values, bootstrap)
         return Values(values, values[batch.token_offsets[:-1]], bootstrap)
@@ -116,17 +123,27 @@ class OwnTrunkCritic(nn.Module):
             limit = self.settings.critic_batch_tokens
             steps += [(batch, rows, p, wanted) for p in rows.microbatches(everything, limit)]
         total, count = 0.0, 0
+        drop = partial(self.optimizer.zero_grad, set_to_none=True)
         for i in rng.permutation(len(steps)):
             batch, rows, part, wanted = steps[i]
-            values, index, _ = self(*self._collate(batch, rows, part))
-            loss = 0.5 * (values - wanted[index]).square()
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.mean().backward()
+            step = partial(self._backward, batch, rows, wanted)
+            sums = self._budget.each(rows, part, step, drop=drop)
+            of_step, number = map(sum, zip(*sums, strict=True))
+            divide_gradients(self.parameters(), max(number, 1))
             nn.utils.clip_grad_norm_(self.parameters(), 1.0)
             self.optimizer.step()
-            total, count = total + float(loss.detach().sum()), count + len(values)
-        self.optimizer.zero_grad(set_to_none=True)
+            drop()
+            total, count = total + of_step, count + number
         return total / max(count, 1)
+
+    def _backward(
+        self, batch: Batch, rows: Rows, wanted: Tensor, part: NDArray[np.int64]
+    ) -> tuple[float, int]:
+        """Adds the gradient of the summed loss, and returns the sum and the number of values."""
+        values, index, _ = self(*self._collate(batch, rows, part))
+        loss = 0.5 * (values - wanted[index]).square().sum()
+        loss.backward()
+        return float(loss.detach()), len(values)
 
     def _collate(self, batch: Batch, rows: Rows, part: np.ndarray) -> tuple[Collated, Tensor]:
         collated = collate(batch, [rows.rows[i] for i in part], self.trunk.pad_token)

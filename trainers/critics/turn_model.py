@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
+from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 Loss = Callable[[Tensor, Tensor], Sum]
@@ -34,7 +36,7 @@ class TurnModel(nn.Module):
         policy: the policy whose copy it starts from. No weights are shared.
         lr: learning rate.
         epochs: epochs per call of `fit`.
-        tokens: tokens per step, padding included.
+        tokens: tokens per step, padding included. A step is split if it does not fit into memory.
         seed: seed of the head's weights.
     """
 
@@ -46,7 +48,7 @@ class TurnModel(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.head = ValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
         self.head.to(policy.device)
-        self._epochs, self._tokens = epochs, tokens
+        self._epochs, self._tokens, self._budget = epochs, tokens, TokenBudget(tokens)
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
         self.optimizer = AdamW(trained, lr=lr, weight_decay=0.0)
 
@@ -64,9 +66,12 @@ class TurnModel(nn.Module):
         """Returns the predictions [M] for the turns of a batch."""
         found = np.zeros(batch.num_turns, np.float32)
         rows = Rows.of(batch)
-        for part in rows.microbatches(np.arange(len(rows.rows)), self._tokens):
+
+        def step(part: NDArray[np.int64]) -> None:
             numbers, turn = self(batch, [rows.rows[i] for i in part])
             found[turn.cpu().numpy()] = numbers.cpu().numpy()
+
+        self._budget.each(rows, np.arange(len(rows.rows)), step)
         return found
 
     def fit(self, batch: Batch, loss: Loss, rng: np.random.Generator) -> float:
@@ -82,17 +87,24 @@ class TurnModel(nn.Module):
         """
         rows = Rows.of(batch)
         mean = 0.0
+
+        def step(part: NDArray[np.int64]) -> tuple[float, float]:
+            sums = loss(*self(batch, [rows.rows[i] for i in part]))
+            sums.total.backward()
+            return float(sums.total.detach()), float(sums.count)
+
+        drop = partial(self.zero_grad, set_to_none=True)
         for _ in range(self._epochs):
             steps = rows.microbatches(np.arange(len(rows.rows)), self._tokens, together=True)
             total, count = 0.0, 0.0
             for i in rng.permutation(len(steps)):
-                numbers, turn = self(batch, [rows.rows[j] for j in steps[i]])
-                sums = loss(numbers, turn)
-                self.optimizer.zero_grad(set_to_none=True)
-                sums.mean().backward()
+                drop()
+                sums = self._budget.each(rows, steps[i], step, drop=drop, together=True)
+                of_step, number = map(sum, zip(*sums, strict=True))
+                divide_gradients(self.parameters(), max(number, 1.0))
                 nn.utils.clip_grad_norm_(self.parameters(), 1.0)
                 self.optimizer.step()
-                total, count = total + float(sums.total.detach()), count + float(sums.count)
+                total, count = total + of_step, count + number
             mean = total / max(count, 1.0)
         return mean
 

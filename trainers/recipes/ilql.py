@@ -19,6 +19,7 @@ steered decoding. Changed: there is no discount inside an action.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -43,11 +44,14 @@ from agentgym.trainers.settings import (
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import Row, Rows
+from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.offline_losses import expectile_loss
 from agentgym.trainers.update.optimizer import AdamW
 
 Int64 = NDArray[np.int64]
+STEP_TOKENS = 2048
+"""Tokens per step of the heads, padding included."""
 
 
 @dataclass
@@ -104,6 +108,7 @@ class ImplicitQ(Demonstrations):
             beta=config.beta,
             generator=torch.Generator().manual_seed(config.run.seed),
         ).to(policy.device)
+        self._budget = TokenBudget(STEP_TOKENS)
         modules = ((self.heads, config.critic.critic_lr), (policy, config.trunk_lr))
         self.optimizer = AdamW(
             [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
@@ -120,6 +125,7 @@ class ImplicitQ(Demonstrations):
         chosen = super().on_rollout_end(fresh, iteration, rng)
         batch = Batch.of(chosen)
         rows, losses, count = Rows.of(batch), np.zeros(3), 0
+        everything = np.arange(len(rows.rows))
         spans = [
             trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
             for trajectory in chosen
@@ -127,19 +133,41 @@ class ImplicitQ(Demonstrations):
         ]
         actions = np.concatenate(spans).astype(np.int64)
         for _ in range(self.config.head_epochs):
-            parts = rows.microbatches(np.arange(len(rows.rows)), 2048, together=True)
+            parts = rows.microbatches(everything, STEP_TOKENS, together=True)
             for number in rng.permutation(len(parts)):
-                some = [rows.rows[i] for i in parts[number]]
-                losses, count = losses + self._step(batch, some, actions), count + 1
+                losses, count = losses + self._step(batch, rows, parts[number], actions), count + 1
         names = ("q_loss", "v_loss", "conservative_loss")
         self.metrics = dict(zip(names, (losses / count).tolist(), strict=True))
         self.trainer.policy.steer(self.heads)
         return chosen
 
-    def _step(self, batch: Batch, rows: list[Row], actions: Int64) -> NDArray[np.float64]:
+    def _step(self, batch: Batch, rows: Rows, part: Int64, actions: Int64) -> NDArray[np.float64]:
         """Takes one step on whole trajectories and returns the three losses."""
+        config, drop = self.config, self.optimizer.zero_grad
+        backward = partial(self._backward, batch, rows, actions, rows.num_tokens(part))
+        losses = self._budget.each(rows, part, backward, drop=drop, together=True)
+        for group in self.optimizer.param_groups:
+            torch.nn.utils.clip_grad_norm_(group["params"], config.optimisation.max_grad_norm)
+        self.optimizer.step()
+        drop()
+        self.heads.update_target(config.tau)
+        return np.sum(losses, 0)
+
+    def _backward(
+        self, batch: Batch, rows: Rows, actions: Int64, number: int, part: Int64
+    ) -> NDArray[np.float64]:
+        """Adds the gradient of the losses of some rows, and returns their terms of the means.
+
+        Args:
+            batch: the trajectories.
+            rows: their rows.
+            actions: [K] the action tokens.
+            number: action tokens of the step.
+            part: indices of whole trajectories' rows.
+        """
         config, heads, policy = self.config, self.heads, self.trainer.policy
-        collated = collate(batch, rows, policy.pad_token).to(policy.device)
+        collated = collate(batch, [rows.rows[i] for i in part], policy.pad_token)
+        collated = collated.to(policy.device)
         hidden, last = policy.hidden(collated)
         index = collated.index.cpu().numpy()
         tokens = torch.from_numpy(actions[index]).to(hidden.device)
@@ -152,14 +180,9 @@ class ImplicitQ(Demonstrations):
         q_loss = 0.5 * (q.gather(-1, tokens.expand(2, -1)[..., None])[..., 0] - target).square()
         v_loss = expectile_loss(best - v, config.expectile).mean()
         conservative = cross_entropy(q.flatten(0, 1), tokens.repeat(2))
-        loss = q_loss.mean() + v_loss + config.conservative * conservative
-        loss.backward()
-        for group in self.optimizer.param_groups:
-            torch.nn.utils.clip_grad_norm_(group["params"], config.optimisation.max_grad_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        heads.update_target(config.tau)
-        return np.array([float(x.detach()) for x in (q_loss.mean(), v_loss, conservative)])
+        share = rows.num_tokens(part) / number
+        (share * (q_loss.mean() + v_loss + config.conservative * conservative)).backward()
+        return np.array([share * float(x.detach()) for x in (q_loss.mean(), v_loss, conservative)])
 
     def _targets(
         self, batch: Batch, index: Int64, values: Tensor, after: Tensor, owner: Tensor

@@ -127,7 +127,27 @@ class Rows:
         units = np.array([n for n, _ in self.rows]) if together else np.arange(len(self.rows))
         names = rng.permutation(np.unique(units))
         parts = [np.flatnonzero(np.isin(units, part)) for part in np.array_split(names, count)]
-        return [part for part in parts if sum(len(self.tokens[i]) for i in part)]
+        return [part for part in parts if self.num_tokens(part)]
+
+    def num_tokens(self, part: NDArray[np.int64]) -> int:
+        """Returns the number of action tokens of some rows."""
+        return sum(len(self.tokens[i]) for i in part)
+
+    def share(
+        self, part: NDArray[np.int64], rank: int, world: int, together: bool = False
+    ) -> NDArray[np.int64]:
+        """Returns the share of some rows that a process takes.
+
+        Args:
+            part: row indices.
+            rank: number of the process.
+            world: number of processes.
+            together: give the rows of a trajectory to one process.
+        """
+        if not together:
+            return part[rank::world]
+        owner = np.array([self.rows[i][0] for i in part])
+        return part[np.isin(owner, np.unique(owner)[rank::world])]
 
     def microbatches(
         self, part: NDArray[np.int64], limit: int, together: bool = False
@@ -139,6 +159,8 @@ class Rows:
             limit: tokens per microbatch. A longer row is a microbatch of its own.
             together: keep the rows of a trajectory in one microbatch.
         """
+        if not len(part):
+            return []
         if together:
             owner = np.array([self.rows[i][0] for i in part])
             units = [part[owner == n] for n in np.unique(owner)]
