@@ -67,9 +67,9 @@ def updater_of(policy: Policy, **settings: Any) -> Updater:
     return build_updater(Accelerator(cpu=True), poad.Config.of(**options), policy, head, None)
 
 
-def learn(updater: Updater, batch: Batch) -> tuple[Any, dict[str, Tensor]]:
+def learn(updater: Updater, batch: Batch, reuse: bool = False) -> tuple[Any, dict[str, Tensor]]:
     """Returns the forward pass and the parameters after an update."""
-    forward = updater.evaluate_actions(batch, reference=False)
+    forward = updater.evaluate_actions(batch, reference=False, reuse=reuse)
     assert forward.values is not None and forward.values.tokens is not None
     credit = np.linspace(-1, 1, batch.num_tokens, dtype=np.float32)
     rngs = iter([np.random.default_rng(0)])
@@ -92,7 +92,9 @@ def main(folder: Path) -> None:
     rng, size = np.random.default_rng(0), len(policy.tokenizer)
     played = [trajectory([n % 4 + 1], [1.0], padding=n, seed=n) for n in (30, 3, 12, 21, 17, 26)]
     for each in played:
-        each.segments = [Segment(rng.integers(2, size, len(s.tokens))) for s in each.segments]
+        each.segments = [
+            Segment(rng.integers(2, size, len(s.tokens), np.int32)) for s in each.segments
+        ]
     updater = updater_of(policy, microbatch_tokens=300)
     rank, world = updater.accelerator.process_index, updater.accelerator.num_processes
     if world > 1 and rank == world - 1:

@@ -124,7 +124,7 @@ class ImplicitReward(RecipeHooks):
 
     def _each(self, batch: Batch, step: Callable[[list[Row]], None]) -> None:
         """Calls a function with the rows of each microbatch."""
-        rows = Rows.of(batch)
+        rows = Rows.of(batch, bootstrap=False)
         self.budget.each(
             rows,
             np.arange(len(rows.rows)),
@@ -135,7 +135,12 @@ class ImplicitReward(RecipeHooks):
     def _collate(self, batch: Batch, rows: list[Row]):
         config, pad = self.config, self.model.pad_token
         collated = collate(
-            batch, rows, pad, config.rollout.temperature, config.rollout.normalization
+            batch,
+            rows,
+            pad,
+            config.rollout.temperature,
+            config.rollout.normalization,
+            bootstrap=False,
         )
         return collated.to(self.model.device)
 

@@ -85,7 +85,7 @@ def _sum_over_processes(parameters: Iterable[nn.Parameter]) -> None:
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in trained:
         if parameter.grad is None:  # unused in this process, such as an expert
-            parameter.grad = torch.zeros_like(parameter)
+            parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
     works = [distributed.all_reduce(p.grad, async_op=True) for p in trained]
     for work in works:
         assert work is not None

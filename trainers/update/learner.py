@@ -98,16 +98,25 @@ class Rows:
     tokens: list[NDArray[np.int64]]
 
     @classmethod
-    def of(cls, batch: Batch) -> Rows:
-        """Returns the segments with action tokens or a bootstrap value."""
-        rows = segment_rows(batch)
+    def of(cls, batch: Batch, bootstrap: bool = True) -> Rows:
+        """Returns the segments with action tokens, and those with a bootstrap value.
+
+        Args:
+            batch: the trajectories.
+            bootstrap: whether bootstrap values are wanted, as in `collate`.
+        """
+        rows = segment_rows(batch, bootstrap)
         spans: dict[Row, list[NDArray[np.int64]]] = {row: [] for row in rows}
+        stops = dict.fromkeys(rows, 0)
         owners = batch.turn_trajectory
         for m, turn in enumerate(batch.turns):
             span = np.arange(batch.token_offsets[m], batch.token_offsets[m + 1])
-            spans[int(owners[m]), turn.segment].append(span)
+            row = int(owners[m]), turn.segment
+            spans[row].append(span)
+            stops[row] = max(stops[row], turn.stop)
         empty = np.zeros(0, np.int64)
-        lengths = [len(batch.trajectories[n].segments[s].tokens) for n, s in rows]
+        whole = [len(batch.trajectories[n].segments[s].tokens) for n, s in rows]
+        lengths = whole if bootstrap else list(stops.values())
         tokens = [np.concatenate(spans[row]) if spans[row] else empty for row in rows]
         return cls(rows, np.array(lengths), tokens)
 

@@ -17,8 +17,8 @@ from agentgym.trainers.update.learner import Rows
 
 T = TypeVar("T")
 
-CPU_TOKENS = 16384
-"""Tokens per microbatch on a CPU, where memory is not the limit."""
+CPU_TOKENS = 4096
+"""Tokens per microbatch on a CPU, whose activations fit into its caches."""
 LEAST_TOKENS = 512
 """The fewest tokens per microbatch that are worth a forward pass."""
 SHARE = 0.8
@@ -180,8 +180,9 @@ def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool) -> int:
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     free = torch.cuda.mem_get_info(device)[0] + cached
     trained = [p for p in learner.parameters() if p.requires_grad]
-    # Gradients, the two moments of AdamW, and a part of the logits.
-    free -= sum(p.numel() * (p.element_size() + 8) for p in trained) + 16 * policy.logits_at_once
+    # In float32: gradients, the two moments of AdamW, master weights, and a part of the logits.
+    free -= sum(p.numel() * (12 if p.element_size() == 4 else 16) for p in trained)
+    free -= 16 * policy.logits_at_once
     config = policy.model.config.get_text_config(decoder=True)
     itemsize = 2 if autocast else policy.model.get_input_embeddings().weight.element_size()
     needed = activation_bytes(config, itemsize, policy.gradient_checkpointing)

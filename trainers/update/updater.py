@@ -10,6 +10,7 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,9 +26,9 @@ from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.accumulation import accumulate
-from agentgym.trainers.update.learner import ForwardPass, Learner, Row, Rows
+from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
 from agentgym.trainers.update.memory import TokenBudget, fitting_tokens
 from agentgym.trainers.update.sharding import copy_weights, free_weights
 from agentgym.trainers.update.update_data import FREE, KL, SUMS, Counts, UpdateData, metrics_of
@@ -38,6 +39,21 @@ class Diverged(AgentGymError, RuntimeError):
 
     It is also raised if `check_logprobs` finds that generation and training disagree.
     """
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A forward pass of all rows with its gradient."""
+
+    trajectories: Sequence[Trajectory]
+    version: int
+    index: Tensor
+    output: Output
+
+    def fits(self, batch: Batch, policy: Policy) -> bool:
+        """Returns whether the pass is of this batch under these weights."""
+        same = batch.trajectories is self.trajectories
+        return same and self.version == policy.weights_version()
 
 
 class Updater:
@@ -77,6 +93,7 @@ class Updater:
         self.sampling, self.seed = sampling, seed
         self.trained: Learner = accelerator.unwrap_model(learner)
         self.module: Learner = self.trained if module is None else module
+        self._kept: _Kept | None = None
         self.budget = TokenBudget(
             optimisation.microbatch_tokens or self._fitting_tokens, shared=True
         )
@@ -85,6 +102,11 @@ class Updater:
     def policy(self) -> Policy:
         """The policy."""
         return self.module.policy
+
+    @property
+    def _bootstraps(self) -> bool:
+        """Whether the last observations of truncated episodes are read."""
+        return self.module.critic is not None
 
     @property
     def microbatch_tokens(self) -> int:
@@ -110,39 +132,54 @@ class Updater:
     def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
         sampling = self.sampling
         collated = collate(
-            batch, rows, self.policy.pad_token, sampling.temperature, sampling.normalization
+            batch,
+            rows,
+            self.policy.pad_token,
+            sampling.temperature,
+            sampling.normalization,
+            bootstrap=self._bootstraps,
         )
         turn = torch.from_numpy(batch.token_turn)[collated.index]
         return collated.to(self.policy.device), turn.to(self.policy.device)
 
     @torch.no_grad()
-    def evaluate_actions(self, batch: Batch, reference: bool) -> ForwardPass:
+    def evaluate_actions(
+        self, batch: Batch, reference: bool, *, reuse: bool = False
+    ) -> ForwardPass:
         """Returns log-probabilities, entropies and values of a batch, without gradients.
 
         Args:
             batch: the trajectories. The processes share their rows.
             reference: whether to compute the reference policy's log-probabilities too.
+            reuse: keep the pass with its gradient for the first step of `update`, if that step is
+                over the whole batch in one microbatch.
         """
-        rows = Rows.of(batch)
+        rows, self._kept = Rows.of(batch, self._bootstraps), None
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         share = rows.share(np.arange(len(rows.rows)), rank, world)
-        step = partial(self._evaluate, batch, rows, reference)
+        reuse = reuse and self.optimisation.minibatches == world == 1
+        step = partial(self._evaluate, batch, rows, reference, reuse)
         found = [each for part in self.budget.each(rows, share, step) for each in part]
         everything = gather_object(found) if world > 1 else found
         return ForwardPass.of(batch, everything, self.module.critic)
 
     def _evaluate(
-        self, batch: Batch, rows: Rows, reference: bool, part: NDArray[np.int64]
+        self, batch: Batch, rows: Rows, reference: bool, reuse: bool, part: NDArray[np.int64]
     ) -> list[tuple[str, NDArray[np.int64], FloatArray]]:
         """Returns the name, indices and numbers of each output of a microbatch."""
+        reuse = reuse and len(part) == len(rows.rows)
         found: list[tuple[str, NDArray[np.int64], FloatArray]] = []
 
         def keep(name: str, index: Tensor, numbers: Tensor) -> None:
-            found.append((name, index.cpu().numpy(), numbers.float().cpu().numpy()))
+            found.append((name, index.cpu().numpy(), numbers.detach().float().cpu().numpy()))
 
         collated, turn = self._collate(batch, [rows.rows[i] for i in part])
         with self.accelerator.autocast():
-            output = self.module(collated, turn)
+            with torch.set_grad_enabled(reuse):
+                output = self.module(collated, turn)
+            if reuse:
+                version = self.policy.weights_version()
+                self._kept = _Kept(batch.trajectories, version, collated.index, output)
             keep("logprobs", collated.index, output.logprobs)
             keep("entropy", collated.index, output.entropy)
             if output.values is not None and output.bootstrap is not None:
@@ -159,6 +196,8 @@ class Updater:
         forward: ForwardPass | None,
         iteration: int,
         rngs: Iterator[np.random.Generator],
+        *,
+        first_pass: bool = False,
     ) -> dict[str, float]:
         """Optimises policy and critic on a batch and returns scalars to log.
 
@@ -168,14 +207,16 @@ class Updater:
             forward: the result of `evaluate_actions`. None if there is no critic and no reference.
             iteration: number of finished iterations.
             rngs: the generators that shuffle the rows, one per epoch.
+            first_pass: ratios compare with the log-probabilities of the first pass of the update
+                itself, in place of those of the batch. This needs one epoch of one minibatch.
 
         Raises:
             Diverged: if the loss or the gradient is not finite, or the KL to the behaviour policy
                 exceeds `max_kl`.
         """
         loss, optimisation = self.loss, self.optimisation
-        rows = Rows.of(batch)
-        data = self._data(batch, credit, forward, iteration)
+        rows = Rows.of(batch, self._bootstraps)
+        data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio == "trajectory"
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
@@ -200,10 +241,17 @@ class Updater:
             if stopped:
                 break
         self.publish()
-        return metrics_of(totals, norms / max(steps, 1), steps, stopped, weight) | data.metrics
+        self._kept = None
+        norms, weighted = norms / max(steps, 1), data.sampler_logprobs is not None
+        return metrics_of(totals, norms, steps, stopped, weight, weighted)
 
     def _data(
-        self, batch: Batch, credit: Credit, forward: ForwardPass | None, iteration: int
+        self,
+        batch: Batch,
+        credit: Credit,
+        forward: ForwardPass | None,
+        iteration: int,
+        first_pass: bool = False,
     ) -> UpdateData:
         return UpdateData.of(
             batch,
@@ -213,6 +261,7 @@ class Updater:
             length=self.sampling.max_new_tokens,
             device=self.policy.device,
             generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
+            first_pass=first_pass,
         )
 
     def _loss(
@@ -224,6 +273,10 @@ class Updater:
         piece: NDArray[np.int64],
     ) -> tuple[Tensor, Tensor]:
         """Returns a microbatch's terms of the loss and of the sums."""
+        kept, self._kept = self._kept, None
+        if kept is not None and len(piece) == len(rows.rows) and kept.fits(batch, self.policy):
+            return data.loss(kept.index, kept.output, counts, self.loss, self.critic)
+        del kept
         collated, turn = self._collate(batch, [rows.rows[i] for i in piece])
         output = self.learner(collated, turn)
         return data.loss(collated.index, output, counts, self.loss, self.critic)

@@ -21,7 +21,7 @@ from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sampl
 from agentgym.trainers.recipes import ilql, istar, poad
 from agentgym.trainers.run.setup import load_policy
 from agentgym.trainers.settings import CriticConfig
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import CPU_TOKENS, activation_bytes, fitting_tokens
 
@@ -61,6 +61,33 @@ def test_a_row_that_does_not_fit_is_an_error(make_policy, batch):
     ):
         learn(updater_of(policy, microbatch_tokens=50), batch)
     assert "the longest context has 36 tokens" in str(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(("changes", "saved"), [({}, 1), ({"microbatch_tokens": 80}, 0)])
+def test_the_first_step_reuses_the_forward_pass(make_policy, batch, changes: Any, saved: int):
+    """Values need no pass of their own if the first step is over the whole batch."""
+    passes, weights = [], []
+    for reuse in (False, True):
+        policy = make_policy()
+        updater, count = updater_of(policy, epochs=2, minibatches=1, **changes), []
+        policy.model.register_forward_hook(lambda *_, count=count: count.append(1))
+        weights.append(learn(updater, batch, reuse=reuse)[1])
+        passes.append(len(count))
+    assert passes[0] - passes[1] == saved
+    torch.testing.assert_close(weights[1], weights[0], atol=1e-6, rtol=0)
+
+
+def test_a_pass_under_other_weights_is_not_reused(make_policy, batch):
+    policy, other = make_policy(), make_policy()
+    for each, reuse in ((policy, True), (other, False)):
+        updater = updater_of(each, epochs=1, minibatches=1)
+        forward = updater.evaluate_actions(batch, False, reuse=reuse)
+        with torch.no_grad():
+            each.model.get_input_embeddings().weight.mul_(1.01)
+        credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
+        updater.update(batch, credit, forward, 0, iter([np.random.default_rng(0)]))
+    for a, b in zip(policy.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
 
 
 # Loops besides the update. Each returns numbers that are the same with any microbatches.
