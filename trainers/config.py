@@ -46,7 +46,8 @@ FREE_ON_RESUME = frozenset(
     "engine_sleep continuous_batching rollout_workers worker_cpus worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
-"""Default of `importance_cap` with `max_staleness`."""
+"""Default of `importance_cap` with `max_staleness`: `behav_imp_weight_cap` of the published
+configurations of AReaL (arXiv 2505.24298), which drops tokens above it instead of truncating."""
 
 
 @dataclass

@@ -304,7 +304,7 @@ class OptimisationConfig:
     """Gradient norm clip, for policy and critic separately."""
     microbatch_tokens: Positive | None = None
     """Tokens per forward and backward pass, padding included (None: as many as fit into the free
-    memory of a GPU, 16384 on a CPU). Gradients are accumulated over a minibatch, so a lower value
+    memory of a GPU, 4096 on a CPU). Gradients are accumulated over a minibatch, so a lower value
     saves memory and gives the same result. It is halved if a GPU runs out of memory."""
 
 
@@ -344,7 +344,8 @@ class LossConfig:
     """Truncated importance sampling: weight the policy loss of each token by
     min(exp(log p_training - log p_generation), cap), for generation and training that compute
     different log-probabilities, or differ in their weights (None: no weights, with
-    `max_staleness` 5). Ratios then compare with the policy before the update."""
+    `max_staleness` 5, as AReaL publishes). Ratios then compare with the policy before the
+    update."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""

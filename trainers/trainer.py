@@ -265,8 +265,13 @@ class Trainer:
         forward = None
         checked, recompute = config.loss.check_logprobs is not None, config.recompute_logprobs
         critic = self.critic is not None or self.own_critic is not None
-        if critic or self._wants_reference or recompute or checked:
-            forward = self.updaters.evaluate_actions(batch, self._wants_reference)
+        plain = self.algorithm.hooks is None
+        alone = not (critic or self._wants_reference or checked)
+        first_pass = recompute and alone and plain and self._takes_one_step
+        if not first_pass and (recompute or not alone):
+            forward = self.updaters.evaluate_actions(
+                batch, reference=self._wants_reference, reuse=plain
+            )
             self._check_logprobs(batch, forward)
             batch = batch.with_recomputed(forward.logprobs) if recompute else batch
         if forward is not None and self.own_critic is not None:
@@ -294,7 +299,9 @@ class Trainer:
         set_learning_rates(self.updaters, config, state.iteration)
         epochs = range(config.optimisation.epochs)
         shuffles = (self.rng(SHUFFLE, state.iteration, epoch) for epoch in epochs)
-        losses = self.updaters.update(batch, entering, forward, state.iteration, shuffles)
+        losses = self.updaters.update(
+            batch, entering, forward, state.iteration, shuffles, first_pass=first_pass
+        )
         if self.own_critic is not None and credit.targets is not None:
             shuffle = self.rng(CRITIC, state.iteration + 1)
             epochs = self.own_critic.fit(batch, credit.targets, shuffle)
@@ -458,6 +465,13 @@ class Trainer:
         self.own_critic.begin(Batch.of(played), fit_returns, self.rng(CRITIC, 0))
         align(self.accelerator, [self.own_critic])
         self.state.env_steps += sum(len(t.turns) for t in played)
+
+    @property
+    def _takes_one_step(self) -> bool:
+        """Whether an update is one step over the whole batch, before which all ratios are 1."""
+        optimisation = self.config.optimisation
+        one = optimisation.epochs == optimisation.minibatches == 1
+        return one and not self.config.loss.covariance_clip  # which compares all tokens first
 
     @property
     def _wants_reference(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.policy.collate import collate
@@ -21,6 +22,7 @@ from agentgym.trainers.policy.policy import Policy, Request
 from agentgym.trainers.policy.sampling import Sample, Tokens
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.memory import TokenBudget
 
 Prompt = tuple[Tokens, tuple[str, ...]]
 """Prompt tokens, and the admissible actions."""
@@ -67,12 +69,13 @@ class Encoder:
 
     Args:
         policy: policy to copy.
-        tokens: number of tokens per forward pass, including padding.
+        tokens: number of tokens per forward pass, including padding. It is halved if a device runs
+            out of memory.
     """
 
     def __init__(self, policy: Policy, tokens: int = 16384):
         self.policy = policy.frozen_copy()
-        self.tokens = tokens
+        self.budget = TokenBudget(tokens)
         self.size = policy.hidden_size
 
     @torch.no_grad()
@@ -81,7 +84,8 @@ class Encoder:
         policy, rows = self.policy, Rows.of(batch)
         observation, action = (torch.zeros(batch.num_turns, self.size) for _ in range(2))
         last = torch.zeros(len(batch.trajectories), self.size)
-        for part in rows.microbatches(np.arange(len(rows.rows)), self.tokens):
+
+        def step(part: NDArray[np.int64]) -> None:
             collated = collate(batch, [rows.rows[i] for i in part], policy.pad_token)
             turn = torch.from_numpy(batch.token_turn)[collated.index]
             changes = torch.ones(len(turn) + 1, dtype=torch.bool)
@@ -96,6 +100,8 @@ class Encoder:
             before, after = states.float().cpu().chunk(2)
             observation[turn[first]], action[turn[end]] = before, after
             last[collated.bootstrap_trajectory] = final.float().cpu()
+
+        self.budget.each(rows, np.arange(len(rows.rows)), step)
         observation, action, last = (
             torch.nn.functional.layer_norm(x, (self.size,)) for x in (observation, action, last)
         )

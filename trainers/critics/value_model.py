@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
+from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
@@ -51,7 +53,8 @@ class ValueModel(nn.Module):
         head: the value head. Its `reads` sets the positions of the values.
         lr: learning rate.
         epochs: epochs per call of `fit`.
-        batch_tokens: tokens per optimiser step, padding included.
+        batch_tokens: tokens per optimiser step, padding included. A step is split if it does not
+            fit into memory.
         rounds: last calls of `fit` whose episodes are fitted together.
         together: whether the turns of a trajectory share an optimiser step.
         loss: the loss to minimise.
@@ -73,6 +76,7 @@ class ValueModel(nn.Module):
         self.trunk, self.head = policy.clone(), head.to(policy.device)
         self.head.detach = False
         self._epochs, self._batch_tokens, self._together = epochs, batch_tokens, together
+        self._budget = TokenBudget(batch_tokens)
         self._loss = loss
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
         self.optimizer = AdamW(trained, lr=lr, weight_decay=0.0)
@@ -164,11 +168,14 @@ class ValueModel(nn.Module):
         count = batch.num_tokens if self.head.reads == "tokens" else batch.num_turns
         values = np.zeros(count, np.float32)
         bootstrap = np.zeros(len(batch.trajectories), np.float32)
-        for part in rows.microbatches(np.arange(len(rows.rows)), self._batch_tokens):
+
+        def step(part: NDArray[np.int64]) -> None:
             collated, turn = self._collate(batch, rows, part)
             found, index, last = self(collated, turn)
             values[index.cpu().numpy()] = found.cpu().numpy()
             bootstrap[collated.bootstrap_trajectory.cpu().numpy()] = last.cpu().numpy()
+
+        self._budget.each(rows, np.arange(len(rows.rows)), step)
         return values, bootstrap
 
     def _epoch(self, rounds: Sequence[Targets], rng: np.random.Generator) -> float:
@@ -182,17 +189,28 @@ class ValueModel(nn.Module):
             parts = rows.microbatches(order, self._batch_tokens, self._together)
             steps += [(batch, rows, part, wanted) for part in parts]
         total, count = 0.0, 0.0
+        drop = partial(self.zero_grad, set_to_none=True)
+        drop()
         for i in rng.permutation(len(steps)):
             batch, rows, part, wanted = steps[i]
-            values, index, _ = self(*self._collate(batch, rows, part))
-            loss = self._loss(values, wanted, index, batch)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.mean().backward()
+            step = partial(self._backward, batch, rows, wanted)
+            sums = self._budget.each(rows, part, step, drop=drop, together=self._together)
+            of_step, number = map(sum, zip(*sums, strict=True))
+            divide_gradients(self.parameters(), max(number, 1.0))
             nn.utils.clip_grad_norm_(self.parameters(), 1.0)
             self.optimizer.step()
-            total, count = total + float(loss.total.detach()), count + float(loss.count)
-        self.optimizer.zero_grad(set_to_none=True)
+            drop()
+            total, count = total + of_step, count + number
         return total / max(count, 1.0)
+
+    def _backward(
+        self, batch: Batch, rows: Rows, wanted: Tensor, part: NDArray[np.int64]
+    ) -> tuple[float, float]:
+        """Adds the gradient of the summed loss, and returns the sum and its count."""
+        values, index, _ = self(*self._collate(batch, rows, part))
+        loss = self._loss(values, wanted, index, batch)
+        loss.total.backward()
+        return float(loss.total.detach()), float(loss.count)
 
     def _collate(
         self, batch: Batch, rows: Rows, part: NDArray[np.int64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from agentgym.trainers.run.setup import parameter_group
 from agentgym.trainers.settings import NonNegative, Positive
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import Row, Rows
+from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW
 
 Int64 = NDArray[np.int64]
+STEP_TOKENS = 2048
+"""Tokens per step of the heads, padding included."""
 
 
 @dataclass
@@ -94,6 +98,7 @@ class TokenQHooks(Demonstrations):
             beta=settings.beta,
             generator=torch.Generator().manual_seed(config.run.seed),
         ).to(policy.device)
+        self._budget = TokenBudget(STEP_TOKENS)
         modules = ((self.heads, config.critic.critic_lr), (policy, settings.trunk_lr))
         self.optimizer = AdamW(
             [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
@@ -121,19 +126,42 @@ class TokenQHooks(Demonstrations):
         ]
         actions = np.concatenate(spans).astype(np.int64)
         for _ in range(self.settings.head_epochs):
-            parts = rows.microbatches(np.arange(len(rows.rows)), 2048, together=True)
+            parts = rows.microbatches(np.arange(len(rows.rows)), STEP_TOKENS, together=True)
             for number in rng.permutation(len(parts)):
-                some = [rows.rows[i] for i in parts[number]]
-                losses, count = losses + self._step(batch, some, actions), count + 1
+                losses, count = losses + self._step(batch, rows, parts[number], actions), count + 1
         names = ("q_loss", "v_loss", "conservative_loss")
         self.metrics = dict(zip(names, (losses / count).tolist(), strict=True))
         self.trainer.policy.steer(self.heads)
         return chosen
 
-    def _step(self, batch: Batch, rows: list[Row], actions: Int64) -> NDArray[np.float64]:
+    def _step(self, batch: Batch, rows: Rows, part: Int64, actions: Int64) -> NDArray[np.float64]:
         """Takes one step on whole trajectories and returns the three losses."""
+        drop = partial(self.optimizer.zero_grad, set_to_none=True)
+        backward = partial(self._backward, batch, rows, actions, rows.num_tokens(part))
+        losses = self._budget.each(rows, part, backward, drop=drop, together=True)
+        limit = self.trainer.config.optimisation.max_grad_norm
+        for group in self.optimizer.param_groups:
+            torch.nn.utils.clip_grad_norm_(group["params"], limit)
+        self.optimizer.step()
+        drop()
+        self.heads.update_target(self.tau)
+        return np.sum(losses, 0)
+
+    def _backward(
+        self, batch: Batch, rows: Rows, actions: Int64, number: int, part: Int64
+    ) -> NDArray[np.float64]:
+        """Adds the gradient of the losses of some rows, and returns their terms of the means.
+
+        Args:
+            batch: the trajectories.
+            rows: their rows.
+            actions: [K] the action tokens.
+            number: action tokens of the step.
+            part: indices of whole trajectories' rows.
+        """
         heads, policy = self.heads, self.trainer.policy
-        collated = collate(batch, rows, policy.pad_token).to(policy.device)
+        collated = collate(batch, [rows.rows[i] for i in part], policy.pad_token)
+        collated = collated.to(policy.device)
         hidden, last = policy.hidden(collated)
         index = collated.index.cpu().numpy()
         tokens = torch.from_numpy(actions[index]).to(hidden.device)
@@ -141,14 +169,9 @@ class TokenQHooks(Demonstrations):
         owner = collated.bootstrap_trajectory
         q_loss, v_loss = self.losses(Places(batch, index, tokens, hidden, q, v, last, owner))
         conservative = cross_entropy(q.flatten(0, 1), tokens.repeat(2))
-        (q_loss + v_loss + self.settings.conservative * conservative).backward()
-        limit = self.trainer.config.optimisation.max_grad_norm
-        for group in self.optimizer.param_groups:
-            torch.nn.utils.clip_grad_norm_(group["params"], limit)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        heads.update_target(self.tau)
-        return np.array([float(x.detach()) for x in (q_loss, v_loss, conservative)])
+        share = rows.num_tokens(part) / number
+        (share * (q_loss + v_loss + self.settings.conservative * conservative)).backward()
+        return np.array([share * float(x.detach()) for x in (q_loss, v_loss, conservative)])
 
     def modules(self) -> tuple[nn.Module, ...]:
         """Returns the heads and the policy."""

@@ -109,12 +109,17 @@ class Collated:
         return everything[free], (offsets, ids)
 
 
-def segment_rows(batch: Batch) -> list[tuple[int, int]]:
-    """Returns the sorted (trajectory, segment) pairs that hold action tokens or a bootstrap."""
+def segment_rows(batch: Batch, bootstrap: bool = True) -> list[tuple[int, int]]:
+    """Returns the sorted (trajectory, segment) pairs that hold action tokens.
+
+    Args:
+        batch: the trajectories.
+        bootstrap: also return those that hold an observation whose value is bootstrapped.
+    """
     rows: set[tuple[int, int]] = set()
     for number, trajectory in enumerate(batch.trajectories):
         rows.update((number, turn.segment) for turn in trajectory.turns)
-        if trajectory.bootstrap is not None:
+        if bootstrap and trajectory.bootstrap is not None:
             rows.add((number, trajectory.bootstrap))
     return sorted(rows)
 
@@ -125,6 +130,8 @@ def collate(
     pad_id: int,
     temperature: float = 1.0,
     normalization: Normalization | None = None,
+    *,
+    bootstrap: bool = True,
 ) -> Collated:
     """Collates segments of a batch into padded tensors on the CPU.
 
@@ -134,6 +141,8 @@ def collate(
         pad_id: token id of the padding. It is masked, so any id is valid.
         temperature: sampling temperature of the actions.
         normalization: length normalisation of candidate scores, if actions were sampled as a whole.
+        bootstrap: keep the observations whose values are bootstrapped. Otherwise a segment ends
+            with its last action.
 
     Raises:
         ValueError: if there are no rows, if an action starts at position 0 of its segment (no
@@ -159,7 +168,10 @@ def collate(
                 turns.append(turn)
                 turn_row.append(row)
                 turn_number.append(first + place)
-        if trajectory.bootstrap == segment:
+        if not bootstrap:
+            stops = [turn.stop for turn in trajectory.turns if turn.segment == segment]
+            sequences[row] = sequences[row][: max(stops)]
+        elif trajectory.bootstrap == segment:
             bootstraps.append((row, len(sequences[row]) - 1, n))
     tokens, mask = _pad(sequences, pad_id)
     starts = np.array([turn.start for turn in turns], np.int64)
@@ -170,7 +182,7 @@ def collate(
     column = _ranges(starts, lengths)
     first_token = batch.token_offsets[np.array(turn_number, np.int64)]
     offsets, ids = _supports(turns, lengths)
-    bootstrap = torch.tensor(bootstraps, dtype=torch.int64).reshape(-1, 3)
+    ends = torch.tensor(bootstraps, dtype=torch.int64).reshape(-1, 3)
     return Collated(
         tokens=torch.from_numpy(tokens),
         attention_mask=torch.from_numpy(mask),
@@ -180,9 +192,9 @@ def collate(
         index=torch.from_numpy(_ranges(first_token, lengths)),
         support_offsets=None if offsets is None else torch.from_numpy(offsets),
         support_ids=None if ids is None else torch.from_numpy(ids),
-        bootstrap_row=bootstrap[:, 0],
-        bootstrap_column=bootstrap[:, 1],
-        bootstrap_trajectory=bootstrap[:, 2],
+        bootstrap_row=ends[:, 0],
+        bootstrap_column=ends[:, 1],
+        bootstrap_trajectory=ends[:, 2],
         temperature=float(temperature),
         choices=_choices(turns, [sequences[row] for row in turn_row], lengths),
         normalization=normalization,

@@ -11,6 +11,7 @@ turn is compared with all other turns of its group (the authors' code uses first
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,7 +26,8 @@ from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray
-from agentgym.trainers.update.learner import ForwardPass, Rows
+from agentgym.trainers.update.learner import ForwardPass, Row, Rows
+from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW
 
 
@@ -60,7 +62,7 @@ class ImplicitReward(RecipeHooks):
         super().__init__()
         self.config = config
         self.autocast = trainer.accelerator.autocast
-        self.microbatch_tokens = trainer.updater.microbatch_tokens
+        self.budget = TokenBudget(trainer.updater.microbatch_tokens)
         self.model = trainer.policy.clone()
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = AdamW(trained, lr=config.model_lr, weight_decay=0.0)
@@ -80,11 +82,14 @@ class ImplicitReward(RecipeHooks):
     @torch.no_grad()
     def _logprobs(self, batch: Batch) -> FloatArray:
         found = np.zeros(batch.num_tokens, np.float32)
-        for rows in self._parts(batch):
+
+        def step(rows: list[Row]) -> None:
             collated = self._collate(batch, rows)
             with self.autocast():  # as the policy's, so that equal models have a ratio of 1
                 logprobs = self.model(collated).logprobs
             found[collated.index.cpu().numpy()] = logprobs.float().cpu().numpy()
+
+        self._each(batch, step)
         return found
 
     def _fit(self, batch: Batch, logprobs: FloatArray, pairs: list[tuple[int, int]]) -> float:
@@ -106,25 +111,38 @@ class ImplicitReward(RecipeHooks):
         weight = np.bincount(better, pull, minlength=len(turns))
         weight = (weight - np.bincount(worse, pull, minlength=len(turns))) / turns
         tokens = torch.from_numpy((weight[owner]).astype(np.float32)).to(self.model.device)
-        self.optimizer.zero_grad(set_to_none=True)
-        for rows in self._parts(batch):
+
+        def step(rows: list[Row]) -> None:
             collated = self._collate(batch, rows)
             with self.autocast():
                 loss = -(tokens[collated.index] * self.model(collated).logprobs).sum()
             loss.backward()
+
+        self.optimizer.zero_grad(set_to_none=True)
+        self._each(batch, step)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.optimisation.max_grad_norm)
         self.optimizer.step()
         return float((margin > 0).mean())
 
-    def _parts(self, batch: Batch) -> list[list[tuple[int, int]]]:
-        rows = Rows.of(batch)
-        parts = rows.microbatches(np.arange(len(rows.rows)), self.microbatch_tokens)
-        return [[rows.rows[i] for i in part] for part in parts]
+    def _each(self, batch: Batch, step: Callable[[list[Row]], None]) -> None:
+        """Calls a function with the rows of each microbatch."""
+        rows = Rows.of(batch, bootstrap=False)
+        self.budget.each(
+            rows,
+            np.arange(len(rows.rows)),
+            lambda part: step([rows.rows[i] for i in part]),
+            drop=self.optimizer.zero_grad,
+        )
 
-    def _collate(self, batch: Batch, rows: list[tuple[int, int]]):
+    def _collate(self, batch: Batch, rows: list[Row]):
         config, pad = self.config, self.model.pad_token
         collated = collate(
-            batch, rows, pad, config.rollout.temperature, config.rollout.normalization
+            batch,
+            rows,
+            pad,
+            config.rollout.temperature,
+            config.rollout.normalization,
+            bootstrap=False,
         )
         return collated.to(self.model.device)
 

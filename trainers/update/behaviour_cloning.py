@@ -37,7 +37,9 @@ from agentgym.trainers.rollout.collector import (
 )
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
+from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.sharding import as_whole, load_optimizer
 from agentgym.trainers.update.updater import Updater, clip_gradients
@@ -272,7 +274,7 @@ def fit_demonstrations(
         finished: number of epochs that are finished already.
     """
     material = _Material.of(trajectories, lm_coef > 0)
-    rows = Rows.of(material.batch)
+    rows, budget = Rows.of(material.batch), TokenBudget(batch_tokens, shared=True)
     begun = time.perf_counter()
     for epoch in range(finished, epochs):
         rng = rngs(epoch)
@@ -284,7 +286,7 @@ def fit_demonstrations(
             check()
             progress = (epoch + i / len(steps)) / epochs
             optimizer.param_groups[0]["lr"] = float(lr * 0.5 * (1 + np.cos(np.pi * progress)))
-            sums += _step(accelerator, learner, material, rows, steps[chosen], lm_coef)
+            sums += _step(accelerator, learner, budget, material, rows, steps[chosen], lm_coef)
             clip_gradients(accelerator, optimizer, max_grad_norm)
             optimizer.step()
             learner.zero_grad(set_to_none=True)
@@ -297,6 +299,7 @@ def fit_demonstrations(
 def _step(
     accelerator: Accelerator,
     learner: torch.nn.Module,
+    budget: TokenBudget,
     material: _Material,
     rows: Rows,
     step: NDArray[np.int64],
@@ -304,27 +307,24 @@ def _step(
 ) -> NDArray[np.float64]:
     """Computes the gradient of a step and returns the sums and counts of its losses, [4].
 
-    The processes share the rows and divide by the counts of all processes, as `Updater` does.
+    The losses are divided by the counts of all microbatches and processes, as in `Updater`.
     """
-    rank, world = accelerator.process_index, accelerator.num_processes
-    share = step[rank::world]
-    idle = len(share) == 0
-    chosen = step[:1] if idle else share
     policy = accelerator.unwrap_model(learner).policy
-    collated = collate(material.batch, [rows.rows[j] for j in chosen], policy.pad_token)
-    turn = torch.from_numpy(material.batch.token_turn)[collated.index].to(policy.device)
-    mine = material.action[collated.index].to(policy.device)
-    output = learner(collated.to(policy.device), turn)
-    losses = -output.logprobs.float()
     mask = material.action[torch.from_numpy(np.concatenate([rows.tokens[j] for j in step]))]
     actions, others = float(mask.sum()), float((~mask).sum())
-    acted, read = losses[mine].sum(), losses[~mine].sum()
-    loss = acted / max(actions, 1.0) + lm_coef * read / max(others, 1.0)
-    for values in (output.values, output.bootstrap):
-        if values is not None:  # DDP needs every parameter in the graph
-            loss = loss + 0.0 * values.sum()
-    accelerator.backward(loss * (0.0 if idle else float(world)))
-    sums: Any = torch.stack([acted, read]).detach().double() * (0.0 if idle else 1.0)
-    if world > 1:
-        sums = accelerator.reduce(sums, "sum")
-    return np.array([float(sums[0]), actions, float(sums[1]), others])
+
+    def loss(piece: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+        collated = collate(material.batch, [rows.rows[j] for j in piece], policy.pad_token)
+        turn = torch.from_numpy(material.batch.token_turn)[collated.index].to(policy.device)
+        mine = material.action[collated.index].to(policy.device)
+        output = learner(collated.to(policy.device), turn)
+        losses = -output.logprobs.float()
+        acted, read = losses[mine].sum(), losses[~mine].sum()
+        loss = acted / max(actions, 1.0) + lm_coef * read / max(others, 1.0)
+        for values in (output.values, output.bootstrap):
+            if values is not None:  # DDP needs every parameter in the graph
+                loss = loss + 0.0 * values.sum()
+        return loss, torch.stack([acted, read]).detach().double()
+
+    sums = accumulate(accelerator, learner, budget, rows, step, loss)
+    return np.array([sums[0], actions, sums[1], others])

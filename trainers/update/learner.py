@@ -98,16 +98,25 @@ class Rows:
     tokens: list[NDArray[np.int64]]
 
     @classmethod
-    def of(cls, batch: Batch) -> Rows:
-        """Returns the segments with action tokens or a bootstrap value."""
-        rows = segment_rows(batch)
+    def of(cls, batch: Batch, bootstrap: bool = True) -> Rows:
+        """Returns the segments with action tokens, and those with a bootstrap value.
+
+        Args:
+            batch: the trajectories.
+            bootstrap: whether bootstrap values are wanted, as in `collate`.
+        """
+        rows = segment_rows(batch, bootstrap)
         spans: dict[Row, list[NDArray[np.int64]]] = {row: [] for row in rows}
+        stops = dict.fromkeys(rows, 0)
         owners = batch.turn_trajectory
         for m, turn in enumerate(batch.turns):
             span = np.arange(batch.token_offsets[m], batch.token_offsets[m + 1])
-            spans[int(owners[m]), turn.segment].append(span)
+            row = int(owners[m]), turn.segment
+            spans[row].append(span)
+            stops[row] = max(stops[row], turn.stop)
         empty = np.zeros(0, np.int64)
-        lengths = [len(batch.trajectories[n].segments[s].tokens) for n, s in rows]
+        whole = [len(batch.trajectories[n].segments[s].tokens) for n, s in rows]
+        lengths = whole if bootstrap else list(stops.values())
         tokens = [np.concatenate(spans[row]) if spans[row] else empty for row in rows]
         return cls(rows, np.array(lengths), tokens)
 
@@ -127,7 +136,27 @@ class Rows:
         units = np.array([n for n, _ in self.rows]) if together else np.arange(len(self.rows))
         names = rng.permutation(np.unique(units))
         parts = [np.flatnonzero(np.isin(units, part)) for part in np.array_split(names, count)]
-        return [part for part in parts if sum(len(self.tokens[i]) for i in part)]
+        return [part for part in parts if self.num_tokens(part)]
+
+    def num_tokens(self, part: NDArray[np.int64]) -> int:
+        """Returns the number of action tokens of some rows."""
+        return sum(len(self.tokens[i]) for i in part)
+
+    def share(
+        self, part: NDArray[np.int64], rank: int, world: int, together: bool = False
+    ) -> NDArray[np.int64]:
+        """Returns the share of some rows that a process takes.
+
+        Args:
+            part: row indices.
+            rank: number of the process.
+            world: number of processes.
+            together: give the rows of a trajectory to one process.
+        """
+        if not together:
+            return part[rank::world]
+        owner = np.array([self.rows[i][0] for i in part])
+        return part[np.isin(owner, np.unique(owner)[rank::world])]
 
     def microbatches(
         self, part: NDArray[np.int64], limit: int, together: bool = False
@@ -139,6 +168,8 @@ class Rows:
             limit: tokens per microbatch. A longer row is a microbatch of its own.
             together: keep the rows of a trajectory in one microbatch.
         """
+        if not len(part):
+            return []
         if together:
             owner = np.array([self.rows[i][0] for i in part])
             units = [part[owner == n] for n in np.unique(owner)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from torch import Tensor
 
 from agentgym.trainers.trajectory import Batch, FloatArray
 
@@ -40,8 +43,8 @@ def staleness_metrics(batch: Batch, version: int) -> dict[str, float]:
     }
 
 
-def importance_weights(batch: Batch, cap: float) -> tuple[FloatArray, dict[str, float]]:
-    """Returns the truncated importance weights of tokens [K], and metrics of them.
+def importance_weights(training: Tensor, generation: Tensor, cap: float) -> Tensor:
+    """Returns the truncated importance weights of tokens [k].
 
         w_k = min(exp(log pi_training(k) - log pi_generation(k)), cap)
 
@@ -52,20 +55,8 @@ def importance_weights(batch: Batch, cap: float) -> tuple[FloatArray, dict[str, 
     2025), truncated importance sampling.
 
     Args:
-        batch: the trajectories, from `Batch.with_recomputed`.
+        training: [k] log-probabilities as computed by training.
+        generation: [k] log-probabilities as recorded in the rollout.
         cap: the largest weight.
-
-    Raises:
-        ValueError: if the log-probabilities of the batch were not recomputed.
     """
-    if batch.sampler_logprobs is None:
-        raise ValueError("Importance weights need recomputed log-probabilities.")
-    difference = batch.logprobs.astype(np.float64) - batch.sampler_logprobs
-    clipped = difference > np.log(cap)
-    weights = np.exp(np.minimum(difference, np.log(cap)))
-    free = batch.free
-    metrics = {
-        "importance_weight": float(weights[free].mean()) if free.any() else 1.0,
-        "importance_clipped": float(clipped[free].mean()) if free.any() else 0.0,
-    }
-    return weights.astype(np.float32), metrics
+    return (training - generation).clamp(max=math.log(cap)).exp()

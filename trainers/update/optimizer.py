@@ -1,4 +1,4 @@
-"""`AdamW` with float32 master weights for parameters in lower precision."""
+"""`AdamW` with float32 master weights and gradients for parameters in lower precision."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ class AdamW(torch.optim.AdamW):
     ("Mixed Precision Training", arXiv 1710.03740, section 3.1). The optimiser therefore holds a
     float32 copy of each such parameter, and its averages in float32, and rounds the copy into the
     parameter after each step. They are part of its state, so that a resumed run continues exactly.
-    Parameters in float32 are updated as by `torch.optim.AdamW`.
+    The gradients of such parameters are accumulated over backward passes in float32 too. Parameters
+    in float32 are updated as by `torch.optim.AdamW`.
     """
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds parameters. The arguments are those of `torch.optim.AdamW.add_param_group`."""
+        super().add_param_group(param_group)
+        for parameter in self._low_precision():
+            parameter.grad_dtype = torch.float32
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:

@@ -88,10 +88,15 @@ class RoleUpdater:
             raise KeyError(f"There are no policies of the roles {sorted(unknown)}.")
         return {role: Part.of(batch, roles == role) for role in self.parts if role in roles}
 
-    def evaluate_actions(self, batch: Batch, reference: bool) -> ForwardPass:
+    def evaluate_actions(
+        self, batch: Batch, reference: bool, *, reuse: bool = False
+    ) -> ForwardPass:
         """Returns log-probabilities, entropies and values: see `Updater.evaluate_actions`."""
         parts = self.split(batch)
-        found = [self.parts[role].evaluate_actions(p.batch, reference) for role, p in parts.items()]
+        found = [
+            self.parts[role].evaluate_actions(part.batch, reference, reuse=reuse)
+            for role, part in parts.items()
+        ]
         trajectories = [part.trajectories for part in parts.values()]
         turns = [part.turns for part in parts.values()]
         tokens = [part.tokens for part in parts.values()]
@@ -116,6 +121,8 @@ class RoleUpdater:
         forward: ForwardPass | None,
         iteration: int,
         rngs: Iterable[np.random.Generator],
+        *,
+        first_pass: bool = False,
     ) -> dict[str, float]:
         """Updates the roles that learn and returns scalars to log: see `Updater.update`.
 
@@ -132,7 +139,9 @@ class RoleUpdater:
             own = part.credit(credit, critic is not None and critic.reads == "turns")
             forwarded, rngs = part.forward(forward), iter(copy.deepcopy(shuffles))
             try:
-                found[role] = updater.update(part.batch, own, forwarded, iteration, rngs)
+                found[role] = updater.update(
+                    part.batch, own, forwarded, iteration, rngs, first_pass=first_pass
+                )
             except Diverged as error:
                 error.add_note(f"It was the policy of {role}." if role else "")
                 raise

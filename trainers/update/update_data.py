@@ -8,6 +8,7 @@ Shapes: M turns and K action tokens per batch, k action tokens per microbatch.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,10 @@ from agentgym.trainers.update import losses
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.mismatch import importance_weights
 
-SUMS = ("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values")
+SUMS = (
+    *("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values"),
+    *("importance", "truncated"),
+)
 """Sums over the tokens of a microbatch."""
 KL, FREE = SUMS.index("kl"), SUMS.index("free")
 
@@ -40,7 +44,8 @@ class UpdateData:
     """A batch and its credit as tensors on the device, of shape [K] unless noted."""
 
     advantages: Tensor
-    old_logprobs: Tensor
+    old_logprobs: Tensor | None  # None: those of the pass itself, before the only step
+    sampler_logprobs: Tensor | None  # None: without importance weights
     reference: Tensor | None
     free: Tensor
     weights: losses.Weights
@@ -49,8 +54,6 @@ class UpdateData:
     targets: Tensor | None  # [K] or [M]
     old_values: Tensor | None  # [K] or [M]
     detached: Tensor | None
-    importance: Tensor | None
-    metrics: dict[str, float]
 
     @classmethod
     def of(
@@ -63,6 +66,7 @@ class UpdateData:
         length: int,
         device: torch.device,
         generator: torch.Generator,
+        first_pass: bool = False,
     ) -> UpdateData:
         """Returns the tensors of a batch.
 
@@ -74,6 +78,12 @@ class UpdateData:
             length: maximum length of an action, for the aggregation "constant".
             device: their device.
             generator: randomness of the covariance clip.
+            first_pass: the old log-probabilities are those of the first pass of the update, which
+                must be the only one.
+
+        Raises:
+            ValueError: if importance weights are wanted, and the batch has no log-probabilities
+                of training.
         """
         turn = torch.from_numpy(batch.token_turn)
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
@@ -111,12 +121,15 @@ class UpdateData:
                 generator=generator,
             )
         span = {"token": None, "trajectory": trajectory}.get(settings.ratio, turn)
-        importance, metrics = None, {}
+        sampled = None
         if settings.importance_cap is not None:
-            importance, metrics = importance_weights(batch, settings.importance_cap)
+            sampled = batch.logprobs if first_pass else batch.sampler_logprobs
+            if sampled is None:
+                raise ValueError("Importance weights need recomputed log-probabilities.")
         return cls(
             advantages=advantages,
-            old_logprobs=old_logprobs,
+            old_logprobs=None if first_pass else old_logprobs,
+            sampler_logprobs=tensor(sampled),
             reference=None if forward is None else tensor(forward.reference),
             free=free.to(device),
             weights=weights.to(device),
@@ -125,8 +138,6 @@ class UpdateData:
             targets=None if values is None else tensor(credit.targets),
             old_values=tensor(old_values),
             detached=None if detached is None else detached.to(device),
-            importance=tensor(importance),
-            metrics=metrics,
         )
 
     def counts(self, tokens: NDArray[np.int64]) -> Counts:
@@ -151,12 +162,17 @@ class UpdateData:
         chosen = index[free]
         weights = self.weights[chosen]
         logprobs = output.logprobs[free].float()
-        weighted = weights
-        if self.importance is not None:
-            weighted = replace(weights, weight=weights.weight * self.importance[chosen])
+        old = logprobs.detach() if self.old_logprobs is None else self.old_logprobs[chosen]
+        weighted, importance = weights, torch.ones_like(old)
+        truncated, cap = torch.zeros_like(old), settings.importance_cap
+        if self.sampler_logprobs is not None and cap is not None:
+            sampled = self.sampler_logprobs[chosen]
+            importance = importance_weights(old, sampled, cap)
+            truncated = old - sampled > math.log(cap)
+            weighted = replace(weights, weight=weights.weight * importance)
         surrogate = losses.clipped_surrogate(
             logprobs,
-            self.old_logprobs[chosen],
+            old,
             self.advantages[chosen],
             span=None if self.span is None else self.span[chosen],
             span_ratio="product" if settings.ratio == "turn_product" else "mean",
@@ -195,6 +211,7 @@ class UpdateData:
         parts = [surrogate.loss.total, entropy, kl, surrogate.kl.total, surrogate.clipped.total]
         numbers = [*(x.detach().double() for x in parts), free.sum().double()]
         numbers += [value.detach().double(), torch.tensor(float(read)).to(entropy.device)]
+        numbers += [importance.sum(), truncated.sum()]
         return loss, torch.stack([x.double() for x in numbers])
 
 
@@ -204,6 +221,7 @@ def metrics_of(
     steps: int,
     stopped: bool,
     weight: float,
+    importance: bool = False,
 ) -> dict[str, float]:
     """Returns the scalars of an update.
 
@@ -213,10 +231,15 @@ def metrics_of(
         steps: optimiser steps.
         stopped: whether `target_kl` ended the update.
         weight: sum of the weights of all tokens.
+        importance: whether the loss had importance weights.
     """
     sums = dict(zip(SUMS, totals.tolist(), strict=True))
     free, values = max(sums["free"], 1.0), max(sums["values"], 1.0)
-    return {
+    weights = {
+        "importance_weight": sums["importance"] / free,
+        "importance_clipped": sums["truncated"] / free,
+    }
+    return (weights if importance else {}) | {
         "policy_loss": sums["policy"] / max(weight, 1e-8),
         "value_loss": sums["value"] / values,
         "entropy": sums["entropy"] / max(weight, 1e-8),

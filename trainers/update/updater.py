@@ -9,11 +9,10 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,18 +26,12 @@ from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray
-from agentgym.trainers.update.learner import ForwardPass, Learner, Row, Rows
-from agentgym.trainers.update.memory import fitting_tokens
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+from agentgym.trainers.update.accumulation import accumulate
+from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
+from agentgym.trainers.update.memory import TokenBudget, fitting_tokens
 from agentgym.trainers.update.sharding import copy_weights, free_weights
 from agentgym.trainers.update.update_data import FREE, KL, SUMS, Counts, UpdateData, metrics_of
-
-T = TypeVar("T")
-
-_OUT_OF_MEMORY = (
-    "microbatch_tokens is {}, and the longest context has {} tokens. To save memory, set "
-    "microbatch_tokens or max_tokens, gradient_checkpointing, or lora_rank."
-)
 
 
 class Diverged(AgentGymError, RuntimeError):
@@ -46,6 +39,21 @@ class Diverged(AgentGymError, RuntimeError):
 
     It is also raised if `check_logprobs` finds that generation and training disagree.
     """
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A forward pass of all rows with its gradient."""
+
+    trajectories: Sequence[Trajectory]
+    version: int
+    index: Tensor
+    output: Output
+
+    def fits(self, batch: Batch, policy: Policy) -> bool:
+        """Returns whether the pass is of this batch under these weights."""
+        same = batch.trajectories is self.trajectories
+        return same and self.version == policy.weights_version()
 
 
 class Updater:
@@ -85,7 +93,10 @@ class Updater:
         self.sampling, self.seed = sampling, seed
         self.trained: Learner = accelerator.unwrap_model(learner)
         self.module: Learner = self.trained if module is None else module
-        self._microbatch_tokens = optimisation.microbatch_tokens
+        self._kept: _Kept | None = None
+        self.budget = TokenBudget(
+            optimisation.microbatch_tokens or self._fitting_tokens, shared=True
+        )
 
     @property
     def policy(self) -> Policy:
@@ -93,46 +104,20 @@ class Updater:
         return self.module.policy
 
     @property
+    def _bootstraps(self) -> bool:
+        """Whether the last observations of truncated episodes are read."""
+        return self.module.critic is not None
+
+    @property
     def microbatch_tokens(self) -> int:
         """Tokens per forward and backward pass, padding included."""
-        if self._microbatch_tokens is None:
-            autocast = self.accelerator.mixed_precision != "no"
-            fitting = fitting_tokens(self.policy, self.trained, autocast)
-            # The processes must agree on the number of microbatches (FSDP2).
-            self._microbatch_tokens = min(gather_object([fitting]))
-        return self._microbatch_tokens
+        return self.budget.tokens
 
-    def within_memory(self, rows: Rows, attempt: Callable[[int], T]) -> T:
-        """Calls a function, and again with smaller microbatches if the GPU runs out of memory.
-
-        Gradients of a failed attempt are dropped.
-
-        Args:
-            rows: the rows of all attempts.
-            attempt: maps a number of tokens per microbatch to a result.
-
-        Raises:
-            torch.OutOfMemoryError: if a single row does not fit, or with several processes, which
-                wait for each other's gradients and cannot repeat them.
-        """
-        while True:
-            limit = self.microbatch_tokens
-            try:
-                return attempt(limit)
-            except torch.OutOfMemoryError as error:
-                if limit <= rows.lengths.max() or self.accelerator.num_processes > 1:
-                    error.add_note(_OUT_OF_MEMORY.format(limit, rows.lengths.max()))
-                    raise
-            # Out of the handler, because the traceback holds the tensors of the attempt.
-            self.optimizer.zero_grad(set_to_none=True)
-            torch.cuda.empty_cache()
-            self._microbatch_tokens = limit // 2
-            warnings.warn(
-                f"Out of memory with {limit} tokens per forward and backward pass: continuing with "
-                f"microbatch_tokens = {limit // 2}.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    def _fitting_tokens(self) -> int:
+        autocast = self.accelerator.mixed_precision != "no"
+        fitting = fitting_tokens(self.policy, self.trained, autocast)
+        # The processes must agree on the number of microbatches (FSDP2).
+        return min(gather_object([fitting]))
 
     def withdraw(self) -> None:
         """Frees the weights of `module` until `publish`, if the trained weights are sharded."""
@@ -147,49 +132,61 @@ class Updater:
     def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
         sampling = self.sampling
         collated = collate(
-            batch, rows, self.policy.pad_token, sampling.temperature, sampling.normalization
+            batch,
+            rows,
+            self.policy.pad_token,
+            sampling.temperature,
+            sampling.normalization,
+            bootstrap=self._bootstraps,
         )
         turn = torch.from_numpy(batch.token_turn)[collated.index]
         return collated.to(self.policy.device), turn.to(self.policy.device)
 
     @torch.no_grad()
-    def evaluate_actions(self, batch: Batch, reference: bool) -> ForwardPass:
+    def evaluate_actions(
+        self, batch: Batch, reference: bool, *, reuse: bool = False
+    ) -> ForwardPass:
         """Returns log-probabilities, entropies and values of a batch, without gradients.
 
         Args:
             batch: the trajectories. The processes share their rows.
             reference: whether to compute the reference policy's log-probabilities too.
+            reuse: keep the pass with its gradient for the first step of `update`, if that step is
+                over the whole batch in one microbatch.
         """
-        rows = Rows.of(batch)
+        rows, self._kept = Rows.of(batch, self._bootstraps), None
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        share = np.arange(len(rows.rows))[rank::world]
-        found = self.within_memory(
-            rows, lambda limit: self._evaluate(batch, rows, share, 2 * limit, reference)
-        )
+        share = rows.share(np.arange(len(rows.rows)), rank, world)
+        reuse = reuse and self.optimisation.minibatches == world == 1
+        step = partial(self._evaluate, batch, rows, reference, reuse)
+        found = [each for part in self.budget.each(rows, share, step) for each in part]
         everything = gather_object(found) if world > 1 else found
         return ForwardPass.of(batch, everything, self.module.critic)
 
     def _evaluate(
-        self, batch: Batch, rows: Rows, share: NDArray[np.int64], limit: int, reference: bool
+        self, batch: Batch, rows: Rows, reference: bool, reuse: bool, part: NDArray[np.int64]
     ) -> list[tuple[str, NDArray[np.int64], FloatArray]]:
-        """Returns the name, indices and numbers of each output of a share of the rows."""
+        """Returns the name, indices and numbers of each output of a microbatch."""
+        reuse = reuse and len(part) == len(rows.rows)
         found: list[tuple[str, NDArray[np.int64], FloatArray]] = []
 
         def keep(name: str, index: Tensor, numbers: Tensor) -> None:
-            found.append((name, index.cpu().numpy(), numbers.float().cpu().numpy()))
+            found.append((name, index.cpu().numpy(), numbers.detach().float().cpu().numpy()))
 
-        for part in rows.microbatches(share, limit):
-            collated, turn = self._collate(batch, [rows.rows[i] for i in part])
-            with self.accelerator.autocast():
+        collated, turn = self._collate(batch, [rows.rows[i] for i in part])
+        with self.accelerator.autocast():
+            with torch.set_grad_enabled(reuse):
                 output = self.module(collated, turn)
-                keep("logprobs", collated.index, output.logprobs)
-                keep("entropy", collated.index, output.entropy)
-                if output.values is not None and output.bootstrap is not None:
-                    keep("values", output.value_index, output.values)
-                    keep("bootstrap", collated.bootstrap_trajectory, output.bootstrap)
-                if reference:
-                    logprobs = self.policy.reference_logprobs(collated)
-                    keep("reference", collated.index, logprobs)
+            if reuse:
+                version = self.policy.weights_version()
+                self._kept = _Kept(batch.trajectories, version, collated.index, output)
+            keep("logprobs", collated.index, output.logprobs)
+            keep("entropy", collated.index, output.entropy)
+            if output.values is not None and output.bootstrap is not None:
+                keep("values", output.value_index, output.values)
+                keep("bootstrap", collated.bootstrap_trajectory, output.bootstrap)
+            if reference:
+                keep("reference", collated.index, self.policy.reference_logprobs(collated))
         return found
 
     def update(
@@ -199,6 +196,8 @@ class Updater:
         forward: ForwardPass | None,
         iteration: int,
         rngs: Iterator[np.random.Generator],
+        *,
+        first_pass: bool = False,
     ) -> dict[str, float]:
         """Optimises policy and critic on a batch and returns scalars to log.
 
@@ -208,14 +207,16 @@ class Updater:
             forward: the result of `evaluate_actions`. None if there is no critic and no reference.
             iteration: number of finished iterations.
             rngs: the generators that shuffle the rows, one per epoch.
+            first_pass: ratios compare with the log-probabilities of the first pass of the update
+                itself, in place of those of the batch. This needs one epoch of one minibatch.
 
         Raises:
             Diverged: if the loss or the gradient is not finite, or the KL to the behaviour policy
                 exceeds `max_kl`.
         """
         loss, optimisation = self.loss, self.optimisation
-        rows = Rows.of(batch)
-        data = self._data(batch, credit, forward, iteration)
+        rows = Rows.of(batch, self._bootstraps)
+        data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio == "trajectory"
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
@@ -223,9 +224,9 @@ class Updater:
         for _, rng in zip(range(optimisation.epochs), rngs, strict=False):
             for part in rows.parts(optimisation.minibatches, rng, together):
                 counts = data.counts(np.concatenate([rows.tokens[i] for i in part]))
-                sums = self.within_memory(
-                    rows,
-                    partial(self._accumulate, batch, rows, part, data, counts, together),
+                step = partial(self._loss, batch, rows, data, counts)
+                sums = accumulate(
+                    self.accelerator, self.learner, self.budget, rows, part, step, together=together
                 )
                 kl = sums[KL] / max(sums[FREE], 1.0)
                 self._check(sums, kl)
@@ -240,10 +241,17 @@ class Updater:
             if stopped:
                 break
         self.publish()
-        return metrics_of(totals, norms / max(steps, 1), steps, stopped, weight) | data.metrics
+        self._kept = None
+        norms, weighted = norms / max(steps, 1), data.sampler_logprobs is not None
+        return metrics_of(totals, norms, steps, stopped, weight, weighted)
 
     def _data(
-        self, batch: Batch, credit: Credit, forward: ForwardPass | None, iteration: int
+        self,
+        batch: Batch,
+        credit: Credit,
+        forward: ForwardPass | None,
+        iteration: int,
+        first_pass: bool = False,
     ) -> UpdateData:
         return UpdateData.of(
             batch,
@@ -253,57 +261,25 @@ class Updater:
             length=self.sampling.max_new_tokens,
             device=self.policy.device,
             generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
+            first_pass=first_pass,
         )
 
-    def _accumulate(
+    def _loss(
         self,
         batch: Batch,
         rows: Rows,
-        part: NDArray[np.int64],
         data: UpdateData,
         counts: Counts,
-        together: bool,
-        limit: int,
-    ) -> NDArray[np.float64]:
-        """Accumulates the gradient of a minibatch and returns its sums over all processes."""
-        rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        micro = self._microbatches(rows, part, together, rank, limit)
-        # DDP synchronises once per minibatch, so every process needs a backward pass, and FSDP2 at
-        # every pass, so all need the same number. The additional ones have the weight 0.
-        own, needed = len(micro), 1
-        if self.accelerator.is_fsdp2:
-            everyone = (self._microbatches(rows, part, together, i, limit) for i in range(world))
-            needed = max(map(len, everyone))
-        micro += [part[:1]] * (needed - own)
-        sums: Any = torch.zeros(len(SUMS), dtype=torch.float64, device=self.policy.device)
-        for i, piece in enumerate(micro):
-            collated, turn = self._collate(batch, [rows.rows[j] for j in piece])
-            last = i == len(micro) - 1
-            with self.accelerator.no_sync(self.learner) if not last else nullcontext():
-                with self.accelerator.autocast():
-                    output = self.learner(collated, turn)
-                    loss, terms = data.loss(collated.index, output, counts, self.loss, self.critic)
-                # DDP averages over processes, and the counts are sums over processes.
-                self.accelerator.backward(loss * (float(world) if i < own else 0.0))
-            if i < own:
-                sums += terms
-        if world > 1:
-            sums = self.accelerator.reduce(sums, "sum")
-        return sums.cpu().numpy()
-
-    def _microbatches(
-        self, rows: Rows, part: NDArray[np.int64], together: bool, rank: int, limit: int
-    ) -> list[NDArray[np.int64]]:
-        """Returns the microbatches of a process."""
-        world = self.accelerator.num_processes
-        if together:
-            owner = np.array([rows.rows[i][0] for i in part])
-            share = part[np.isin(owner, np.unique(owner)[rank::world])]
-        else:
-            share = part[rank::world]
-        if not len(share):
-            return []
-        return rows.microbatches(share, limit, together)
+        piece: NDArray[np.int64],
+    ) -> tuple[Tensor, Tensor]:
+        """Returns a microbatch's terms of the loss and of the sums."""
+        kept, self._kept = self._kept, None
+        if kept is not None and len(piece) == len(rows.rows) and kept.fits(batch, self.policy):
+            return data.loss(kept.index, kept.output, counts, self.loss, self.critic)
+        del kept
+        collated, turn = self._collate(batch, [rows.rows[i] for i in piece])
+        output = self.learner(collated, turn)
+        return data.loss(collated.index, output, counts, self.loss, self.critic)
 
     def _check(self, sums: NDArray[np.float64], kl: float) -> None:
         if not np.isfinite(sums).all():

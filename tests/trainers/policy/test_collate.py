@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.trajectory import Batch, Segment, Support, Trajectory, Turn
+from agentgym.trainers.update.learner import Rows
 
 
 @st.composite
@@ -43,6 +45,21 @@ def batches(draw):
 def turn(segment, start, stop, rng, support):
     logprobs = rng.standard_normal(stop - start).astype(np.float32)
     return Turn(segment, start, stop, logprobs, support, "", "", 0.0, {}, True, 0.0, "")
+
+
+@settings(deadline=None)
+@given(batches())
+def test_without_bootstrap_values_a_row_ends_with_its_last_action(batch):
+    rows = Rows.of(batch, bootstrap=False)
+    got = collate(batch, rows.rows, pad_id=99, bootstrap=False)
+    whole = collate(batch, rows.rows, pad_id=99)
+    assert not len(got.bootstrap_row)
+    for name in ("row", "column", "target", "index"):
+        assert torch.equal(getattr(got, name), getattr(whole, name))
+    lengths = got.attention_mask.sum(1)
+    assert lengths.tolist() == rows.lengths.tolist()
+    for row, length in enumerate(lengths.tolist()):
+        assert got.column[got.row == row].max() == length - 2
 
 
 @settings(deadline=None)

@@ -102,11 +102,11 @@ def test_stale_tokens_have_the_decoupled_objective(tmp_path: Path, monkeypatch: 
     trainer = make_trainer("grpo", **FEW, rollout_workers=1, max_staleness=1, run_dir=str(tmp_path))
     update = trainer.updater.update
 
-    def kept(batch: Batch, *args: Any) -> dict[str, float]:
+    def kept(batch: Batch, *args: Any, **options: Any) -> dict[str, float]:
         forward = trainer.updater.evaluate_actions(batch, reference=False)
         np.testing.assert_array_equal(batch.logprobs, forward.logprobs)  # the proximal policy
         seen.append(batch)
-        return update(batch, *args)
+        return update(batch, *args, **options)
 
     monkeypatch.setattr(trainer.updater, "update", kept)
     trainer.run()

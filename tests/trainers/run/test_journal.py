@@ -198,7 +198,7 @@ def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest
             if self.state.iteration == 0:
                 super()._save(keep_journal)
 
-    def kill(*_: object) -> None:
+    def kill(*_: object, **__: object) -> None:
         raise Killed
 
     for kept in (8, 5, 0):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,47 +12,21 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
+from agentgym.trainers.critics.turn_model import TurnModel, turn_loss
 
 from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.critics.transitions import Encoder
 from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sampling
-from agentgym.trainers.recipes import poad
-from agentgym.trainers.run.setup import build_updater, load_policy
+from agentgym.trainers.recipes import ilql, istar, poad
+from agentgym.trainers.run.setup import load_policy
+from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import CPU_TOKENS, activation_bytes, fitting_tokens
-from agentgym.trainers.update.updater import Updater
 
-
-class ShortOfMemory(torch.autograd.Function):
-    """The identity, which raises in the backward pass above a number of tokens."""
-
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, limit: int) -> Tensor:
-        ctx.full = states.shape[:2].numel() > limit
-        return states.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradient: Any) -> Any:
-        if ctx.full:
-            raise torch.OutOfMemoryError("backward")
-        return gradient[0], None
-
-
-def limit_memory(policy: Policy, forward: int, backward: int) -> None:
-    """Lets a policy run out of memory above numbers of tokens per pass.
-
-    The backward pass fails at the first layer, when the other layers have their gradients already.
-    """
-
-    def before(_: Any, args: Any, inputs: Any) -> None:
-        if inputs["input_ids"].numel() > forward:
-            raise torch.OutOfMemoryError("forward")
-
-    def after(_: Any, args: Any, output: Tensor) -> Tensor:
-        return ShortOfMemory.apply(output, backward)  # type: ignore[no-any-return]
-
-    policy.model.register_forward_pre_hook(before, with_kwargs=True)
-    policy.model.get_input_embeddings().register_forward_hook(after)
+from ...helpers.launch import finish, launch
+from ...helpers.short_of_memory import clone, learn, limit_memory, updater_of
 
 
 @pytest.fixture
@@ -58,22 +35,6 @@ def batch(make_policy: Any, as_batch: Any) -> Batch:
     prompts = [rng.integers(2, 250, size=n).astype(np.int32) for n in (30, 3, 12, 21, 17, 26)]
     requests = [Request(p, np.random.default_rng(i)) for i, p in enumerate(prompts)]
     return as_batch(prompts, policy.act(requests, Sampling(max_new_tokens=6)))
-
-
-def updater_of(policy: Policy, **settings: Any) -> Updater:
-    head = TokenValueHead(policy.hidden_size, (8,), generator=torch.Generator().manual_seed(0))
-    config = poad.Config.of(epochs=1, minibatches=2, max_new_tokens=6, **settings)
-    return build_updater(Accelerator(cpu=True), config, policy, head, None)
-
-
-def learn(updater: Updater, batch: Batch) -> tuple[Any, dict[str, Tensor]]:
-    """Returns the forward pass and the parameters after an update."""
-    forward = updater.evaluate_actions(batch, reference=False)
-    assert forward.values is not None and forward.values.tokens is not None
-    credit = np.linspace(-1, 1, batch.num_tokens, dtype=np.float32)
-    rngs = iter([np.random.default_rng(0)])
-    updater.update(batch, Credit(credit, forward.values.tokens + 1), forward, 0, rngs)
-    return forward, {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 
 @pytest.mark.parametrize(("forward", "backward"), [(80, 10_000), (10_000, 80)])
@@ -95,11 +56,111 @@ def test_a_row_that_does_not_fit_is_an_error(make_policy, batch):
     policy = make_policy()
     limit_memory(policy, 10, 10)
     with (
-        pytest.warns(RuntimeWarning, match="microbatch_tokens = 25"),
+        pytest.warns(RuntimeWarning, match="continuing with 25"),
         pytest.raises(torch.OutOfMemoryError) as caught,
     ):
         learn(updater_of(policy, microbatch_tokens=50), batch)
     assert "the longest context has 36 tokens" in str(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(("changes", "saved"), [({}, 1), ({"microbatch_tokens": 80}, 0)])
+def test_the_first_step_reuses_the_forward_pass(make_policy, batch, changes: Any, saved: int):
+    """Values need no pass of their own if the first step is over the whole batch."""
+    passes, weights = [], []
+    for reuse in (False, True):
+        policy = make_policy()
+        updater, count = updater_of(policy, epochs=2, minibatches=1, **changes), []
+        policy.model.register_forward_hook(lambda *_, count=count: count.append(1))
+        weights.append(learn(updater, batch, reuse=reuse)[1])
+        passes.append(len(count))
+    assert passes[0] - passes[1] == saved
+    torch.testing.assert_close(weights[1], weights[0], atol=1e-6, rtol=0)
+
+
+def test_a_pass_under_other_weights_is_not_reused(make_policy, batch):
+    policy, other = make_policy(), make_policy()
+    for each, reuse in ((policy, True), (other, False)):
+        updater = updater_of(each, epochs=1, minibatches=1)
+        forward = updater.evaluate_actions(batch, False, reuse=reuse)
+        with torch.no_grad():
+            each.model.get_input_embeddings().weight.mul_(1.01)
+        credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
+        updater.update(batch, credit, forward, 0, iter([np.random.default_rng(0)]))
+    for a, b in zip(policy.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+# Loops besides the update. Each returns numbers that are the same with any microbatches.
+
+
+def cloned(policy: Policy, batch: Batch) -> Any:
+    updater = updater_of(policy)
+    clone(updater, 3 * list(batch.trajectories))
+    return dict(policy.named_parameters())
+
+
+def of_turns(policy: Policy, batch: Batch) -> Any:
+    model = TurnModel(policy, epochs=1, tokens=300, seed=0)
+    model.fit(batch, turn_loss(np.arange(batch.num_turns)), np.random.default_rng(0))
+    return torch.from_numpy(model.predict(batch))
+
+
+def of_a_critic(policy: Policy, batch: Batch) -> Any:
+    settings = CriticConfig(critic_lr=1e-3, critic_epochs=1, critic_batch_tokens=300)
+    critic = OwnTrunkCritic(policy, TokenValueHead(policy.hidden_size, (8,)), settings)
+    critic.fit(batch, np.ones(batch.num_tokens, np.float32), np.random.default_rng(0))
+    return torch.from_numpy(critic.evaluate(batch).turns)
+
+
+def of_features(policy: Policy, batch: Batch) -> Any:
+    return Encoder(policy, 300).encode(batch).action
+
+
+def trainer_of(policy: Policy) -> Any:
+    return SimpleNamespace(
+        policy=policy,
+        accelerator=SimpleNamespace(autocast=nullcontext),
+        updater=SimpleNamespace(microbatch_tokens=300),
+        config=ilql.Config(),
+    )
+
+
+def of_preferences(policy: Policy, batch: Batch) -> Any:
+    hooks = istar.ImplicitReward(trainer_of(policy), istar.Config())
+    hooks._fit(batch, hooks._logprobs(batch), [(0, 1), (3, 2)])
+    return torch.from_numpy(hooks._logprobs(batch))
+
+
+def of_implicit_q(policy: Policy, batch: Batch) -> Any:
+    hooks = ilql.ImplicitQ(trainer_of(policy), ilql.Config())
+    spans = [t.segments[0].tokens[t.turns[0].start : t.turns[0].stop] for t in batch.trajectories]
+    rows, actions = Rows.of(batch), np.concatenate(spans).astype(np.int64)
+    losses = hooks._step(batch, rows, np.arange(len(rows.rows)), actions)
+    return [torch.from_numpy(losses), dict(hooks.heads.named_parameters())]
+
+
+LOOPS = (cloned, of_turns, of_a_critic, of_features, of_preferences, of_implicit_q)
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+def test_every_loop_halves_its_microbatches(make_policy, batch, loop: Callable[..., Any]):
+    expected = loop(make_policy(), batch)
+    policy = make_policy()
+    limit_memory(policy, 100, 75)
+    with pytest.warns(RuntimeWarning, match="Out of memory with"):
+        got = loop(policy, batch)
+    torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
+
+
+def test_processes_halve_together_and_learn_as_one_does(tmp_path: Path):
+    for processes in (1, 2):
+        program = ["-m", "tests.helpers.short_of_memory", str(tmp_path)]
+        finish(launch(program, processes))
+    one, *two = (torch.load(tmp_path / name) for name in ("0-of-1.pt", "0-of-2.pt", "1-of-2.pt"))
+    assert one["tokens"] == 300
+    assert [each["tokens"] for each in two] == [75, 75]
+    for each in two:
+        torch.testing.assert_close(each["weights"], one["weights"], atol=2e-5, rtol=0)
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

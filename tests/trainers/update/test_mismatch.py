@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,9 +64,9 @@ def test_replayed_episodes_have_the_ratio_to_the_policy_that_played_them(
     seen: list[tuple[Batch, np.ndarray]] = []
     update = Updater.update
 
-    def watched(self, batch, credit, forward, *rest):
+    def watched(self, batch, credit, forward, *rest, **options):
         seen.append((batch, forward.logprobs))
-        return update(self, batch, credit, forward, *rest)
+        return update(self, batch, credit, forward, *rest, **options)
 
     monkeypatch.setattr(Updater, "update", watched)
     hard = FEW | {"env_kwargs": {"size": 6, "max_turns": 2}, "group_size": 2, "train_tasks": 6}
@@ -89,19 +90,33 @@ def test_replayed_episodes_have_the_ratio_to_the_policy_that_played_them(
 @settings(deadline=None)
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0.1, 10))
 def test_importance_weights_are_truncated_ratios(gaps: list[float], cap: float):
-    batch = Batch.of([trajectory([len(gaps)], [0])])
-    batch = batch.with_recomputed(batch.logprobs + np.array(gaps, np.float32))
-    weights, metrics = importance_weights(batch, cap)
+    generation = torch.full((len(gaps),), -1.0)
+    weights = importance_weights(generation + torch.tensor(gaps), generation, cap)
     np.testing.assert_allclose(weights, np.minimum(np.exp(gaps), cap), rtol=1e-4)
-    assert metrics["importance_weight"] == pytest.approx(weights.mean(), rel=1e-4)
-    clear = [gap for gap in gaps if abs(gap - math.log(cap)) > 1e-5]
-    if len(clear) == len(gaps):
-        assert metrics["importance_clipped"] == pytest.approx(np.mean(np.exp(gaps) > cap))
 
 
-def test_importance_weights_need_both_log_probabilities():
-    with pytest.raises(ValueError, match="recomputed"):
-        importance_weights(Batch.of([trajectory([1], [0])]), 2.0)
+@pytest.mark.usefixtures("another_engine")
+def test_a_single_step_recomputes_log_probabilities_in_its_own_pass(tmp_path: Path, monkeypatch):
+    """A run whose update is one step equals one with a forward pass before the update."""
+    passes: list[bool] = []
+    evaluate = Updater.evaluate_actions
+
+    def watched(self, *args, **kwargs):
+        passes.append(True)
+        return evaluate(self, *args, **kwargs)
+
+    monkeypatch.setattr(Updater, "evaluate_actions", watched)
+    one = FEW | {"iterations": 2, "minibatches": 1, "importance_cap": 2.0, "log_with": ()}
+    rows = []
+    for name, changes in {"own": {}, "before": {"check_logprobs": 1.0}}.items():
+        train("grpo", **one | changes, run_dir=str(tmp_path / name))
+        assert len(passes) == (0 if name == "own" else 2)
+        rows.append(read_metrics(tmp_path / name)[-1])
+    own, before = rows
+    losses = [key for key in before if key.startswith("losses/")]
+    assert "losses/importance_weight" in losses
+    for key in losses:
+        assert own[key] == pytest.approx(before[key], rel=1e-3, abs=1e-6), key
 
 
 @pytest.fixture

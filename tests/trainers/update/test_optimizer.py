@@ -32,7 +32,7 @@ def gradient(step: int, shape: torch.Size, scale: float = 1.0) -> torch.Tensor:
 
 def take(optimizer: Any, parameter: nn.Parameter, steps: range, scale: float = 1.0) -> None:
     for step in steps:
-        parameter.grad = gradient(step, parameter.shape, scale).to(parameter.dtype)
+        parameter.grad = gradient(step, parameter.shape, scale).to(parameter.dtype).float()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -43,7 +43,7 @@ def test_equal_gradients_move_the_masters_by_the_sum_of_the_steps(dtype: torch.d
     before = p.detach().float()
     optimizer = AdamW([p], lr=1e-6, eps=1e-8, weight_decay=0.0)
     for _ in range(20):
-        p.grad = torch.ones_like(p)
+        p.grad = torch.ones_like(p, dtype=torch.float32)
         optimizer.step()
     master = optimizer.state[p]["master"]
     torch.testing.assert_close(before - master, torch.full_like(before, 20e-6), rtol=5e-3, atol=0)
@@ -55,9 +55,22 @@ def test_the_weights_of_a_low_precision_model_follow_after_enough_steps():
     before = p.detach().float()
     optimizer = AdamW([p], lr=1e-5, weight_decay=0.0)
     for _ in range(100):
-        p.grad = torch.ones_like(p)
+        p.grad = torch.ones_like(p, dtype=torch.float32)
         optimizer.step()
     assert (before - p.detach().float()).mean().item() == pytest.approx(1e-3, rel=0.02)
+
+
+@pytest.mark.parametrize("dtype", LOW)
+def test_gradients_of_microbatches_are_summed_in_float32(dtype: torch.dtype):
+    p = weights(dtype)
+    AdamW([p])
+    parts = [gradient(step, p.shape).to(dtype) for step in range(40)]
+    for part in parts:
+        (p * part).sum().backward()
+    assert p.grad is not None
+    assert p.grad.dtype == torch.float32
+    exact = torch.stack(parts).double().sum(0)
+    torch.testing.assert_close(p.grad.double(), exact, rtol=1e-4, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=20)
@@ -70,8 +83,8 @@ def test_masters_are_those_of_adamw_in_float32(
     options: Any = {"lr": lr, "weight_decay": decay, "eps": 1e-8}
     mine, theirs = AdamW([low], **options), torch.optim.AdamW([full], **options)
     for step in range(steps):
-        low.grad = gradient(step, low.shape).to(dtype)
-        full.grad = low.grad.float()
+        low.grad = gradient(step, low.shape).to(dtype).float()
+        full.grad = low.grad.clone()
         mine.step()
         theirs.step()
     assert torch.equal(mine.state[low]["master"], full)
@@ -123,7 +136,7 @@ def test_the_gradient_clip_sees_the_parameters_that_the_model_has():
     p = weights(torch.bfloat16)
     optimizer = AdamW([p], lr=1e-6)
     take(optimizer, p, range(1))
-    p.grad = torch.full_like(p, 3.0)
+    p.grad = torch.full_like(p, 3.0, dtype=torch.float32)
     norm = nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
     assert float(norm) == pytest.approx(3.0 * p.numel() ** 0.5, rel=0.01)
     assert float(p.grad.float().norm()) == pytest.approx(1.0, rel=0.01)

@@ -1,0 +1,92 @@
+"""Gradients of a minibatch, accumulated over microbatches and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+from torch import Tensor, distributed, nn
+
+from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.memory import TokenBudget
+
+Step = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
+"""From the row indices of a microbatch to its loss and to numbers that are summed up."""
+
+
+def accumulate(
+    accelerator: Accelerator,
+    learner: nn.Module,
+    budget: TokenBudget,
+    rows: Rows,
+    part: NDArray[np.int64],
+    step: Step,
+    *,
+    together: bool = False,
+) -> NDArray[np.float64]:
+    """Accumulates the gradient of a minibatch, of which each process computes a share.
+
+    If a process runs out of memory, all begin again with smaller microbatches. Under DDP, gradients
+    are therefore exchanged at the end, and not in the last backward pass, where the others would
+    wait forever. FSDP2 communicates in every pass, so there an error remains an error.
+
+    Args:
+        accelerator: the accelerator.
+        learner: the learner, as prepared by accelerate.
+        budget: tokens per forward and backward pass.
+        rows: all rows.
+        part: the row indices of the minibatch.
+        step: computes the loss of a microbatch: a term of a sum over the minibatch.
+        together: keep the rows of a trajectory in one microbatch.
+
+    Returns:
+        The sums of the numbers of `step` over all microbatches and processes.
+
+    Raises:
+        torch.OutOfMemoryError: as `TokenBudget.attempt`.
+    """
+    rank, world = accelerator.process_index, accelerator.num_processes
+    sharded = accelerator.is_fsdp2
+
+    def attempt(limit: int) -> Tensor:
+        shares = [rows.share(part, i, world, together) for i in range(world)]
+        pieces = [rows.microbatches(share, limit, together) for share in shares]
+        # Under FSDP2 all processes need the same number of passes. An idle one needs gradients to
+        # exchange. The additional passes have the weight 0.
+        own, needed = len(pieces[rank]), max(map(len, pieces)) if sharded else 1
+        total: Tensor | None = None
+        for i, piece in enumerate(pieces[rank] + [part[:1]] * (needed - own)):
+            exchange = sharded and i == max(own, needed) - 1
+            with nullcontext() if exchange else accelerator.no_sync(learner):
+                with accelerator.autocast():
+                    loss, numbers = step(piece)
+                # FSDP2 averages over processes.
+                accelerator.backward(loss * (float(i < own) * (world if sharded else 1)))
+            numbers = numbers * float(i < own)
+            total = numbers if total is None else total + numbers
+        assert total is not None
+        return total
+
+    drop = learner.zero_grad
+    sums = budget.attempt(rows, attempt, drop, repeatable=not sharded or world == 1)
+    if world > 1:
+        if not sharded:
+            _sum_over_processes(learner.parameters())
+        distributed.all_reduce(sums)
+    return sums.cpu().numpy()
+
+
+def _sum_over_processes(parameters: Iterable[nn.Parameter]) -> None:
+    """Replaces gradients by their sums over all processes."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in trained:
+        if parameter.grad is None:  # unused in this process, such as an expert
+            parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
+    works = [distributed.all_reduce(p.grad, async_op=True) for p in trained]
+    for work in works:
+        assert work is not None
+        work.wait()
