@@ -226,6 +226,11 @@ class TrainConfig:
         return False
 
     @property
+    def team_credit(self) -> bool:
+        """Whether a recipe credits the seats of a game with the mean of their rewards."""
+        return False
+
+    @property
     def recompute_logprobs(self) -> bool:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 

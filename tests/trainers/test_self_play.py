@@ -159,6 +159,10 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
     for a, b in zip(first, again, strict=True):
         assert (a.role, a.opponent, a.group) == (b.role, b.opponent, b.group)
         assert [turn.action for turn in a.turns] == [turn.action for turn in b.turns]
+        assert a.episode == b.episode
+        for one, two in zip(a.turns, b.turns, strict=True):
+            assert (one.order, one.clock, one.delayed) == (two.order, two.clock, two.delayed)
+    assert any(turn.delayed for t in again for turn in t.turns)
     trainer.folder.close()
 
 
@@ -167,6 +171,8 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
     [
         ("grpo", {"group_size": 4}, "zero-sum game.* rae"),
         ("gigpo", {"group_size": 4}, "zero-sum game.* rae"),
+        ("magrpo", {"group_size": 4}, "zero-sum game.* rae"),
+        ("marft", {}, "zero-sum game.* rae"),
         ("poad", {"env_id": "NumberLine-v0", "env_kwargs": {}}, "has one agent"),
         ("poad", {"env_kwargs": {"seat": "player_0"}}, "seat = 'player_0'.* learners"),
         ("poad", {"learners": ("player_7",)}, "must be agents of .*got 'player_7'. Did you mean"),

@@ -154,6 +154,7 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
             offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
             support = Support(offsets, ids)
         rest = {"support": support, "admissible": tuple(turn["admissible"])}
+        rest["delayed"] = tuple((clock, reward) for clock, reward in turn.get("delayed", ()))
         for name in ("logprobs", "recomputed"):
             if turn.get(name) is not None:
                 rest[name] = np.array(turn[name], np.float32)
@@ -161,7 +162,8 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
             rest["thought"] = np.array(turn["thought"], bool)
         turns.append(Turn(**turn | rest))
     segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
-    return Trajectory(**packed | {"turns": turns, "segments": segments})
+    key = tuple(packed.get("episode", ()))
+    return Trajectory(**packed | {"turns": turns, "segments": segments, "episode": key})
 
 
 def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
 from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy, Request
+from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.rollout.collector import EpisodeSpec, Play, Room
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Trajectory
@@ -58,6 +58,7 @@ class SeatPlay(Play):
     def __init__(self, game: GamePlay, agent: str):
         spec, single = game.episode, game.single
         place = single.game.possible_agents.index(agent)
+        self._key = spec.key
         key = spec.key if len(spec.seats) == 1 else (*spec.key, place)
         super().__init__(game.index, EpisodeSpec(spec.task, spec.seed, key), game.slot, game.env)
         self.cache_key = f"{game.index}/{agent}"
@@ -66,6 +67,7 @@ class SeatPlay(Play):
         self.weights = self._weights[agent]
         self._single, self._table = single, game.table
         self._role = single.game.role(agent)
+        self._clocks: dict[int, float] = {}
 
     def request(self, constrain: bool) -> Request:
         """Returns the generation request of this turn, for the weights of the seat."""
@@ -75,11 +77,23 @@ class SeatPlay(Play):
         """Takes the result of the seat's last step, or its first observation, from the table."""
         table = self._table
         first = self.sample is None
+        self._clocks = table.clocks[self.agent]
         step = table.game.seen(self.agent) if first else table.take(self.agent)
         self.observation, self.info = step.observation, self._info(step)
         self._reward = float(sum(self.info["reward_terms"].values()))
         self.terminated = step.terminated
         self.truncated = table.game.truncated(self.agent)
+
+    def record(self, sample: Sample, policy: Policy | Ensemble | None = None) -> None:
+        """Records the action, and when it is taken."""
+        super().record(sample, policy)
+        game, turn = self._table.game, self.turns[-1]
+        turn.order, turn.clock = game.turn, game.clock()
+
+    def _complete_turn(self) -> None:
+        super()._complete_turn()
+        turn = self.turns[-1]
+        turn.delayed = tuple(pair for pair in self._clocks.items() if pair[0] != turn.clock)
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
         names, penalty = self._table.game.reward_names, self._single.invalid_penalty
@@ -89,6 +103,7 @@ class SeatPlay(Play):
         """Returns the trajectory of the seat, which has at least one turn."""
         found = super().trajectory()
         found.agent, found.role, found.opponent = self.agent, self._role, self._opponent()
+        found.episode = self._key
         return found
 
     def _opponent(self) -> str:

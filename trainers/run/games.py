@@ -106,7 +106,7 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
             raise ConfigError(f"learners must be agents of {name}, {agents}, got {agent!r}.{hint}")
     grouped = isinstance(config.rollout, GroupRolloutConfig) and not config.grouped_by_agent
     several = config.game.opponents == "mirror" and len(set(chosen)) > 1
-    if grouped and several and single.game.zero_sum:
+    if (grouped or config.team_credit) and several and single.game.zero_sum:
         raise ConfigError(
             f"{name} is a zero-sum game, and the policy plays several of its seats: their mean "
             "return is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with "

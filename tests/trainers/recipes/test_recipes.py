@@ -32,6 +32,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
     "dr_mas": {"group_size": 8, "iterations": 20},
+    "magrpo": {"group_size": 8, "iterations": 20},
+    "marft": {"episodes_per_iteration": 64},
     "rae": {"iterations": 20},
     "marshal": {"iterations": 20, "kl_coef": 0.0},
     "twosome": {"iterations": 14},
