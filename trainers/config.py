@@ -349,6 +349,7 @@ def _check_rollout(config: TrainConfig) -> None:
 
 def _check_loss(config: TrainConfig) -> None:
     loss = config.loss
+    loss.reference_every  # noqa: B018  # raises for an unknown reference
     if loss.overlong_margin > config.rollout.max_new_tokens:
         raise ConfigError(
             f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "

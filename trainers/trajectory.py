@@ -350,5 +350,12 @@ class Credit:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
+def episode_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
+    """Returns the index of the episode of each trajectory [N], equal for agents who played it."""
+    numbers: dict[tuple[str, object], int] = {}
+    keys = [(t.env_id, t.episode or str(n)) for n, t in enumerate(trajectories)]
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
 def _offsets(lengths: Sequence[int]) -> IntArray:
     return np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]).astype(np.int64)

@@ -24,7 +24,15 @@ from agentgym.trainers.credit.two_clock import (
     check_fraction,
     require_values,
 )
-from agentgym.trainers.trajectory import Batch, Credit, IntArray, Trajectory, Turn, Values
+from agentgym.trainers.trajectory import (
+    Batch,
+    Credit,
+    IntArray,
+    Trajectory,
+    Turn,
+    Values,
+    episode_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -50,9 +58,7 @@ class Joint:
     @classmethod
     def of(cls, batch: Batch) -> Joint:
         """Returns the joint trajectories: one for the agents with equal `Trajectory.episode`."""
-        numbers: dict[tuple[object, ...], int] = {}
-        keys = [(t.env_id, t.episode or f"{n}") for n, t in enumerate(batch.trajectories)]
-        episode = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+        episode = np.array(episode_numbers(batch.trajectories), np.int64)
         order, clock = _times(batch)
         turns = np.lexsort((batch.turn_trajectory, order, episode[batch.turn_trajectory]))
         owner, clock = episode[batch.turn_trajectory][turns], clock[turns]

@@ -33,6 +33,8 @@ class RecipeHooks:
         plays: whether the policy plays episodes in every iteration. If False, `on_rollout_end`
             receives none.
         games: whether trajectories may be of several agents of a game.
+        branches: whether the hooks play branches of episodes (see `Lineup.branch`), in which the
+            policy repeats its own actions, but snapshots of it do not.
         metrics: numbers of the last iteration to log under `credit/`.
         env_steps: turns played by `on_rollout_end` itself in the last iteration.
     """
@@ -40,6 +42,7 @@ class RecipeHooks:
     needs_reference = False
     plays = True
     games = True
+    branches = False
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}

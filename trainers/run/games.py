@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -14,9 +15,11 @@ from agentgym.making import env_name
 from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.branches import turns_before
+from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import GroupRolloutConfig
+from agentgym.trainers.trajectory import Trajectory
 
 TextGym = gymnasium.Env[Any, Any]
 
@@ -45,8 +48,6 @@ class Lineup:
         self._size = config.rollout.group_size
         if config.game.opponents == "scripted":
             return
-        if config.environment.horizons:
-            raise ConfigError("horizons limit the turns of one agent: leave them out in games.")
         envs = env.envs if isinstance(env, Mixture) else {"": env}
         for name, each in envs.items():
             self._all[name], self.agents[name] = _agents(each, config)
@@ -66,6 +67,23 @@ class Lineup:
             return episodes
         return [self._seated(episode, i // self._size, past) for i, episode in enumerate(episodes)]
 
+    def branch(
+        self, members: Sequence[Trajectory], order: int, key: tuple[int, ...]
+    ) -> EpisodeSpec:
+        """Returns the request to play an episode again, with new actions from a turn on.
+
+        Args:
+            members: the trajectories of the episode, of all agents that acted. The policy in
+                training played them.
+            order: the turn of the game in which the new actions begin (see `Turn.order`).
+            key: seed of the new actions.
+        """
+        openings = {each.agent: samples_of(each, turns_before(each, order)) for each in members}
+        task, seed, agent = members[0].task, members[0].seed, members[0].agent
+        if not self.agents:
+            return EpisodeSpec(task, seed, key, openings[agent])
+        return replace(self._seated(EpisodeSpec(task, seed, key), 0, ()), openings=openings)
+
     def _seated(self, episode: EpisodeSpec, group: int, past: Sequence[str]) -> GameSpec:
         name = "" if "" in self.agents else episode.task.partition(" ")[0]
         trained = self.agents[name]
@@ -76,7 +94,7 @@ class Lineup:
             players = dict.fromkeys(self._all[name], opponent)
             players[trained[group % len(trained)]] = ""
         seats = tuple(players.items())
-        return GameSpec(episode.task, episode.seed, episode.key, seats=seats)
+        return GameSpec(**vars(episode), seats=seats)
 
 
 def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:

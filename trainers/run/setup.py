@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -169,6 +170,25 @@ def load_policy(
     return policy
 
 
+def reference_folder(folder: checkpoint.RunFolder, config: TrainConfig, iteration: int) -> Path:
+    """Returns the folder of the reference policy of an iteration, one for each if it moves."""
+    every, whole = config.loss.reference_every, folder.path / "reference"
+    return whole / f"{iteration // every * every:06d}" if every else whole
+
+
+def write_reference(
+    folder: checkpoint.RunFolder, config: TrainConfig, policy: Policy, at: int
+) -> None:
+    """Writes the policy of iteration `at` as reference, and deletes those that no one needs."""
+    target, saved = reference_folder(folder, config, at), folder.found()
+    checkpoint.replace_folder(target, policy.save, checksums=True)
+    if config.loss.reference_every:
+        needed = reference_folder(folder, config, int(saved[0].name) if saved else 0)
+        for other in target.parent.iterdir():
+            if other.name < needed.name:
+                shutil.rmtree(other)
+
+
 def vllm_engine(config: TrainConfig, policy: Policy) -> Engine:
     """Returns a vLLM engine for a policy: a running server, or one in this process."""
     rollout = config.rollout
@@ -201,9 +221,10 @@ def _open_policy(
     if start is not None:
         with checkpoint.loading(start / "policy"):
             policy = Policy.load(start / "policy", **options)
-        if (folder.path / "reference").exists():
-            with checkpoint.loading(folder.path / "reference"):
-                policy.load_reference(folder.path / "reference", **options)
+        reference = reference_folder(folder, config, int(start.name))
+        if reference.exists():
+            with checkpoint.loading(reference):
+                policy.load_reference(reference, **options)
         return policy
     if config.model.model not in SIZES:
         return Policy.load(config.model.model, lora=config.lora(), **options)
