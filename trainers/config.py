@@ -229,6 +229,11 @@ class TrainConfig:
         return False
 
     @property
+    def team_credit(self) -> bool:
+        """Whether a recipe credits the seats of a game with the mean of their rewards."""
+        return False
+
+    @property
     def recompute_logprobs(self) -> bool:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 
@@ -359,7 +364,7 @@ def _check_roles(config: TrainConfig) -> None:
         return
     needed = {
         "opponents": "mirror", "engine": "own", "rollout_workers": 0,
-        "continuous_batching": False, "critic_trunk": "policy",
+        "continuous_batching": False, "critic_trunk": "policy", "kl_reference": "start",
     }  # fmt: skip
     for name, value in needed.items():
         if given[name] != value:
@@ -376,6 +381,7 @@ def _check_roles(config: TrainConfig) -> None:
 
 def _check_loss(config: TrainConfig) -> None:
     loss = config.loss
+    loss.reference_every  # noqa: B018  # raises for an unknown reference
     if loss.overlong_margin > config.rollout.max_new_tokens:
         raise ConfigError(
             f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "

@@ -332,7 +332,11 @@ class LossConfig:
     entropy_floor: NonNegative | None = None
     """Give the entropy bonus only to tokens with an entropy below this in nats (None: to all)."""
     kl_coef: NonNegative = 0.0
-    """KL penalty coefficient with respect to the reference policy (the policy before RL)."""
+    """KL penalty coefficient with respect to the reference policy."""
+    kl_reference: str = "start"
+    """Reference policy: the policy before RL ("start"), or the policy itself, renewed every K
+    iterations ("moving:K"). In self-play, a penalty on leaving a slowly moving reference damps the
+    cycles of the last policy."""
     kl_in: Literal["loss", "reward"] = "loss"
     """Add the KL penalty to the loss or subtract it from the rewards."""
     target_kl: NonNegative | None = None
@@ -361,6 +365,24 @@ class LossConfig:
     """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
     overlong_margin: Count = 0
     """Soft overlong penalty: grows from 0 to 1 over the last tokens before `max_new_tokens`."""
+
+    @property
+    def reference_every(self) -> int:
+        """The number of iterations after which the reference policy moves, 0 if it never does.
+
+        Raises:
+            ConfigError: if `kl_reference` is unknown.
+        """
+        kind, _, number = self.kl_reference.partition(":")
+        if self.kl_reference == "start":
+            return 0
+        if kind != "moving" or not number.isdecimal() or int(number) < 1:
+            hint = did_you_mean(kind, ("start", "moving:10"))
+            raise ConfigError(
+                "kl_reference must be 'start' or 'moving:K' with a number K of iterations, got "
+                f"{self.kl_reference!r}.{hint}"
+            )
+        return int(number)
 
 
 @dataclass

@@ -65,6 +65,7 @@ from agentgym.trainers.run.setup import (
     write_checkpoint,
     write_frozen,
     write_policy,
+    write_reference,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
 from agentgym.trainers.run.workers import make_executor
@@ -251,6 +252,9 @@ class Trainer:
             policy.version = state.iteration
         self.stop.agree()
         self.callbacks.call("on_iteration_start", self)
+        every = config.loss.reference_every
+        if every and state.iteration % every == 0:
+            self._freeze_reference()
         begun = time.perf_counter()
         trajectories = self._collect() if hooks.plays else []
         collected = time.perf_counter()
@@ -407,12 +411,16 @@ class Trainer:
             self._fit_own_critic()
         if self.is_main:
             write_frozen(self.folder, self.hooks.frozen_state())
-        if self._wants_reference:
-            for policy in self.policies.values():
-                policy.freeze_reference()
-            if self.is_main:
-                replace_folder(self.folder.path / "reference", self.policy.save, checksums=True)
+        if self._wants_reference and not config.loss.reference_every:
+            self._freeze_reference()
         self._save()
+
+    def _freeze_reference(self) -> None:
+        """Makes the policy the reference policy."""
+        for policy in self.policies.values():
+            policy.freeze_reference()
+        if self.is_main:
+            write_reference(self.folder, self.config, self.policy, self.state.iteration)
 
     def _save_cloning(self, progress: dict[str, Any]) -> None:
         """Writes a checkpoint of behaviour cloning every `save_every` epochs."""
@@ -427,11 +435,28 @@ class Trainer:
             raise ConfigError(
                 f"{self.recipe} learns from episodes of one agent: leave opponents at 'scripted'."
             )
+        mixed = any(each.kind != "mirror" for each in self.config.game.mixture)
+        if hooks.branches and self.lineup.agents and mixed:
+            raise ConfigError(
+                f"{self.recipe} repeats episodes up to a turn, which other players do not: set "
+                f"opponents to 'mirror', got {self.config.game.opponents!r}."
+            )
+        if hooks.branches and self.lineup.agents and self.config.loss.filter_groups:
+            raise ConfigError(
+                f"{self.recipe} repeats the actions of all agents of an episode, and filter_groups "
+                "drops some of them: leave it out in games."
+            )
         if not hooks.plays and self.config.rollout.max_staleness:
             raise ConfigError(f"{self.recipe} learns from fixed data: leave max_staleness at 0.")
         if hooks.one_policy and self.config.game.roles != "shared":
             raise ConfigError(
                 f"{self.recipe} trains models beside a single policy: leave roles at 'shared'."
+            )
+        loss = self.config.loss
+        if loss.reference_every and not (loss.kl_coef > 0 or hooks.needs_reference):
+            raise ConfigError(
+                f"kl_reference = {loss.kl_reference!r} moves the reference of the KL penalty, and "
+                "there is none: set kl_coef above 0, or kl_reference to 'start'."
             )
         assert self.algorithm.trains_policy or self.policy not in hooks.modules()
         return hooks
@@ -456,12 +481,11 @@ class Trainer:
         config, fit_returns = self.config, self.algorithm.credit
         assert self.own_critic is not None and fit_returns is not None
         starts = self.curriculum.draw(config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS))
-        played = self.play(
-            [
-                EpisodeSpec(task, seed, (config.run.seed, CRITIC, i))
-                for i, (task, seed) in enumerate(starts)
-            ]
-        )
+        episodes = [
+            EpisodeSpec(task, seed, (config.run.seed, CRITIC, i))
+            for i, (task, seed) in enumerate(starts)
+        ]
+        played = self.play(self._seat(episodes, 0))
         self.own_critic.begin(Batch.of(played), fit_returns, self.rng(CRITIC, 0))
         align(self.accelerator, [self.own_critic])
         self.state.env_steps += sum(len(t.turns) for t in played)
@@ -505,8 +529,12 @@ class Trainer:
             EpisodeSpec(task, seed, (config.run.seed, ACTIONS, iteration, i), max_turns=limit)
             for i, (task, seed) in enumerate(members)
         ]
+        return self._seat(episodes, iteration)
+
+    def _seat(self, episodes: Sequence[EpisodeSpec], iteration: int) -> Sequence[EpisodeSpec]:
+        """Returns the episodes with players in all seats of games."""
         seated = self.lineup.seat(episodes, self.players.begin(iteration))
-        if config.game.frozen:
+        if self.config.game.frozen:
             assert isinstance(self.executor, LocalExecutor)
             self.executor.policy = self.players.join(seated)
         return seated

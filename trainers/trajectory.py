@@ -80,6 +80,11 @@ class Turn:
         thought: [L] True for the tokens before and after the action in the reply of a model that
             thinks (see `thoughts.thought_mask`). None: all tokens are the action's.
         version: version of the weights that sampled the action (see `Policy.version`), or None.
+        order: turn of the game in which the agent acted, equal for agents that act at once. None:
+            the number of its earlier actions.
+        clock: turn of the environment in which the agent acted (see `TextGame.clock`), likewise.
+        delayed: (clock, reward) of the parts of the reward that were received in other turns of the
+            environment than the action's.
     """
 
     segment: int
@@ -99,6 +104,9 @@ class Turn:
     recomputed: FloatArray | None = None
     thought: NDArray[np.bool_] | None = None
     version: int | None = None
+    order: int | None = None
+    clock: int | None = None
+    delayed: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(slots=True)
@@ -123,6 +131,8 @@ class Trajectory:
         role: its role in the game, such as "werewolf". Without roles, the name of the agent.
         opponent: the players of the other seats: "self", the name of other weights, or a level of
             scripted players. Different ones are joined by "+".
+        episode: key of the episode, equal for the agents of a game who played it together. Without
+            a key, the agent played alone.
         replayed: whether the policy of an earlier iteration played the episode.
         extras: statistics of the rollout (token counts, flags) and data kept by a recipe.
     """
@@ -140,6 +150,7 @@ class Trajectory:
     agent: str = ""
     role: str = ""
     opponent: str = ""
+    episode: tuple[int, ...] = ()
     replayed: bool = False
     extras: dict[str, Any] = field(default_factory=dict)
 
@@ -355,6 +366,13 @@ class Credit:
     advantages: FloatArray
     targets: FloatArray | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+
+
+def episode_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
+    """Returns the index of the episode of each trajectory [N], equal for agents who played it."""
+    numbers: dict[tuple[str, object], int] = {}
+    keys = [(t.env_id, t.episode or str(n)) for n, t in enumerate(trajectories)]
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
 def _offsets(lengths: Sequence[int]) -> IntArray:

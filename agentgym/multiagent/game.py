@@ -249,6 +249,14 @@ class TextGame:
         """Returns the number of finished stages, from 0."""
         return 0
 
+    def clock(self) -> int:
+        """Returns the number of turns of the environment played so far, for discounts in training.
+
+        Within a turn of the environment, agents act one after another without a discount. Default:
+        the number of turns of the game.
+        """
+        return self._episode.turn
+
     def copy(self) -> Self:
         """Returns a copy of the game that continues independently from the same state.
 
@@ -287,6 +295,11 @@ class TextGame:
         if self.episode is None:
             raise ResetNeeded("Call reset() first: there is no episode in progress.")
         return self.episode
+
+    @property
+    def turn(self) -> int:
+        """The number of turns played."""
+        return self._episode.turn
 
     @property
     def acting(self) -> tuple[str, ...]:

@@ -20,11 +20,16 @@ class Table:
         game: the game, in which an episode has begun.
         seats: the agents that are played from outside.
         choose: returns the action of another seat when it is to act.
+
+    Attributes:
+        rewards: the reward terms of each seat since its last action.
+        clocks: the rewards of each seat since its last action, by the game's clock.
     """
 
     def __init__(self, game: TextGame, seats: Sequence[str], choose: Callable[[str], str]):
         self.game, self.seats, self._choose = game, tuple(seats), choose
         self.rewards = {agent: dict.fromkeys(game.reward_names, 0.0) for agent in self.seats}
+        self.clocks: dict[str, dict[int, float]] = {agent: {} for agent in self.seats}
         self._valid = dict.fromkeys(self.seats, True)
 
     @property
@@ -48,17 +53,22 @@ class Table:
             others = [agent for agent in game.acting if agent not in self.rewards]
             turn = {agent: self._choose(agent) for agent in others}
             playing = [agent for agent in self.seats if not game.over(agent)]
+            clock = game.clock()
             game.play({**turn, **actions})
             actions = {}
             for agent in playing:
                 got = game.outcome(agent)
                 for name, reward in got.rewards.items():
                     self.rewards[agent][name] += reward
+                gained = sum(got.rewards.values())
+                if gained:
+                    self.clocks[agent][clock] = self.clocks[agent].get(clock, 0.0) + gained
                 self._valid[agent] &= got.valid
 
     def take(self, agent: str) -> TimeStep:
         """Returns the result of a seat's last step, and starts its next one."""
         step = replace(self.game.seen(agent), rewards=self.rewards[agent], valid=self._valid[agent])
         self.rewards[agent] = dict.fromkeys(self.game.reward_names, 0.0)
+        self.clocks[agent] = {}
         self._valid[agent] = True
         return step

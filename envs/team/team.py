@@ -192,6 +192,10 @@ class TeamGame(TextGame):
     def _acting(self) -> tuple[str, ...]:
         return () if self.state.ended else (self.possible_agents[self.state.place],)
 
+    def clock(self) -> int:
+        """Returns the number of actions played in the environment."""
+        return self.inner._turn
+
     def play(self, actions: Mapping[str, str]) -> None:
         """Plays one turn: see `TextGame.play`. A turn limit of the environment truncates."""
         if self.episode is not None:

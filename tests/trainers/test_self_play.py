@@ -12,20 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.errors import ConfigError
+from agentgym.errors import CheckpointError, ConfigError
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.hooks.continuations import VALUES
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import LoraSettings, Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes.marshal import ReturnToGo, RoleMeans
 from agentgym.trainers.recipes.rae import RoleBaselines
+from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
@@ -95,11 +98,14 @@ def test_all_seats_are_trained_and_logged_by_role(tmp_path: Path):
     assert rows[-1]["eval/reward"] == pytest.approx((first + second) / 2)
 
 
-@pytest.mark.parametrize("recipe", ["poad", "rae"])
-def test_one_trained_seat_learns_as_in_the_single_seat_environment(recipe: str, tmp_path: Path):
+@pytest.mark.parametrize(("recipe", "horizons"), [("poad", (1, 2)), ("rae", ())])
+def test_one_trained_seat_learns_as_in_the_single_seat_environment(
+    recipe: str, horizons: tuple[int, ...], tmp_path: Path
+):
     seat, kwargs = "player_1", {"hands": 2, "opponents": "random"}
-    seats = {"env_kwargs": kwargs, "learners": (seat,)}
-    single = {"env_kwargs": kwargs | {"seat": seat}, "opponents": "scripted"}
+    common = {"horizons": horizons, "horizon_every": 1}
+    seats = {"env_kwargs": kwargs, "learners": (seat,), **common}
+    single = {"env_kwargs": kwargs | {"seat": seat}, "opponents": "scripted", **common}
     (one, rows), (other, expected) = (
         run(recipe, tmp_path / name, **changes)
         for name, changes in (("seats", seats), ("single", single))
@@ -110,6 +116,32 @@ def test_one_trained_seat_learns_as_in_the_single_seat_environment(recipe: str, 
         assert {k: v for k, v in found.items() if k not in role} == {
             k: v for k, v in row.items() if k != "credit/baseline/agent"
         }
+
+
+def test_a_horizon_ends_a_game_when_a_seat_has_used_its_turns(tmp_path: Path):
+    played = Played()
+    settings = {"env_id": "RockPaperScissors-v0", "env_kwargs": {}, "horizons": (2,)}
+    run("poad", tmp_path, callbacks=[played], iterations=1, **settings)
+    [trajectories] = played.trajectories
+    assert len(trajectories) == 16
+    for each in trajectories:
+        assert len(each.turns) == 2 and each.truncated and not each.terminated
+        assert each.bootstrap is not None
+
+
+def test_the_critic_is_fitted_to_episodes_of_all_seats(tmp_path: Path, monkeypatch):
+    batches: list[Batch] = []
+    begin = OwnTrunkCritic.begin
+
+    def seen(critic: OwnTrunkCritic, batch: Batch, *args: Any) -> None:
+        batches.append(batch)
+        begin(critic, batch, *args)
+
+    monkeypatch.setattr(OwnTrunkCritic, "begin", seen)
+    own = {"critic_trunk": "own", "critic_episodes": 3, "critic_epochs": 1}
+    run("poad", tmp_path, iterations=0, **own)
+    [batch] = batches
+    assert [t.agent for t in batch.trajectories] == ["player_0", "player_1"] * 3
 
 
 def test_groups_hold_the_same_deal_in_the_same_seat(tmp_path: Path):
@@ -158,6 +190,10 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
     for a, b in zip(first, again, strict=True):
         assert (a.role, a.opponent, a.group) == (b.role, b.opponent, b.group)
         assert [turn.action for turn in a.turns] == [turn.action for turn in b.turns]
+        assert a.episode == b.episode
+        for one, two in zip(a.turns, b.turns, strict=True):
+            assert (one.order, one.clock, one.delayed) == (two.order, two.clock, two.delayed)
+    assert any(turn.delayed for t in again for turn in t.turns)
     trainer.folder.close()
 
 
@@ -166,16 +202,22 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
     [
         ("grpo", {"group_size": 4}, "zero-sum game.* rae"),
         ("gigpo", {"group_size": 4}, "zero-sum game.* rae"),
+        ("magrpo", {"group_size": 4}, "zero-sum game.* rae"),
+        ("marft", {}, "zero-sum game.* rae"),
         ("poad", {"env_id": "NumberLine-v0", "env_kwargs": {}}, "has one agent"),
         ("poad", {"env_kwargs": {"seat": "player_0"}}, "seat = 'player_0'.* learners"),
         ("poad", {"learners": ("player_7",)}, "must be agents of .*got 'player_7'. Did you mean"),
         ("poad", {"learners": ("player_0",), "opponents": "scripted"}, "needs opponents"),
         ("poad", {"wrap": ("HistoryObservation",)}, "HistoryObservation wraps a single agent"),
         ("poad", {"reward": lambda t: 1.0}, "RewardFunction wraps a single agent"),
-        ("poad", {"horizons": (5,)}, "horizons limit"),
         ("arpo_entropy", {"env_id": "Overcooked-Cooks-v0", "env_kwargs": {}, "group_size": 4},
          "episodes of one agent"),
         ("bc", {}, "episodes of one agent"),
+        ("vine", {"opponents": "past:2"}, "snapshots of the policy do not"),
+        ("at_grpo", {"filter_groups": True, "group_size": 4}, "filter_groups.* in games"),
+        ("poad", {"kl_reference": "moving"}, r"'start' or 'moving:K'"),
+        ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "Did you mean 'moving:10'"),
+        ("poad", {"kl_reference": "moving:5"}, "set kl_coef above 0"),
     ],
 )  # fmt: skip
 def test_wrong_combinations_are_explained(recipe: str, changes: Any, message: str, tmp_path: Path):
@@ -257,6 +299,102 @@ def test_self_play_learns_to_bet_the_king_and_to_fold_the_jack(tmp_path: Path):
     assert share("K", "bet", first) < 0.7 < 0.95 < share("K", "bet", last)
     assert share("K", "call", last) > 0.95
     assert share("J", "fold", last) > max(0.6, share("Q", "fold", last), share("J", "fold", first))
+
+
+# Branches.
+
+
+def acted(trajectory: Trajectory) -> list[Any]:
+    return [(turn.observation, turn.action, turn.order) for turn in trajectory.turns]
+
+
+@pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "RockPaperScissors-v0"])
+def test_a_branch_repeats_a_game_up_to_a_turn(env_id: str, tmp_path: Path):
+    """All seats act as before it, and see the same state. Hidden cards are the same too."""
+    kwargs = {"hands": 2} if env_id == "KuhnPoker-v0" else {}
+    settings = SMALL | {"env_id": env_id, "env_kwargs": kwargs}
+    trainer = make_trainer("vine", run_dir=str(tmp_path), **settings)
+    [members, *_] = episodes_of(trainer._collect())
+    found = orders_of(members)
+    again = [trainer.lineup.branch(members, order, (1, order)) for order in found]
+    for order, branch in zip(found, episodes_of(trainer.play(again)), strict=True):
+        for each in members:
+            before = turns_before(each, order)
+            mine = next((b for b in branch if b.agent == each.agent), None)
+            assert before == 0 or mine is not None
+            if mine is not None:
+                assert acted(mine)[:before] == acted(each)[:before]
+                if turn_at(each, order) is not None:
+                    assert acted(mine)[before][0] == acted(each)[before][0]
+    assert again[-1].replayed == sum(turns_before(each, found[-1]) for each in members) > 1
+    trainer.folder.close()
+
+
+def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
+    """In a zero-sum game, the values of seats that act at once add up to 0."""
+    trainer = make_trainer("vine", run_dir=str(tmp_path), **SMALL | {
+        "env_id": "RockPaperScissors-v0", "env_kwargs": {}, "episodes_per_iteration": 2,
+    })  # fmt: skip
+    trainer.hooks = trainer._make_hooks()
+    fresh = trainer.hooks.on_rollout_end(trainer._collect(), 0, np.random.default_rng(0))
+    for one, two in episodes_of(fresh):
+        first, second = (np.array(each.extras[VALUES]) for each in (one, two))
+        assert first == pytest.approx(-second) and np.ptp(first) > 0
+    trainer.folder.close()
+
+
+@pytest.mark.parametrize("next_state", ["best", "first", "sampled"])
+def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, tmp_path: Path):
+    settings = {"episodes_per_iteration": 8, "group_size": 4, "next_state": next_state}
+    trainer = make_trainer("at_grpo", run_dir=str(tmp_path), **SMALL | settings)
+    hooks = trainer.hooks = trainer._make_hooks()
+    played = hooks.on_rollout_end(trainer._collect(), 0, np.random.default_rng(0))
+    groups: dict[Any, list[Trajectory]] = {}
+    for each in played:
+        assert len(each.turns) == 1 and len(each.segments[0].tokens) == each.turns[0].stop
+        groups.setdefault((each.extras["branched_state"], each.agent), []).append(each)
+    assert len(groups) > 2 * 2  # Kuhn poker: one seat acts in each state
+    for members in groups.values():
+        assert len(members) == 4
+        assert len({(m.seed, m.turns[0].observation) for m in members}) == 1
+    batch = Batch.of(played)
+    advantages = hooks.credit(batch, None, 0, np.random.default_rng(0)).advantages
+    for members in groups.values():
+        mine = [i for i, t in enumerate(played) if any(t is m for m in members)]
+        outcomes = np.array([played[i].extras["branch_outcome"] for i in mine])
+        expected = (outcomes - outcomes.mean()) / (outcomes.std(ddof=1) + 1e-6)
+        assert advantages[batch.token_offsets[:-1]][mine] == pytest.approx(expected, abs=1e-5)
+    starts = [g for g in groups.values() if "Hand 1" in g[0].turns[0].observation]
+    assert starts
+    if next_state == "best":
+        after_best(groups)
+    trainer.folder.close()
+
+
+def after_best(groups: dict[Any, list[Trajectory]]) -> None:
+    """The second state of an episode follows the best action in the first one."""
+    first, *later = sorted(groups.values(), key=lambda g: g[0].extras["branched_state"])
+    best = max(first, key=lambda each: each.extras["branch_outcome"])
+    following = next(g for g in later if g[0].seed == first[0].seed)
+    assert following[0].turns[0].order > best.turns[0].order
+
+
+# A reference policy that moves.
+
+
+def test_the_reference_moves_every_k_iterations_and_resumes_exactly(tmp_path: Path):
+    moving = {"kl_coef": 0.1, "kl_reference": "moving:2", "lr": 1e-2}
+    whole, expected = run("rae", tmp_path / "whole", iterations=5, **moving)
+    penalties = [row["losses/reference_kl"] for row in expected]
+    assert all((k < 1e-6) == (i in (0, 2, 4)) for i, k in enumerate(penalties))
+    run("rae", tmp_path / "run", iterations=3, **moving)
+    resumed, rows = run("rae", tmp_path / "run", iterations=5, resume=True, **moving)
+    assert rows == expected and equal(resumed, whole)
+    kept = [folder.name for folder in sorted((tmp_path / "run" / "reference").iterdir())]
+    assert kept == ["000002", "000004"]
+    (tmp_path / "run" / "reference" / "000004" / "checksums.json").write_text("{")
+    with pytest.raises(CheckpointError, match="reference policy"):
+        run("rae", tmp_path / "run", iterations=6, resume=True, **moving)
 
 
 # RAE.

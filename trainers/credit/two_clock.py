@@ -78,14 +78,43 @@ class TwoClockGAE:
         Raises:
             ValueError: if values are missing or have the wrong shape.
         """
+        gamma, lambda_ = (np.full(batch.num_turns, x) for x in (self.gamma_turn, self.lambda_turn))
+        return self.between(batch, values, gamma, lambda_, token_rewards)
+
+    def between(
+        self,
+        batch: Batch,
+        values: Values | None,
+        gamma: Float64,
+        lambda_: Float64,
+        token_rewards: ArrayLike | None = None,
+    ) -> Credit:
+        """Returns the same with a discount and a lambda for each turn, in place of the constants.
+
+        Args:
+            batch: the trajectories.
+            values: values of the critic.
+            gamma: [M] discount from each turn to the next.
+            lambda_: [M] GAE lambda from each turn to the next.
+            token_rewards: [K] additional reward per token.
+
+        Raises:
+            ValueError: if values are missing or have the wrong shape.
+        """
         values = require_values(values, batch, self.reads)
+        decays = gamma * lambda_
+        decays[batch.turn_offsets[1:] - 1] = 0.0
         future = np.where(batch.terminated, 0.0, values.bootstrap)
         if self.reads == "turns":
             rewards = batch.rewards
             if token_rewards is not None:
                 extra = np.asarray(token_rewards, np.float64)
                 rewards = rewards + np.bincount(batch.token_turn, extra, batch.num_turns)
-            return self._turns(batch, values, rewards, future)
+            value = np.asarray(values.turns, np.float64)
+            following = _following(value, future, batch.turn_offsets)
+            advantages = reverse_scan(rewards + gamma * following - value, decays)
+            targets = (advantages + value).astype(np.float32)
+            return Credit(broadcast(advantages, batch), targets)
         assert values.tokens is not None
         slots = Slots.of(batch)
         value, delta, decay = np.empty((3, slots.last[-1] + 1))
@@ -94,23 +123,14 @@ class TwoClockGAE:
         np.multiply(value[1:], self.gamma_token, out=delta[:-1])
         decay[:] = self.gamma_token * self.lambda_token
         following = _following(value[slots.first], future, batch.turn_offsets)
-        delta[slots.last] = batch.rewards + self.gamma_turn * following
-        decay[slots.last] = self.gamma_turn * self.lambda_turn
-        decay[slots.last[batch.turn_offsets[1:] - 1]] = 0.0
+        delta[slots.last] = batch.rewards + gamma * following
+        decay[slots.last] = decays
         delta -= value
         if token_rewards is not None:
             delta[slots.of_token] += np.asarray(token_rewards, np.float64)
         advantages = reverse_scan(delta, decay, out=delta)
         value += advantages
         return Credit(slots.tokens(advantages), slots.tokens(value))
-
-    def _turns(self, batch: Batch, values: Values, rewards: Float64, future: Float64) -> Credit:
-        value = np.asarray(values.turns, np.float64)
-        following = _following(value, future, batch.turn_offsets)
-        decay = np.full(len(value), self.gamma_turn * self.lambda_turn)
-        decay[batch.turn_offsets[1:] - 1] = 0.0
-        advantages = reverse_scan(rewards + self.gamma_turn * following - value, decay)
-        return Credit(broadcast(advantages, batch), targets=(advantages + value).astype(np.float32))
 
 
 def poad(gamma: float = 0.99, lambda_: float = 0.95, lambda_token: float = 1.0) -> TwoClockGAE:

@@ -34,6 +34,8 @@ class RecipeHooks:
             receives none.
         games: whether trajectories may be of several agents of a game.
         one_policy: whether the hooks train models beside a single policy, which all roles share.
+        branches: whether the hooks play branches of episodes (see `Lineup.branch`), in which the
+            policy repeats its own actions, but snapshots of it do not.
         metrics: numbers of the last iteration to log under `credit/`.
         env_steps: turns played by `on_rollout_end` itself in the last iteration.
     """
@@ -42,6 +44,7 @@ class RecipeHooks:
     plays = True
     games = True
     one_policy = False
+    branches = False
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
@@ -156,6 +159,7 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
             offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
             support = Support(offsets, ids)
         rest = {"support": support, "admissible": tuple(turn["admissible"])}
+        rest["delayed"] = tuple((clock, reward) for clock, reward in turn.get("delayed", ()))
         for name in ("logprobs", "recomputed"):
             if turn.get(name) is not None:
                 rest[name] = np.array(turn[name], np.float32)
@@ -163,7 +167,8 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
             rest["thought"] = np.array(turn["thought"], bool)
         turns.append(Turn(**turn | rest))
     segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
-    return Trajectory(**packed | {"turns": turns, "segments": segments})
+    key = tuple(packed.get("episode", ()))
+    return Trajectory(**packed | {"turns": turns, "segments": segments, "episode": key})
 
 
 def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:

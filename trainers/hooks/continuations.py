@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.branches import (
+    episodes_of,
+    orders,
+    orders_of,
+    state_of,
+    turns_before,
+)
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.learner import ForwardPass
@@ -24,7 +28,8 @@ class Continuations(RecipeHooks):
     """Values the state before every turn by continuations of the current policy.
 
     A continuation takes over the actions before the turn and ends as the policy ends it. States
-    with the same actions before them in one group, above all the first one, share theirs.
+    with the same actions before them in one group, above all the first one, share theirs. In a
+    game, all agents go on from there, and the agents that act value the state by their own returns.
 
     Args:
         trainer: the trainer of the policy.
@@ -32,6 +37,8 @@ class Continuations(RecipeHooks):
         gamma: discount between turns.
         lambda_turn: GAE lambda between turns.
     """
+
+    branches = True
 
     def __init__(self, trainer: Trainer, *, count: int, gamma: float, lambda_turn: float):
         super().__init__()
@@ -42,28 +49,36 @@ class Continuations(RecipeHooks):
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Returns the trajectories, with a value per turn in their `extras`."""
-        states: dict[tuple[object, ...], tuple[Trajectory, int]] = {}
-        for trajectory in fresh:
-            for turn, state in enumerate(_states(trajectory)):
-                states.setdefault(state, (trajectory, turn))
+        states: dict[tuple[object, ...], tuple[list[Trajectory], int]] = {}
+        for members in episodes_of(fresh):
+            for order in orders_of(members):
+                states.setdefault(state_of(members, order), (members, order))
         episodes = []
-        for trajectory, turn in states.values():
-            opening = samples_of(trajectory, turn)
+        for members, order in states.values():
             for _ in range(self.count):
                 key = (self.trainer.config.run.seed, CONTINUATIONS + iteration, len(episodes))
-                episodes.append(EpisodeSpec(trajectory.task, trajectory.seed, key, opening))
-        played = self.trainer.play(episodes)
-        taken = np.array([len(episode.opening) for episode in episodes])
-        returns = [discounted(t, skip, self.gamma) for t, skip in zip(played, taken, strict=True)]
-        table = np.reshape(returns, (len(states), self.count))
-        values = dict(zip(states, table.mean(axis=1).tolist(), strict=True))
-        for trajectory in fresh:
-            trajectory.extras[VALUES] = [values[state] for state in _states(trajectory)]
-        self.env_steps = int(sum(len(t.turns) for t in played) - taken.sum())
+                episodes.append(self.trainer.lineup.branch(members, order, key))
+        played = episodes_of(self.trainer.play(episodes))
+        values: dict[tuple[object, ...], float] = {}
+        spread = []
+        for number, (state, (members, order)) in enumerate(states.items()):
+            runs = played[self.count * number : self.count * (number + 1)]
+            for acting in (each for each in members if order in orders(each)):
+                skip = turns_before(acting, order)
+                mine = [each for run in runs for each in run if each.agent == acting.agent]
+                returns = [discounted(each, skip, self.gamma) for each in mine]
+                values[acting.agent, *state] = float(np.mean(returns))
+                spread.append(np.std(returns))
+        for members in episodes_of(fresh):
+            for each in members:
+                states_of = [state_of(members, order) for order in orders(each)]
+                each.extras[VALUES] = [values[each.agent, *state] for state in states_of]
+        turns = sum(len(each.turns) for run in played for each in run)
+        self.env_steps = turns - sum(episode.replayed for episode in episodes)
         self.metrics = {
             "continuations": float(len(played)),
             "continuation_turns": self.env_steps / len(played),
-            "continuation_std": float(table.std(axis=1).mean()),
+            "continuation_std": float(np.mean(spread)),
         }
         return fresh
 
@@ -90,12 +105,3 @@ def discounted(trajectory: Trajectory, first: int, gamma: float) -> float:
     """Returns the discounted return from turn `first` on, 0 if there is no such turn."""
     rewards = [turn.reward for turn in trajectory.turns[first:]]
     return float(np.dot(rewards, gamma ** np.arange(len(rewards))))
-
-
-def _states(trajectory: Trajectory) -> Sequence[tuple[object, ...]]:
-    """Returns a key per turn, equal for turns of a group with equal tokens before them."""
-    said = [
-        trajectory.segments[turn.segment].tokens[turn.start : turn.stop].tobytes()
-        for turn in trajectory.turns
-    ]
-    return [(*trajectory.group, *said[:turn]) for turn in range(len(said))]

@@ -103,7 +103,8 @@ class SoftBackup(RecipeHooks):
         self._fit(batch, targets, values.tokens, rng)
         self.metrics["divergence"] = float(penalties.mean()) / self.config.beta
         log_ratio = forward.logprobs - forward.reference
-        return Credit(targets - self.config.beta * log_ratio - values.tokens)
+        advantages = targets - self.config.beta * log_ratio - values.tokens
+        return Credit(advantages.astype(np.float32))
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Values, FloatArray]:

@@ -49,6 +49,11 @@ class EpisodeSpec:
     opening: tuple[Sample, ...] = ()
     max_turns: int | None = None
 
+    @property
+    def replayed(self) -> int:
+        """The number of recorded actions that are replayed first."""
+        return len(self.opening)
+
     def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> Playing:
         """Returns the episode to play in a slot."""
         return Play(index, self, slot, env)

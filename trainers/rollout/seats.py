@@ -7,7 +7,8 @@ training leave no trajectory, and seats that are not in `GameSpec.seats` are pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
@@ -18,7 +19,7 @@ from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
 from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy, Request
+from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.rollout.collector import EpisodeSpec, Play, Room
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Trajectory
@@ -34,11 +35,12 @@ TIE = 1e-9
 
 @dataclass(frozen=True)
 class GameSpec(EpisodeSpec):
-    """A request to play an episode of a game, with `task`, `seed` and `key` of an `EpisodeSpec`.
+    """A request to play an episode of a game, with the attributes of an `EpisodeSpec`.
 
     The environment is the game as a single seat (`SingleSeat`), of which the tasks and the levels
     of the scripted players are used. A seat's actions are sampled with the episode's key and the
-    place of the seat. If it is the only one, they are those of the single-seat environment.
+    place of the seat. If it is the only one, they are those of the single-seat environment. If a
+    seat has taken `max_turns` turns, the episode is truncated for all seats.
 
     Attributes:
         seats: the agents that are not played by scripts, each with the name of its weights. The
@@ -46,11 +48,18 @@ class GameSpec(EpisodeSpec):
         opponent: the player of all other seats, a level or a word for `game_agent`. "": those of
             the environment.
         by_role: whether each role has weights of its own in training, with the name of the role.
+        openings: the recorded actions of each seat that are replayed first, in place of `opening`.
     """
 
     seats: tuple[tuple[str, str], ...] = ()
     opponent: str = ""
     by_role: bool = False
+    openings: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
+
+    @property
+    def replayed(self) -> int:
+        """The number of recorded actions that are replayed first, of all seats."""
+        return sum(map(len, self.openings.values()))
 
     def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> GamePlay:
         """Returns the episode, to be started."""
@@ -68,14 +77,19 @@ class SeatPlay(Play):
     def __init__(self, game: GamePlay, agent: str):
         spec, single = game.episode, game.single
         place = single.game.possible_agents.index(agent)
+        self._key = spec.key
         key = spec.key if len(spec.seats) == 1 else (*spec.key, place)
-        super().__init__(game.index, EpisodeSpec(spec.task, spec.seed, key), game.slot, game.env)
+        opening = spec.openings.get(agent, ())
+        own = EpisodeSpec(spec.task, spec.seed, key, opening, spec.max_turns)
+        super().__init__(game.index, own, game.slot, game.env)
         self.cache_key = f"{game.index}/{agent}"
         self.agent = agent
         self._weights = dict(spec.seats)
         self.weights = self._weights[agent]
         self._single, self._table = single, game.table
         self._role, self._by_role = single.game.role(agent), spec.by_role
+        self._clocks: dict[int, float] = {}
+        self.at_limit = False
 
     def request(self, constrain: bool) -> Request:
         """Returns the generation request of this turn, for the weights of the seat."""
@@ -86,11 +100,26 @@ class SeatPlay(Play):
         """Takes the result of the seat's last step, or its first observation, from the table."""
         table = self._table
         first = self.sample is None
+        self._clocks = table.clocks[self.agent]
         step = table.game.seen(self.agent) if first else table.take(self.agent)
         self.observation, self.info = step.observation, self._info(step)
         self._reward = float(sum(self.info["reward_terms"].values()))
         self.terminated = step.terminated
         self.truncated = table.game.truncated(self.agent)
+        limit = self.episode.max_turns
+        if limit is not None and not self.over and len(self.turns) == limit:
+            self.truncated = self.at_limit = True
+
+    def record(self, sample: Sample, policy: Policy | Ensemble | None = None) -> None:
+        """Records the action, and when it is taken."""
+        super().record(sample, policy)
+        game, turn = self._table.game, self.turns[-1]
+        turn.order, turn.clock = game.turn, game.clock()
+
+    def _complete_turn(self) -> None:
+        super()._complete_turn()
+        turn = self.turns[-1]
+        turn.delayed = tuple(pair for pair in self._clocks.items() if pair[0] != turn.clock)
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
         names, penalty = self._table.game.reward_names, self._single.invalid_penalty
@@ -100,6 +129,7 @@ class SeatPlay(Play):
         """Returns the trajectory of the seat, which has at least one turn."""
         found = super().trajectory()
         found.agent, found.role, found.opponent = self.agent, self._role, self._opponent()
+        found.episode = self._key
         return found
 
     @property
@@ -120,13 +150,15 @@ class GamePlay:
     seat exceeds the context, the episode ends for all seats.
 
     Attributes:
-        asked: the seats that act in the next turn.
+        asked: the seats whose actions in the next turn are to be generated.
+        playing: all seats that act in it.
     """
 
     def __init__(self, index: int, episode: GameSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
         self.seats: list[SeatPlay] = []
         self.asked: list[SeatPlay] = []
+        self.playing: list[SeatPlay] = []
 
     def start(self) -> None:
         """Starts the episode of the game (may run on a worker)."""
@@ -147,13 +179,15 @@ class GamePlay:
                 seat.receive()
                 if seat.turns or not seat.over:
                     seat.read(context, room)
-        if any(seat.overflow for seat in self.seats):
-            self._end(context, room)
+        if any(seat.at_limit for seat in self.seats):
+            self._end(context, room, terminated=False)
+        elif any(seat.overflow for seat in self.seats):
+            self._end(context, room, terminated=context.settings.overflow == "terminate")
         self.asked = [seat for seat in self.seats if not seat.over and seat.agent in acting]
+        self.playing = self.asked
 
-    def _end(self, context: Context, room: Room) -> None:
+    def _end(self, context: Context, room: Room, terminated: bool) -> None:
         """Ends the episode for the seats that are still in the game."""
-        terminated = context.settings.overflow == "terminate"
         for seat in self.seats:
             if seat.over:
                 continue
@@ -170,12 +204,13 @@ class GamePlay:
         return all(seat.over for seat in self.seats)
 
     def follow_opening(self, policy: Policy | Ensemble) -> bool:
-        """Returns False: the episode of a game has no opening."""
-        return False
+        """Records the next actions of the openings, and returns whether no other seat acts."""
+        self.asked = [seat for seat in self.asked if not seat.follow_opening(policy)]
+        return not self.asked
 
     def step(self) -> None:
         """Plays the turn (may run on a worker)."""
-        actions = {seat.agent: seat.sample.text for seat in self.asked if seat.sample is not None}
+        actions = {seat.agent: seat.sample.text for seat in self.playing if seat.sample is not None}
         try:
             self.table.play(actions)
         except Exception as error:

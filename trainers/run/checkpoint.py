@@ -8,6 +8,7 @@
                             of roles with policies of their own: policy/roles/NAME/, roles/NAME/
       journal/              finished episodes that no checkpoint includes yet
       reference/  frozen/   written once: the reference policy, other models that never change
+      reference/000010/     a reference policy that moves, of this iteration
       policy/  best/        the last and the best policy, as agents (`--agent policy:FOLDER`)
 
 A checkpoint is written to a temporary folder and renamed, so it is complete or absent. It contains
@@ -155,8 +156,9 @@ class RunFolder:
                 f"No checkpoint in {self.path} is intact, so the run cannot be continued. Start "
                 f"again with another --run-dir.\n{listed}"
             )
-        for name, content in ONCE.items():
-            folder = self.path / name
+        once = [(self.path / name, content) for name, content in ONCE.items()]
+        moved = [(folder, ONCE["reference"]) for folder in self.path.glob("reference/[0-9]*")]
+        for folder, content in once + moved:
             if (folder / CHECKSUMS).exists() and (problem := damage(folder)) is not None:
                 raise CheckpointError(
                     f"The {content} in {folder} is damaged, so the run cannot be continued: "

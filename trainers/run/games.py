@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -17,9 +18,11 @@ from agentgym.multiagent.seats import game_agent
 from agentgym.multiagent.single_seat import UNKNOWN, SingleSeat
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.opponents import POOLS, Opponent
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.branches import turns_before
+from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import GroupRolloutConfig
+from agentgym.trainers.trajectory import Trajectory
 
 TextGym = gymnasium.Env[Any, Any]
 Player = tuple[str, str]
@@ -53,8 +56,6 @@ class Lineup:
         self.roles: tuple[str, ...] = ("",)
         if config.game.scripted:
             return
-        if config.environment.horizons:
-            raise ConfigError("horizons limit the turns of one agent: leave them out in games.")
         envs = env.envs if isinstance(env, Mixture) else {"": env}
         for name, each in envs.items():
             self._all[name], self.agents[name] = _agents(each, config)
@@ -107,6 +108,24 @@ class Lineup:
             for i, episode in enumerate(episodes)
         ]
 
+    def branch(
+        self, members: Sequence[Trajectory], order: int, key: tuple[int, ...]
+    ) -> EpisodeSpec:
+        """Returns the request to play an episode again, with new actions from a turn on.
+
+        Args:
+            members: the trajectories of the episode, of all agents that acted. The policy in
+                training played them.
+            order: the turn of the game in which the new actions begin (see `Turn.order`).
+            key: seed of the new actions.
+        """
+        openings = {each.agent: samples_of(each, turns_before(each, order)) for each in members}
+        task, seed, agent = members[0].task, members[0].seed, members[0].agent
+        if not self.agents:
+            return EpisodeSpec(task, seed, key, openings[agent])
+        seated = self._seated(EpisodeSpec(task, seed, key), 0, ("mirror", ""))
+        return replace(seated, openings=openings)
+
     def _players(self, members: Mapping[str, float]) -> dict[Player, float]:
         """Returns the probability of each player of the other seats."""
         total = sum(each.weight for each in self._mixture)
@@ -141,9 +160,7 @@ class Lineup:
         elif kind == "outside":
             seats = {one: ""}
         return GameSpec(
-            episode.task,
-            episode.seed,
-            episode.key,
+            **vars(episode),
             seats=tuple(seats.items()),
             opponent=word if kind == "outside" else "",
             by_role=self.roles != ("",),
@@ -180,7 +197,7 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
     grouped = isinstance(config.rollout, GroupRolloutConfig) and not config.grouped_by_agent
     mirror = any(each.kind == "mirror" for each in config.game.mixture)
     several = mirror and len(set(chosen)) > 1
-    if grouped and several and single.game.zero_sum:
+    if (grouped or config.team_credit) and several and single.game.zero_sum:
         raise ConfigError(
             f"{name} is a zero-sum game, and the policy plays several of its seats: their mean "
             "return is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with "

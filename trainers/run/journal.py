@@ -39,7 +39,7 @@ class Journal:
 
     def append(self, episode: EpisodeSpec, trajectories: Sequence[Trajectory]) -> None:
         """Adds a finished episode. Episodes with an opening, which others determine, are not."""
-        if episode.opening:
+        if episode.replayed:
             return
         body = json.dumps([pack(t) for t in trajectories], default=lambda number: number.item())
         line = json.dumps([_name(episode), zlib.crc32(body.encode()), body])

@@ -19,6 +19,7 @@ from agentgym.trainers.run.setup import (
     load_options,
     load_policy,
     load_reference,
+    reference_folder,
 )
 from agentgym.trainers.update.role_updater import RoleUpdater
 
@@ -63,8 +64,11 @@ def load_policies(
             continue
         with checkpoint.loading(saved[role]):
             policy = policies[role] = load_sibling(first, saved[role], **options)
-        load_reference(policy, folder, options)
         policy.gradient_checkpointing = first.gradient_checkpointing
+    if start is not None:  # all roles began with the weights of one reference
+        reference = reference_folder(folder, config, int(start.name))
+        for policy in policies.values():
+            load_reference(policy, reference, options)
     return policies
 
 

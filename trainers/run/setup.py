@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -172,6 +173,32 @@ def load_policy(
     return policy
 
 
+def reference_folder(folder: checkpoint.RunFolder, config: TrainConfig, iteration: int) -> Path:
+    """Returns the folder of the reference policy of an iteration, one for each if it moves."""
+    every, whole = config.loss.reference_every, folder.path / "reference"
+    return whole / f"{iteration // every * every:06d}" if every else whole
+
+
+def load_reference(policy: Policy, reference: Path, options: dict[str, Any]) -> None:
+    """Loads the reference policy in a folder, if the run has one."""
+    if reference.exists():
+        with checkpoint.loading(reference):
+            policy.load_reference(reference, **options)
+
+
+def write_reference(
+    folder: checkpoint.RunFolder, config: TrainConfig, policy: Policy, at: int
+) -> None:
+    """Writes the policy of iteration `at` as reference, and deletes those that no one needs."""
+    target, saved = reference_folder(folder, config, at), folder.found()
+    checkpoint.replace_folder(target, policy.save, checksums=True)
+    if config.loss.reference_every:
+        needed = reference_folder(folder, config, int(saved[0].name) if saved else 0)
+        for other in target.parent.iterdir():
+            if other.name < needed.name:
+                shutil.rmtree(other)
+
+
 def vllm_engine(config: TrainConfig, policy: Policy) -> Engine:
     """Returns a vLLM engine for a policy: a running server, or one in this process."""
     rollout = config.rollout
@@ -198,9 +225,7 @@ def _open_policy(
     transformers_logging.disable_progress_bar()
     if saved is not None:
         with checkpoint.loading(saved):
-            policy = Policy.load(saved, **options)
-        load_reference(policy, folder, options)
-        return policy
+            return Policy.load(saved, **options)
     if config.model.model not in SIZES:
         return Policy.load(config.model.model, lora=config.lora(), **options)
     if accelerator.is_main_process:
@@ -225,14 +250,6 @@ def load_options(
         "trust_remote_code": config.model.trust_remote_code,
         "batch_size": config.rollout.generation_batch,
     }
-
-
-def load_reference(policy: Policy, folder: checkpoint.RunFolder, options: dict[str, Any]) -> None:
-    """Loads the reference policy if the run has one. All roles began with its weights."""
-    reference = folder.path / "reference"
-    if reference.exists():
-        with checkpoint.loading(reference):
-            policy.load_reference(reference, **options)
 
 
 def _dtype(config: TrainConfig, saved: Path | None) -> str:

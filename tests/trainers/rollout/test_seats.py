@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 import agentgym
 from agentgym.making import make_env, tasks_of
 from agentgym.mixture import Mixture
+from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, play_episodes
 from agentgym.trainers.rollout.seats import GameSpec
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.trajectory import Batch, Trajectory
 
 from .test_collector import RandomWalk, context, facts, letters
 
@@ -150,6 +152,43 @@ def test_seats_see_and_get_what_agents_of_the_aec_environment_do(game: str, seed
         assert turn.admissible == info["admissible"]
         aec.step(turn.action)
     assert not waiting and not any(turns.values())
+
+
+@pytest.mark.parametrize("game", [*GAMES, "Team-NumberLine-v0"])
+@settings(deadline=None, max_examples=3)
+@given(seed=st.integers(0, 10**6))
+def test_joint_trajectories_hold_all_actions_in_order_and_all_rewards_when_received(
+    game: str, seed: int
+):
+    """Replayed by hand: who acted when, and the mean reward of the seats in each turn."""
+    [spec] = specs_of(game, [seed])
+    [played] = play(game, [spec], Talker(invalid=0.1))
+    batch = Batch.of(played)
+    joint = Joint.of(batch)
+    [whole] = joint.batch.trajectories
+    actions = iter([batch.trajectories[batch.turn_trajectory[m]].agent for m in joint.turns])
+    single: Any = make_env(game, **GAMES.get(game, {})).unwrapped
+    table = single.open_table(spec.task, spec.seed, agents_of(game))
+    rules, names = table.game, {t.agent for t in played}
+    turns, rewards = iter(whole.turns), np.zeros(joint.clock[-1] + 1)
+    clocks: list[int] = []
+    while not table.over:
+        acting = table.acting
+        assert {next(actions) for _ in acting} == set(acting)
+        clocks.append(rules.clock())
+        playing = [agent for agent in names if not rules.over(agent)]
+        table.play({agent: next(turns).action for agent in acting})
+        rewards[len(set(clocks)) - 1] += sum(map(rules.reward, playing)) / len(names)
+    assert next(actions, None) is None
+    assert np.bincount(joint.clock, joint.batch.rewards) == pytest.approx(rewards)
+    assert joint.batch.rewards.sum() == pytest.approx(np.mean([t.episode_return for t in played]))
+
+
+def test_the_roles_of_a_team_act_in_one_turn_of_its_environment():
+    [played] = play("Team-NumberLine-v0", specs_of("Team-NumberLine-v0", [0]))
+    joint = Joint.of(Batch.of(played))
+    assert np.bincount(joint.clock).max() > 1
+    assert joint.hops.sum() == len(joint.hops) - len(set(joint.clock))
 
 
 FEW = ("KuhnPoker-v0", "RockPaperScissors-v0", "LiarsDice-Four-v0")

@@ -1,0 +1,181 @@
+"""AT-GRPO: the actions of each agent compared with others from the same state, for teams and games.
+
+"Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs" (arXiv 2510.11062). Agents
+have different prompts, and from the second turn on so have the episodes of a group. A group is
+therefore (task, turn, agent): in each state, the agents that act sample `group_size` actions each,
+which are played as so many branches, and
+
+    A_i = (R_i - mean) / (std + 1e-6)    over the branches of the state, for each agent.
+
+The best branch leads to the next state, from which all agents branch again (`next_state`).
+
+Kept: the groups, branches in every turn, the choice of the next state, the credit. Changed: a
+branch is played to its end, and R is an agent's return from its action on, so that rewards at the
+end of an episode reach every turn (theirs: the reward of the turn, `outcome reward`, as a mixture
+of a team's and an agent's own, which is for the environment to define). The next state's branches
+are sampled anew, because the continuation of the best branch is better than the policy. The states
+of an episode are repeated by their actions, which equals a snapshot. There is one policy for all
+agents. An episode of T turns costs about `group_size` T^2 / 2 turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.group import members_of
+from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at
+from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Segment, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+
+STATES = 1 << 22
+"""Offset that separates the seeds of branches from those of other episodes."""
+STATE, OUTCOME = "branched_state", "branch_outcome"
+"""Keys of the number of the state and of the outcome of an action in a trajectory's `extras`."""
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of AT-GRPO."""
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, episodes_per_iteration=32)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    next_state: Literal["best", "first", "sampled"] = "best"
+    """Branch that leads to the next state: the one with the best mean outcome of the agents that
+    act, the first one, or a random one."""
+    outcome: Literal["return", "reward"] = "return"
+    """Compared outcome of an action: the agent's return from then on, or the reward of its turn."""
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+
+    @property
+    def grouped_by_agent(self) -> bool:
+        """True: an action is compared with the same agent's actions only."""
+        return True
+
+
+class StateGroups(RecipeHooks):
+    """Branches the episodes in every state, and compares the actions of each agent in a state.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    branches = True
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__()
+        self.trainer, self.config = trainer, config
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns a trajectory of one turn for each agent that acts in a branch of a state."""
+        starts: dict[tuple[str, str, int], list[list[Trajectory]]] = {}
+        for members in episodes_of(fresh):
+            starts.setdefault(members[0].group[:3], []).append(members)
+        states = [(branches, orders_of(branches[0])[0]) for branches in starts.values()]
+        found: list[Trajectory] = []
+        count = turns = states_seen = 0
+        while states:
+            following: list[tuple[list[Trajectory], int]] = []
+            for branches, order in states:
+                found += self._actions(branches, order, states_seen)
+                states_seen += 1
+                chosen = branches[self._chosen(branches, order, rng)]
+                later = [each for each in orders_of(chosen) if each > order]
+                following += [(chosen, later[0])] if later else []
+            episodes = self._episodes(following, iteration, count)
+            played = self.trainer.play(episodes) if episodes else []
+            count += len(episodes)
+            turns += sum(len(each.turns) for each in played) - sum(e.replayed for e in episodes)
+            size, several = self.config.rollout.group_size, episodes_of(played)
+            states = [
+                (several[size * i : size * (i + 1)], order)
+                for i, (_, order) in enumerate(following)
+            ]
+        self.env_steps = turns
+        self.metrics = {"states": float(states_seen), "branches": float(count)}
+        return found
+
+    def _episodes(
+        self, states: Sequence[tuple[list[Trajectory], int]], iteration: int, count: int
+    ) -> list[EpisodeSpec]:
+        """Returns the branches of some states, of which `count` were played before."""
+        seed, size = self.config.run.seed, self.config.rollout.group_size
+        return [
+            self.trainer.lineup.branch(
+                members, order, (seed, STATES + iteration, count + size * i + k)
+            )
+            for i, (members, order) in enumerate(states)
+            for k in range(size)
+        ]
+
+    def _outcome(self, trajectory: Trajectory, turn: int) -> float:
+        last = None if self.config.outcome == "return" else turn + 1
+        return float(sum(each.reward for each in trajectory.turns[turn:last]))
+
+    def _chosen(
+        self, branches: list[list[Trajectory]], order: int, rng: np.random.Generator
+    ) -> int:
+        """Returns the index of the branch that leads to the next state."""
+        if self.config.next_state == "first":
+            return 0
+        if self.config.next_state == "sampled":
+            return int(rng.integers(len(branches)))
+        means = []
+        for members in branches:
+            pairs = [(each, turn_at(each, order)) for each in members]
+            means.append(np.mean([self._outcome(e, turn) for e, turn in pairs if turn is not None]))
+        return int(np.argmax(means))
+
+    def _actions(
+        self, branches: list[list[Trajectory]], order: int, state: int
+    ) -> list[Trajectory]:
+        """Returns the actions in a state, each as a trajectory of its own."""
+        found = []
+        for trajectory in (each for members in branches for each in members):
+            place = turn_at(trajectory, order)
+            if place is None:
+                continue
+            turn = trajectory.turns[place]
+            seen = Segment(trajectory.segments[turn.segment].tokens[: turn.stop])
+            extras = {STATE: state, OUTCOME: self._outcome(trajectory, place)}
+            found.append(
+                replace(
+                    trajectory,
+                    segments=[seen],
+                    turns=[replace(turn, segment=0)],
+                    terminated=True,
+                    truncated=False,
+                    bootstrap=None,
+                    extras=trajectory.extras | extras,
+                )
+            )
+        return found
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns each outcome relative to those of the same agent in the same state."""
+        numbers: dict[tuple[int, str], int] = {}
+        keys = [(t.extras[STATE], t.agent) for t in batch.trajectories]
+        members = members_of(np.array([numbers.setdefault(key, len(numbers)) for key in keys]))
+        outcomes = np.array([t.extras[OUTCOME] for t in batch.trajectories], np.float64)
+        advantages = members.compare(outcomes, scale=self.config.scale, epsilon=1e-6)
+        return Credit(broadcast(advantages, batch), metrics=members.metrics("state", outcomes))
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of AT-GRPO."""
+    return Algorithm(hooks=lambda trainer: StateGroups(trainer, config))

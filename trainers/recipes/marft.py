@@ -1,0 +1,63 @@
+"""MARFT: PPO for a team whose agents act one after another, with one critic of the team's return.
+
+"MARFT: Multi-Agent Reinforcement Fine-Tuning" (arXiv 2504.16129). Agents i = 1..n act in this order
+in a turn of the environment and see the actions before theirs. The advantage of a joint action is
+the sum of theirs (multi-agent advantage decomposition), from values of what each agent observes:
+
+    V(t,i) <- V(t,i+1),    V(t,n) <- r_t + gamma V(t+1,1)
+
+with the reward r of the team, the mean over its agents. `level action` has a value per agent and
+turn (the paper's action-level PPO), `level token` a value before every token.
+
+Kept: the order of the agents in the credit, both levels, gamma 0.99, lambda 0.95, one agent's
+clipped ratio at a time. Changed: the authors' code discounts every hop from an agent to the next by
+gamma, so that an agent's credit depends on the number of agents after it (`gamma_hop 0.99
+lambda_hop 0.95`), and ends the trace at the hops of the first turn after a reset, which loses the
+credit of all but its last agent. Here no discount lies within a turn of the environment. Agents
+share one policy, all of them are updated in each iteration, and the epochs are 2 (theirs: 5). In a
+simultaneous game, each agent has the advantage of the joint action. In an environment with a single
+agent this is `poad`, or `turn` with a ratio per token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import joint, two_clock
+from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead, value_head
+from agentgym.trainers.settings import Fraction
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of MARFT."""
+
+    level: Literal["action", "token"] = "token"
+    """Values and advantages of actions, or of their tokens."""
+    gamma: Fraction = 0.99
+    """Discount between turns of the environment."""
+    lambda_turn: Fraction = 0.95
+    """GAE lambda between turns of the environment."""
+    gamma_hop: Fraction = 1.0
+    """Discount from an agent to the next one in the same turn of the environment."""
+    lambda_hop: Fraction = 1.0
+    """GAE lambda from an agent to the next one in the same turn of the environment."""
+
+    @property
+    def team_credit(self) -> bool:
+        """True: agents are credited with the team's return."""
+        return True
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of MARFT."""
+    tokens = config.level == "token"
+    gae = (two_clock.poad if tokens else two_clock.turn)(config.gamma, config.lambda_turn)
+    head = TokenValueHead if tokens else TurnValueHead
+    return Algorithm(
+        credit=joint.JointGAE(gae, config.gamma_hop, config.lambda_hop),
+        critic=value_head(head, config),
+    )

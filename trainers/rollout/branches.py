@@ -1,0 +1,52 @@
+"""Branches of episodes: they repeat recorded actions, and go on from there with new ones.
+
+The *order* of a turn is the turn of the game in which an agent acted (`Turn.order`). A state of an
+episode is the one before all actions of an order. An environment with a single agent has one action
+in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentgym.trainers.trajectory import Trajectory, episode_numbers
+
+
+def episodes_of(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:
+    """Returns the trajectories of each episode, in the order of the first ones."""
+    found: dict[int, list[Trajectory]] = {}
+    for number, trajectory in zip(episode_numbers(trajectories), trajectories, strict=True):
+        found.setdefault(number, []).append(trajectory)
+    return list(found.values())
+
+
+def orders(trajectory: Trajectory) -> list[int]:
+    """Returns the order of each turn of an agent."""
+    return [n if turn.order is None else turn.order for n, turn in enumerate(trajectory.turns)]
+
+
+def orders_of(members: Sequence[Trajectory]) -> list[int]:
+    """Returns the orders of an episode, in which some of its agents act."""
+    return sorted({order for trajectory in members for order in orders(trajectory)})
+
+
+def turns_before(trajectory: Trajectory, order: int) -> int:
+    """Returns the number of an agent's turns before an order."""
+    return sum(each < order for each in orders(trajectory))
+
+
+def turn_at(trajectory: Trajectory, order: int) -> int | None:
+    """Returns the index of an agent's turn of an order, or None if it does not act then."""
+    found = orders(trajectory)
+    return found.index(order) if order in found else None
+
+
+def state_of(members: Sequence[Trajectory], order: int) -> tuple[object, ...]:
+    """Returns a key of a state, equal for episodes with the same start and actions before it."""
+    first = members[0]
+    acted = [
+        (each.agent, each.segments[turn.segment].tokens[turn.start : turn.stop].tobytes())
+        for each in members
+        for turn in each.turns[: turns_before(each, order)]
+    ]
+    return (first.env_id, first.task, first.seed, *acted)
