@@ -177,6 +177,7 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
         ("arpo_entropy", {"env_id": "Overcooked-Cooks-v0", "env_kwargs": {}, "group_size": 4},
          "episodes of one agent"),
         ("bc", {}, "episodes of one agent"),
+        ("vine", {}, "episodes of one agent"),
     ],
 )  # fmt: skip
 def test_wrong_combinations_are_explained(recipe: str, changes: Any, message: str, tmp_path: Path):

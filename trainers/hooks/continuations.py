@@ -33,6 +33,8 @@ class Continuations(RecipeHooks):
         lambda_turn: GAE lambda between turns.
     """
 
+    games = False
+
     def __init__(self, trainer: Trainer, *, count: int, gamma: float, lambda_turn: float):
         super().__init__()
         self.trainer, self.count, self.gamma = trainer, count, gamma
