@@ -403,8 +403,8 @@ class Trainer:
             )
             self.state.env_steps = turns if config.imitation.bc_share else 0
             self._cloning = None
-            for policy in self.policies.values():
-                policy.load_own_weights(self.policy.own_weights())
+            for role in self.lineup.roles[1:]:
+                self.policies[role].load_own_weights(self.policy.own_weights())
         self.hooks = self._make_hooks()
         self.own_critic = self._make_own_critic()
         if config.critic.critic_episodes:

@@ -21,6 +21,7 @@ from agentgym.agents import View
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
 from agentgym.making import make_env
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import seat_view
 from agentgym.trainers import load_policy
 from agentgym.trainers.api import make_trainer
@@ -127,7 +128,7 @@ def test_an_update_of_a_role_changes_no_other(kind: str, tmp_path: Path):
     trainer.folder.close()
 
 
-@pytest.mark.parametrize("recipe", ["poad", "rae"])
+@pytest.mark.parametrize("recipe", ["turn", "rae"])
 def test_a_single_role_learns_as_a_shared_policy(recipe: str, tmp_path: Path):
     (one, rows), (shared, expected) = (
         run(recipe, tmp_path / kind, roles=kind, learners=("player_0",))
@@ -337,6 +338,15 @@ def test_adapters_of_different_bases_or_shapes_are_refused(folder: Path, tmp_pat
 def test_wrong_combinations_are_explained(changes: Any, message: str, tmp_path: Path):
     with pytest.raises(ConfigError, match=re.compile(message, re.DOTALL)):
         made("poad", tmp_path, **changes)
+
+
+def test_a_role_that_the_game_does_not_list_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(TextGame, "role", lambda game, agent: "dealer")
+    trainer = made("rae", tmp_path, roles="separate")
+    with pytest.raises(ConfigError, match=r"possible_roles\('player_0'\) must list .*'dealer'"):
+        trainer.run()
 
 
 @pytest.mark.parametrize("recipe", ["istar", "nlpo", "archer"])

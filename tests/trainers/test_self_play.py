@@ -213,7 +213,7 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
         ("arpo_entropy", {"env_id": "Overcooked-Cooks-v0", "env_kwargs": {}, "group_size": 4},
          "episodes of one agent"),
         ("bc", {}, "episodes of one agent"),
-        ("vine", {"opponents": "past:2"}, "snapshots of the policy do not"),
+        ("vine", {"opponents": "past:2"}, "other players do not"),
         ("at_grpo", {"filter_groups": True, "group_size": 4}, "filter_groups.* in games"),
         ("poad", {"kl_reference": "moving"}, r"'start' or 'moving:K'"),
         ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "Did you mean 'moving:10'"),

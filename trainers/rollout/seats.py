@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.core import TimeStep, step_info
+from agentgym.errors import ConfigError
 from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
@@ -88,6 +89,12 @@ class SeatPlay(Play):
         self.weights = self._weights[agent]
         self._single, self._table = single, game.table
         self._role, self._by_role = single.game.role(agent), spec.by_role
+        possible = single.game.possible_roles(agent)
+        if spec.by_role and self._role not in possible:
+            raise ConfigError(
+                f"{type(single.game).__name__}.possible_roles({agent!r}) must list all roles of "
+                f"the agent, and it is {possible}, without {self._role!r}."
+            )
         self._clocks: dict[int, float] = {}
         self.at_limit = False
 

@@ -53,11 +53,12 @@ class Part:
             whole.entropy[self.tokens],
         )
 
-    def credit(self, whole: Credit, per_turn: bool) -> Credit:
-        """Returns the part of a credit, whose targets belong to turns or to tokens."""
+    def credit(self, whole: Credit) -> Credit:
+        """Returns the part of a credit, whose targets belong to tokens or to turns."""
         targets = whole.targets
         if targets is not None:
-            targets = targets[self.turns if per_turn else self.tokens]
+            per_token = len(targets) == len(whole.advantages)
+            targets = targets[self.tokens if per_token else self.turns]
         return replace(whole, advantages=whole.advantages[self.tokens], targets=targets)
 
 
@@ -77,15 +78,10 @@ class RoleUpdater:
         self.parts, self._learning = dict(parts), learning
 
     def split(self, batch: Batch) -> dict[str, Part]:
-        """Returns the part of each role that has trajectories in a batch.
-
-        Raises:
-            KeyError: if a trajectory has a role without an updater.
-        """
+        """Returns the part of each role that has trajectories in a batch."""
         single = "" in self.parts
         roles = np.array(["" if single else t.role for t in batch.trajectories], object)
-        if unknown := set(roles) - self.parts.keys():
-            raise KeyError(f"There are no policies of the roles {sorted(unknown)}.")
+        assert set(roles) <= self.parts.keys()
         return {role: Part.of(batch, roles == role) for role in self.parts if role in roles}
 
     def evaluate_actions(
@@ -134,16 +130,15 @@ class RoleUpdater:
         for role, part in self.split(batch).items():
             if role not in learning:
                 continue
-            updater = self.parts[role]
-            critic = updater.module.critic
-            own = part.credit(credit, critic is not None and critic.reads == "turns")
-            forwarded, rngs = part.forward(forward), iter(copy.deepcopy(shuffles))
+            own = part.credit(credit), part.forward(forward)
+            rngs = iter(copy.deepcopy(shuffles))
             try:
-                found[role] = updater.update(
-                    part.batch, own, forwarded, iteration, rngs, first_pass=first_pass
+                found[role] = self.parts[role].update(
+                    part.batch, *own, iteration, rngs, first_pass=first_pass
                 )
             except Diverged as error:
-                error.add_note(f"It was the policy of {role}." if role else "")
+                if role:
+                    error.add_note(f"It was the policy of {role}.")
                 raise
         names = next(iter(found.values()), {})
         means = {name: float(np.mean([each[name] for each in found.values()])) for name in names}
