@@ -125,7 +125,7 @@ def test_a_run_with_it_learns_and_resumes_as_if_never_stopped(recipe: str, tmp_p
     whole = train_quickly(recipe, tmp_path / "a", iterations=3, **few)
     train_quickly(recipe, tmp_path / "b", iterations=1, **few)
     resumed = train_quickly(recipe, tmp_path / "b", iterations=3, resume=True, **few)
-    for name in ("rollout/return", "losses/value_loss", "losses/explained_variance"):
+    for name in ("rollout/return", "losses/value_loss", "losses/value_correlation"):
         rows = [[row[name] for row in rows if name in row] for rows in (whole, resumed)]
         assert rows[0] == rows[1] and len(rows[0]) == 3
     assert whole[-1]["env_steps"] > sum(row.get("rollout/turns", 0) for row in whole)
