@@ -27,7 +27,7 @@ from learning import launch
 from result_files import versions, write
 
 from agentgym.evaluation.runner import evaluate
-from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.logger import critic_curve, read_metrics
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"
@@ -149,6 +149,7 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
     rewards = np.interp(steps, curve[:, 0], curve[:, 1])
     reached = np.flatnonzero(rewards >= threshold)
     iterations = [row for row in rows if "time/update" in row]
+    explained = [value for _, value in critic_curve(rows)]
     return {
         "env": place.name,
         "recipe": recipe,
@@ -156,6 +157,7 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
         "final": float(curve[-1, 1]),
         "mean": float(rewards.mean()),
         "steps_to_threshold": float(steps[reached[0]]) if len(reached) else None,
+        "explained_variance": round(float(np.mean(explained)), 4) if explained else None,
         "tokens": iterations[-1]["charts/tokens"],
         "seconds": round(sum(r["time/collect"] + r["time/update"] for r in iterations), 1),
         "curve": curve.round(4).tolist(),

@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.evaluation.report import Report
-from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.logger import critic_curve, read_metrics
 from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent
@@ -113,6 +113,7 @@ def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:
             for r in rows
             if "eval/reward" in r
         ],
+        "explained_variance": critic_curve(rows),
         "training_return": [
             [r["env_steps"], r["rollout/return"]] for r in rows if "rollout/return" in r
         ],
@@ -141,9 +142,9 @@ def draw(results: list[dict[str, Any]], path: Path, title: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    figure = Figure(figsize=(7.5, 5.7), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    axes, below = figure.subplots(2, sharex=True, height_ratios=[3, 1])
     for i, recipe in enumerate(dict.fromkeys(result["recipe"] for result in results)):
         curves = [np.array(r["curve"], float) for r in results if r["recipe"] == recipe]
         for curve in curves:
@@ -151,11 +152,19 @@ def draw(results: list[dict[str, Any]], path: Path, title: str) -> None:
         points = min(len(curve) for curve in curves)
         mean = np.mean([curve[:points] for curve in curves], axis=0)
         axes.plot(mean[:, 0], mean[:, 1], "o-", color=f"C{i}", label=f"{recipe} (mean of seeds)")
+        for result in results:
+            if result["recipe"] == recipe and result["explained_variance"]:
+                below.plot(
+                    *zip(*result["explained_variance"], strict=True), color=f"C{i}", alpha=0.5
+                )
     baselines = results[0]["agents"]
     for name, style in (("random", ":"), ("expert", "--")):
         if name in baselines:
             axes.axhline(baselines[name]["reward"][0], color="0.5", linestyle=style, label=name)
-    axes.set(xlabel="environment steps", ylabel="reward on held-out tasks", title=title)
+    axes.set(ylabel="reward on held-out tasks", title=title)
+    below.set(xlabel="environment steps", ylabel="explained\nvariance", ylim=(-1, 1))
+    below.axhline(0, color="0.7", linewidth=1)
+    below.grid(alpha=0.3)
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120)

@@ -403,7 +403,7 @@ class CriticConfig:
     """Number of first iterations in which only the critic is trained."""
     critic_trunk: Literal["policy", "own"] = "policy"
     """The language model that the critic reads with: the policy, or a copy that only the value loss
-    trains (an adapter's base is shared)."""
+    trains (an adapter's base is shared). Values of the copy are normalised."""
     critic_epochs: Positive = 2
     """Epochs per iteration of a critic with its own trunk."""
     critic_rounds: Positive = 4

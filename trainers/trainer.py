@@ -474,6 +474,7 @@ class Trainer:
             epochs=critic.critic_epochs,
             batch_tokens=critic.critic_batch_tokens,
             rounds=critic.critic_rounds,
+            normalize=True,
         )
 
     def _fit_own_critic(self) -> None:

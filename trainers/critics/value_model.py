@@ -57,6 +57,9 @@ class ValueModel(nn.Module):
             fit into memory.
         rounds: last calls of `fit` whose episodes are fitted together.
         together: whether the turns of a trajectory share an optimiser step.
+        normalize: whether the head predicts targets in standard deviations from their mean, as in
+            "Learning values across many orders of magnitude" (PopArt, arXiv 1602.07714). When
+            these change, the head is rescaled, so that all values stay as they are.
         loss: the loss to minimise.
     """
 
@@ -70,6 +73,7 @@ class ValueModel(nn.Module):
         batch_tokens: int = 8192,
         rounds: int = 1,
         together: bool = False,
+        normalize: bool = False,
         loss: Loss = squared_error,
     ):
         super().__init__()
@@ -77,7 +81,11 @@ class ValueModel(nn.Module):
         self.head.detach = False
         self._epochs, self._batch_tokens, self._together = epochs, batch_tokens, together
         self._budget = TokenBudget(batch_tokens)
-        self._loss = loss
+        self._normalize, self._loss = normalize, loss
+        self.mean: Tensor
+        self.scale: Tensor
+        self.register_buffer("mean", torch.zeros((), device=policy.device))
+        self.register_buffer("scale", torch.ones((), device=policy.device))
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
         self.optimizer = AdamW(trained, lr=lr, weight_decay=0.0)
         self._earlier: deque[Targets] = deque(maxlen=rounds - 1)
@@ -91,7 +99,10 @@ class ValueModel(nn.Module):
         """
         places, index = self.head.places(collated, turn)
         hidden, last = self.trunk.hidden(places)
-        return self.head(hidden), index, self.head(last)
+        return self._value(hidden), index, self._value(last)
+
+    def _value(self, hidden: Tensor) -> Tensor:
+        return self.mean + self.scale * self.head(hidden)
 
     def predict(self, batch: Batch) -> FloatArray:
         """Returns the values of a batch: [K] if the head reads tokens, else [M]."""
@@ -118,6 +129,7 @@ class ValueModel(nn.Module):
         for _ in range(self._epochs):
             targets = credit(batch, self.evaluate(batch)).targets
             assert targets is not None
+            self._rescale([(batch, targets)])
             self._epoch([(batch, targets)], rng)
         assert targets is not None
         self._earlier.append((batch, targets))
@@ -131,10 +143,11 @@ class ValueModel(nn.Module):
             rng: shuffles the steps.
 
         Returns:
-            The mean loss of each epoch.
+            The mean loss of each epoch, of normalised values.
         """
         latest = batch, np.asarray(targets, np.float32)
         rounds = [*self._earlier, latest]
+        self._rescale(rounds)
         losses = [self._epoch(rounds, rng) for _ in range(self._epochs)]
         self._earlier.append(latest)
         return losses
@@ -145,6 +158,8 @@ class ValueModel(nn.Module):
             "trunk": self.trunk.own_weights(),
             "head": self.head.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "mean": self.mean,
+            "scale": self.scale,
             "rounds": [
                 ([pack(each) for each in batch.trajectories], targets.tolist())
                 for batch, targets in self._earlier
@@ -156,6 +171,8 @@ class ValueModel(nn.Module):
         self.trunk.load_own_weights(states["trunk"])
         self.head.load_state_dict(states["head"])
         self.optimizer.load_state_dict(states["optimizer"])
+        self.mean.copy_(states["mean"])
+        self.scale.copy_(states["scale"])
         self._earlier.clear()
         for packed, targets in states["rounds"]:
             batch = Batch.of([unpack(each) for each in packed])
@@ -177,6 +194,20 @@ class ValueModel(nn.Module):
 
         self._budget.each(rows, np.arange(len(rows.rows)), step)
         return values, bootstrap
+
+    @torch.no_grad()
+    def _rescale(self, rounds: Sequence[Targets]) -> None:
+        """Sets mean and scale to those of the targets and rescales the head to equal values."""
+        if not self._normalize:
+            return
+        everything = np.concatenate([targets for _, targets in rounds]).astype(np.float64)
+        mean, scale = float(everything.mean()), max(float(everything.std()), 1e-4)
+        final = self.head.mlp[-1]
+        assert isinstance(final, nn.Linear) and final.bias is not None
+        final.weight.mul_(self.scale / scale)
+        final.bias.copy_((self.scale * final.bias + self.mean - mean) / scale)
+        self.mean.fill_(mean)
+        self.scale.fill_(scale)
 
     def _epoch(self, rounds: Sequence[Targets], rng: np.random.Generator) -> float:
         """Takes a step per microbatch of all rounds and returns the mean loss."""
@@ -208,6 +239,7 @@ class ValueModel(nn.Module):
     ) -> tuple[float, float]:
         """Adds the gradient of the summed loss, and returns the sum and its count."""
         values, index, _ = self(*self._collate(batch, rows, part))
+        values, wanted = ((x - self.mean) / self.scale for x in (values, wanted))
         loss = self._loss(values, wanted, index, batch)
         loss.total.backward()
         return float(loss.total.detach()), float(loss.count)

@@ -235,16 +235,38 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     return [rows[iteration] for iteration in sorted(rows)]
 
 
+def critic_curve(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+    """Returns environment steps and the critic's explained variance, none without a critic.
+
+    Args:
+        rows: the lines of `read_metrics`.
+    """
+    names = ("losses/explained_variance", "credit/explained_variance")  # a critic, continuations
+    return [(r["env_steps"], r[name]) for r in rows for name in names if name in r]
+
+
 def draw_curve(folder: Path, title: str) -> None:
-    """Draws `curve.png`: the return in training and of evaluations over environment steps."""
+    """Draws `curve.png`: the return in training and of evaluations over environment steps.
+
+    A panel below shows the explained variance of the critic, if there is one.
+    """
     # The object interface: pyplot would choose a backend for the whole process.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     rows = read_metrics(folder)
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    explained = critic_curve(rows)
+    figure = Figure(figsize=(7, 5.4 if explained else 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    heights = [3, 1] if explained else [1]
+    axes, *below = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[
+        :, 0
+    ]
+    for panel in below:
+        panel.axhline(0, color="0.7", linewidth=1)
+        panel.plot(*zip(*explained, strict=True), color="C1")
+        panel.set(xlabel="environment steps", ylabel="explained\nvariance", ylim=(-1, 1))
+        panel.grid(alpha=0.3)
     train = [(r["env_steps"], r["rollout/return"]) for r in rows if "rollout/return" in r]
     if train:
         axes.plot(*zip(*train, strict=True), color="0.7", label="training tasks, sampled")
@@ -259,7 +281,7 @@ def draw_curve(folder: Path, title: str) -> None:
             steps, means, yerr=[means - low, high - means], marker="o", capsize=3, color="C0",
             label="held-out tasks (95 % confidence)",
         )  # fmt: skip
-    axes.set(xlabel="environment steps", ylabel="return", title=title)
+    axes.set(xlabel="" if below else "environment steps", ylabel="return", title=title)
     if train or held:
         axes.legend()
     axes.grid(alpha=0.3)

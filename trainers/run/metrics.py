@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.rollout.collector import by_env_id, by_role, rollout_metrics
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
-from agentgym.trainers.update.update_data import explained_variance
+from agentgym.trainers.update.update_data import correlation, explained_variance
 
 
 def iteration_metrics(
@@ -52,4 +55,8 @@ def iteration_metrics(
             values = forward.values.turns if values is None else values
             numbers["losses/explained_variance"] = explained_variance(values, credit.targets)
             numbers["credit/value_mean"] = float(values.mean())
+            returns = discounted_returns(batch.rewards, batch.turn_offsets, 1.0)
+            numbers["losses/value_correlation"] = correlation(
+                forward.values.turns, returns.astype(np.float32)
+            )
     return numbers

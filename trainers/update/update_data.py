@@ -265,3 +265,12 @@ def explained_variance(values: FloatArray, targets: FloatArray) -> float:
     """
     variance = float(np.var(targets))
     return 0.0 if variance < 1e-12 else 1.0 - float(np.var(targets - values)) / variance
+
+
+def correlation(values: FloatArray, returns: FloatArray) -> float:
+    """Returns the correlation of values and returns in [-1, 1], or 0 if either is constant."""
+    spread = float(np.std(values)) * float(np.std(returns))
+    if spread < 1e-12:
+        return 0.0
+    centred = (values - values.mean()) * (returns - returns.mean())
+    return float(centred.mean()) / spread

@@ -98,6 +98,21 @@ def test_values_of_states_are_those_at_first_tokens_and_of_actions_after_the_las
     assert actions.predict(batch)[0] == pytest.approx(expected, abs=1e-5)
 
 
+def test_normalised_values_keep_their_size_and_reach_large_targets(policy: Policy, batch: Batch):
+    critic = critic_of(policy, TurnValueHead, lr=3e-3, epochs=10, batch_tokens=256, normalize=True)
+    left = batch.turn_offsets[1:][batch.turn_trajectory] - np.arange(batch.num_turns)
+    targets = (-100.0 * left).astype(np.float32)
+    before = critic.predict(batch)
+    critic._rescale([(batch, targets)])
+    assert float(critic.mean) == pytest.approx(targets.mean(), rel=1e-5)
+    np.testing.assert_allclose(critic.predict(batch), before, atol=1e-3)
+    critic.fit(batch, targets, np.random.default_rng(0))
+    assert np.square(critic.predict(batch) - targets).mean() < 0.8 * np.var(targets)
+    other = critic_of(policy, TurnValueHead, lr=3e-3, batch_tokens=256, normalize=True)
+    other.restore(copy.deepcopy(critic.states()))
+    assert np.array_equal(other.predict(batch), critic.predict(batch))
+
+
 def test_a_model_of_actions_keeps_no_episodes(policy: Policy, batch: Batch):
     model = action_model(policy, seed=0)
     model.fit(batch, np.zeros(batch.num_turns, np.float32), np.random.default_rng(0))
@@ -125,7 +140,7 @@ def test_a_run_with_it_learns_and_resumes_as_if_never_stopped(recipe: str, tmp_p
     whole = train_quickly(recipe, tmp_path / "a", iterations=3, **few)
     train_quickly(recipe, tmp_path / "b", iterations=1, **few)
     resumed = train_quickly(recipe, tmp_path / "b", iterations=3, resume=True, **few)
-    for name in ("rollout/return", "losses/value_loss", "losses/explained_variance"):
+    for name in ("rollout/return", "losses/value_loss", "losses/value_correlation"):
         rows = [[row[name] for row in rows if name in row] for rows in (whole, resumed)]
         assert rows[0] == rows[1] and len(rows[0]) == 3
     assert whole[-1]["env_steps"] > sum(row.get("rollout/turns", 0) for row in whole)

@@ -24,7 +24,7 @@ from agentgym.trainers.update.offline_losses import (
     utterance_advantages,
     utterance_targets,
 )
-from agentgym.trainers.update.update_data import explained_variance
+from agentgym.trainers.update.update_data import correlation, explained_variance
 
 D = torch.float64
 
@@ -246,6 +246,13 @@ def test_explained_variance():
     assert explained_variance(np.zeros(3, np.float32), targets) == pytest.approx(0)
     assert explained_variance(-targets, targets) == pytest.approx(-3)
     assert explained_variance(targets, np.ones(3, np.float32)) == 0
+
+
+def test_correlation_ignores_scale_and_is_0_for_constants():
+    returns = np.array([1.0, 2.0, 4.0], np.float32)
+    assert correlation(10 * returns - 3, returns) == pytest.approx(1)
+    assert correlation(-returns, returns) == pytest.approx(-1)
+    assert correlation(np.ones(3, np.float32), returns) == 0
 
 
 def test_overlong_penalty_golden():
