@@ -207,6 +207,11 @@ TABLE: tuple[Entry, ...] = (
     Entry("TravelPlanner-v0", "agentgym.envs.travel.travel_planner:TravelPlanner"),
     Entry("Retail-v0", "agentgym.envs.service.retail:Retail"),
     Entry("Airline-v0", "agentgym.envs.service.airline:Airline"),
+    Entry("Todo-v0", "agentgym.envs.office.todo:Todo"),
+    Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
+    Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),
+    Entry("Movie-v0", "agentgym.envs.office.movie:Movie"),
+    Entry("Academia-v0", "agentgym.envs.office.academia:Academia"),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
     Entry(
