@@ -217,6 +217,11 @@ TABLE: tuple[Entry, ...] = (
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
+    Entry("Todo-v0", "agentgym.envs.office.todo:Todo"),
+    Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
+    Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),
+    Entry("Movie-v0", "agentgym.envs.office.movie:Movie"),
+    Entry("Academia-v0", "agentgym.envs.office.academia:Academia"),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
     Entry(

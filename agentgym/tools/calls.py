@@ -49,6 +49,11 @@ class Call:
     name: str
     arguments: dict[str, Any]
 
+    @property
+    def key(self) -> str:
+        """The call as text that does not depend on the order of the arguments."""
+        return json.dumps([self.name, self.arguments], sort_keys=True)
+
 
 def innermost(value: Any) -> dict[str, Any] | None:
     """Returns the object that holds the name of a call, without lists and wrappers around it.

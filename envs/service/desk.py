@@ -224,7 +224,7 @@ class ServiceDesk(ToolEnv):
     def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
         result = super()._run(offered, arguments)
         state, name = self.state, offered.name
-        call = written_call(Call(name, arguments))
+        call = Call(name, arguments).key
         if name in self.writes | self.private:
             self._keep("identify the customer first", bool(state.customer))
         if name in self.writes:
@@ -331,23 +331,18 @@ class ServiceDesk(ToolEnv):
         if missing := [self.subjects[s] for s in request.facts if s not in state.user.told]:
             return f"Please tell me the {' and the '.join(missing)}."
         for call in request.look_ups:
-            if written_call(call) not in state.looked_up:
+            if call.key not in state.looked_up:
                 return call
         if request.outputs:
             return f"The answer is {', '.join(request.outputs)}. Is there anything else?"
         if not request.calls:
             return "I am sorry, I cannot do that. Is there anything else?"
         for call in request.calls:
-            if written_call(call) not in state.written:
+            if call.key not in state.written:
                 draft = request.correction and not state.user.corrected
                 summary = request.draft if draft else request.summary
                 return call if state.confirmed else f"{summary} Do you confirm (yes/no)?"
         return "This is done. Is there anything else?"
-
-
-def written_call(call: Call) -> str:
-    """Returns a call as text that does not depend on the order of the arguments."""
-    return json.dumps([call.name, call.arguments], sort_keys=True)
 
 
 def _attempt(offered: Tool, env: ServiceDesk, arguments: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""Tool tasks in small worlds: lists, tables, weather, films and papers."""

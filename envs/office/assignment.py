@@ -1,0 +1,132 @@
+"""`AssignmentEnv`: questions and changes in a small world, handled with tools."""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.tasks import Tasks
+from agentgym.tools import Call, Tool, ToolEnv, ToolError, ToolState, tool
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A generated task.
+
+    Attributes:
+        request: the request, shown to the agent.
+        world: the initial world, JSON values that the tools may change.
+        calls: the calls that solve it, without `finish`.
+        answer: the expected answer. Entries of a list are separated by "; ". None: any.
+    """
+
+    request: str
+    world: dict[str, Any]
+    calls: tuple[Call, ...]
+    answer: str | None = None
+
+
+@dataclass(kw_only=True)
+class WorldState(ToolState):
+    """The world, the given answer, and the calls made so far."""
+
+    world: dict[str, Any] = field(default_factory=dict)
+    answer: str = ""
+    made: list[str] = field(default_factory=list)
+
+
+class AssignmentEnv(ToolEnv):
+    """Base class of environments with assignments in a small world.
+
+    The reward is 1 iff the final world is the one after the calls of the solution, and the answer
+    given to `finish` is right. A subclass defines tools over `self.state.world`, and implements
+    `assignment`.
+    """
+
+    State = WorldState
+    state: WorldState
+
+    def __init__(self, *, max_turns: int | None = 20, **kwargs):
+        super().__init__(max_turns=max_turns, **kwargs)
+        self.tasks = Tasks.generated()
+
+    def assignment(self, task: str) -> Assignment:
+        """Returns a task. The result is cached and must not be modified."""
+        raise NotImplementedError
+
+    def _begin(self, task: str) -> str:
+        found = self.assignment(task)
+        self.state = WorldState(world=copy.deepcopy(found.world))
+        return found.request
+
+    def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
+        result = super()._run(offered, arguments)
+        call = Call(offered.name, arguments).key
+        if call not in self.state.made:
+            self.state.made.append(call)
+        return result
+
+    @tool(final=True)
+    def finish(self, answer: str = "") -> str:
+        """Ends the task.
+
+        Args:
+            answer: the answer to a question. Entries of a list are separated by ";".
+        """
+        self.state.answer = answer
+        return "Finished."
+
+    def _judge(self) -> float:
+        found, given = self.assignment(self.task), self.state
+        right = found.answer is None or same_answer(given.answer, found.answer)
+        return float(right and given.world == self._expected(found))
+
+    def _expected(self, found: Assignment) -> dict[str, Any]:
+        """Returns the world after the calls of the solution."""
+        given, self.state = self.state, WorldState(world=copy.deepcopy(found.world))
+        try:
+            for call in found.calls:
+                self.tools[call.name].function(self, **call.arguments)
+            return self.state.world
+        finally:
+            self.state = given
+
+    def _progress(self) -> float:
+        calls = self.assignment(self.task).calls
+        return sum(call.key in self.state.made for call in calls) / (len(calls) + 1)
+
+    def _solve(self) -> Call:
+        found = self.assignment(self.task)
+        for call in found.calls:
+            if call.key not in self.state.made:
+                return call
+        return Call("finish", {} if found.answer is None else {"answer": found.answer})
+
+    def _find(self, table: str, key: str) -> Any:
+        """Returns an entry of a table of the world.
+
+        Raises:
+            ToolError: if there is none.
+        """
+        try:
+            return self.state.world[table][key]
+        except KeyError:
+            raise ToolError(f"There is no {key[:60]!r} among the {table}.") from None
+
+
+def same_answer(given: str, expected: str) -> bool:
+    """Whether two answers are equal, apart from case, spaces, order of entries and rounding."""
+    one, other = _entries(given), _entries(expected)
+    if len(one) == len(other) == 1 and NUMBER.fullmatch(other[0]):
+        numbers = NUMBER.findall(one[0].replace(",", ""))
+        return len(numbers) == 1 and abs(float(numbers[0]) - float(other[0])) < 0.01
+    return one == other
+
+
+def _entries(answer: str) -> list[str]:
+    parts = answer.casefold().split(";")
+    return sorted(" ".join(part.split()).strip(" .'\"") for part in parts)

@@ -1,0 +1,142 @@
+"""Tool tasks: experts, answers, final worlds and errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentgym.envs.office.academia import Academia
+from agentgym.envs.office.assignment import AssignmentEnv, same_answer
+from agentgym.envs.office.movie import Movie
+from agentgym.envs.office.sheet import Sheet
+from agentgym.envs.office.todo import Todo
+from agentgym.envs.office.weather import Weather
+
+CLASSES = (Academia, Movie, Sheet, Todo, Weather)
+
+
+def call(name: str, /, **arguments: Any) -> str:
+    return json.dumps({"name": name, "arguments": arguments})
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_the_expert_solves_every_kind_of_task_and_doing_nothing_solves_none(
+    cls: type[AssignmentEnv],
+):
+    env = cls()
+    lengths = set()
+    for i in range(60):
+        task = {"task": f"{'train' if i % 2 else 'test'}/{i}"}
+        env.reset(seed=0, options=task)
+        info = env.step(call("finish"))[-1]
+        assert not info["success"], task
+        env.reset(seed=0, options=task)
+        over, info = False, {}
+        while not over:
+            action = env.expert()
+            assert action is not None
+            _, _, over, truncated, info = env.step(action)
+            assert info["valid"] and not truncated, (task, action)
+        assert info["success"], task
+        lengths.add(info["turn"])
+    assert len(lengths) > 2
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "same"),
+    [
+        ("The answer is 12.5 degrees.", "12.5", True),
+        ("1,250", "1250", True),
+        ("12.52", "12.5", False),
+        ("12 or 13", "12", False),
+        (" oslo. ", "Oslo", True),
+        ("b; a", "a; b", True),
+        ("a", "a; b", False),
+        ("2025-03-05", "2025-03-05", True),
+        ("", "none", False),
+    ],
+)
+def test_answers_are_compared(given: str, expected: str, same: bool):
+    assert same_answer(given, expected) == same
+
+
+def change_of(cls: type[AssignmentEnv]) -> AssignmentEnv:
+    """Returns an environment at the start of an assignment that is a change."""
+    env = cls()
+    for i in range(50):
+        env.reset(seed=0, options={"task": f"train/{i}"})
+        if env.assignment(env.task).answer is None:
+            break
+    return env
+
+
+@pytest.mark.parametrize(
+    ("cls", "extra"),
+    [
+        (Todo, call("add_task", project="{project}", title="New", due_date="2025-03-01")),
+        (Sheet, call("append_row", values=["x", "North", 1, 1])),
+    ],
+)
+def test_another_change_is_a_failure(cls: type[AssignmentEnv], extra: str):
+    env = change_of(cls)
+    if isinstance(env, Todo):
+        extra = extra.replace("{project}", env.list_projects()[0])
+    assert env.step(extra)[-1]["valid"]
+    for needed in env.assignment(env.task).calls:
+        env.step(call(needed.name, **needed.arguments))
+    assert not env.step(call("finish"))[-1]["success"]
+
+
+@pytest.mark.parametrize(
+    ("cls", "action", "message"),
+    [
+        (Todo, call("get_task", title="x"), "There is no 'x' among the tasks"),
+        (Todo, call("list_tasks", project="x"), "There is no project 'x'"),
+        (Todo, call("add_task", project="x", title="y", due_date="1"), "There is no project"),
+        (Sheet, call("set_cell", cell="", value=1), "A cell is written like D2"),
+        (Sheet, call("set_cell", cell="A²", value=1), "A cell is written like D2"),
+        (Sheet, call("set_cell", cell="A1", value=1), "Rows that can be changed are 2 to"),
+        (Sheet, call("set_cell", cell="A2", value="x" * 101), "at most 100 characters"),
+        (Sheet, call("delete_row", row=99), "Rows that can be changed are 2 to"),
+        (Sheet, call("append_row", values=[1]), "A row has 4 values"),
+        (Sheet, call("sort_by", column="x", order="ascending"), "There is no column 'x'"),
+        (Weather, call("get_weather", town="x", first="", last=""), "There is no town 'x'"),
+        (Weather, call("get_weather", town="Cove", first="1", last="2"), "A date is written"),
+        (
+            Weather,
+            call("get_weather", town="Cove", first="2025-01-01", last="2030-01-01"),
+            "at most 14 days",
+        ),
+        (Movie, call("get_person", name="x"), "There is no 'x' among the people"),
+        (Academia, call("list_coauthors", name="x"), "There is no 'x' among the authors"),
+    ],
+)
+def test_errors_are_explained_and_change_nothing(
+    cls: type[AssignmentEnv], action: str, message: str
+):
+    env = cls()
+    env.reset(seed=0)
+    before = json.dumps(env.state.world)
+    observation, *_, info = env.step(action)
+    assert message in observation
+    assert not info["valid"]
+    assert json.dumps(env.state.world) == before
+
+
+def test_mixed_columns_are_sorted():
+    env = Sheet()
+    env.reset(seed=0)
+    env.step(call("set_cell", cell="D2", value="many"))
+    assert env.step(call("sort_by", column="Quantity", order="ascending"))[-1]["valid"]
+    assert env.rows[-1][3] == "many"
+
+
+def test_a_forecast_is_refused():
+    env = Weather()
+    env.reset(seed=0)
+    today = env.today()
+    tomorrow = call("get_weather", town="Cove", first=today, last="2025-12-31")
+    assert not env.step(tomorrow)[-1]["valid"]
+    assert env.step(call("get_weather", town="Cove", first=today, last=today))[-1]["valid"]
