@@ -215,6 +215,7 @@ TABLE: tuple[Entry, ...] = (
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
+    Entry("Shell-v0", "agentgym.envs.shell.shell:Shell"),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
     Entry(

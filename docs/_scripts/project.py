@@ -46,6 +46,7 @@ FAMILIES: dict[str, str] = {
     "travel": "Travel planning",
     "database": "Databases",
     "search": "Search and knowledge",
+    "shell": "Shell",
     "grid": "Grid worlds",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",
