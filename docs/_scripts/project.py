@@ -48,6 +48,7 @@ FAMILIES: dict[str, str] = {
     "office": "Office tools",
     "database": "Databases",
     "search": "Search and knowledge",
+    "shell": "Shell",
     "grid": "Grid worlds",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",

@@ -1,0 +1,1 @@
+"""A shell over a file tree in memory."""

@@ -1,0 +1,298 @@
+"""Shell: commands act as the GNU tools, hostile lines are bounded, tasks have one right end."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.envs.shell.interpreter import run
+from agentgym.envs.shell.patterns import Pattern, PatternError, file_pattern
+from agentgym.envs.shell.shell import SHOWN, Shell
+from agentgym.envs.shell.tasks import task_of
+from agentgym.envs.shell.tree import HOME, MOST_CHARACTERS, MOST_ENTRIES, Failed, Tree
+from agentgym.errors import SnapshotError
+
+FILES = {
+    "a.txt": "one two\nthree\nfour five six\nthree\n",
+    "d/b.csv": "anna,rome,30\nben,oslo,7\ncara,rome,120\ndan,kyiv,7\n",
+    "d/e/c.log": "2024 ERROR disk\n2024 INFO ok\n2025 error net\n",
+    "d/conf.ini": "port=80\nhost=local.host\n",
+    "z.tmp": "",
+}
+
+# Outputs of bash 5.2 with GNU coreutils 9.1, grep 3.8 and sed 4.9 in the locale C.
+OUTPUTS = {
+    "ls": "a.txt\nd/\nz.tmp\n",
+    "cat < a.txt | head -n 1": "one two\n",
+    "tail -n +3 a.txt": "four five six\nthree\n",
+    "wc -l a.txt d/b.csv": "4 a.txt\n4 d/b.csv\n8 total\n",
+    "wc -w < a.txt": "7\n",
+    "grep -c three a.txt": "2\n",
+    "grep -in error d/e/c.log": "1:2024 ERROR disk\n3:2025 error net\n",
+    "grep -v ERROR d/e/c.log | wc -l": "2\n",
+    "grep -rl rome .": "./d/b.csv\n",
+    "grep -r oslo d": "d/b.csv:ben,oslo,7\n",
+    "grep -rh oslo": "ben,oslo,7\n",
+    "grep -o '[a-z]*,rome' d/b.csv": "anna,rome\ncara,rome\n",
+    "grep -E '^(ben|dan),' d/b.csv": "ben,oslo,7\ndan,kyiv,7\n",
+    "grep '\\(one\\|five\\)' a.txt": "one two\nfour five six\n",
+    "grep -w tw a.txt || echo no": "no\n",
+    "grep 'local\\.host' d/conf.ini && echo yes": "host=local.host\nyes\n",
+    "sort -u a.txt": "four five six\none two\nthree\n",
+    "sort -t , -k 3 -nr d/b.csv": "cara,rome,120\nanna,rome,30\ndan,kyiv,7\nben,oslo,7\n",
+    "sort -t, -k2,2 d/b.csv | cut -d, -f1": "dan\nben\nanna\ncara\n",
+    "cut -d , -f 2 d/b.csv | sort | uniq -c": "      1 kyiv\n      1 oslo\n      2 rome\n",
+    "cut -d, -f1,3- d/b.csv | tail -1": "dan,7\n",
+    "cut -c 1-3 a.txt | head -2": "one\nthr\n",
+    "sort a.txt | uniq -d": "three\n",
+    "tr a-z A-Z < d/conf.ini": "PORT=80\nHOST=LOCAL.HOST\n",
+    "cat a.txt | tr -d e | tr ' ' _ | tail -n 2": "four_fiv_six\nthr\n",
+    "head -n 2 a.txt | tr -s e": "one two\nthre\n",
+    "sed 's/e/E/g' a.txt | head -n 2": "onE two\nthrEE\n",
+    "sed 's/[a-z]*/<&>/' a.txt | head -n 1": "<one> two\n",
+    "echo six | sed 's/x*/-/g'": "-s-i-\n",
+    "sed -n '2,3p' a.txt": "three\nfour five six\n",
+    "sed '/three/d;' a.txt": None,
+    "sed '/three/d' a.txt": "one two\nfour five six\n",
+    "sed -E 's/(one|two)/N/g' a.txt | head -1": "N N\n",
+    "find . -type d": ".\n./d\n./d/e\n",
+    "find d -name '*.csv'": "d/b.csv\n",
+    "echo \"a  b\" 'c  d' e\\ f  # comment": "a  b c  d e f\n",
+    "echo *.t* '*.t*' nothing*": "a.txt z.tmp *.t* nothing*\n",
+    "cd d && pwd; cd; pwd": f"{HOME}/d\n{HOME}\n",
+    "mkdir x && touch x/a x/b && rm x/a && ls x": "b\n",
+    "cat nothing 2> /dev/null || echo missing": "missing\n",
+    "echo abc | rev | base64 | base64 -d": "cba\n",
+}
+CHANGES = {
+    "rm *.tmp": {"z.tmp": None},
+    "find . -name '*.tmp' -delete": {"z.tmp": None},
+    "mkdir n && mv d/*.csv z.tmp n": {"d/b.csv": None, "n/b.csv": FILES["d/b.csv"], "z.tmp": None}
+    | {"n/z.tmp": ""},
+    "cp -r d copy": {f"copy{path[1:]}": FILES[path] for path in FILES if path.startswith("d/")},
+    "mv d/e .": {"e/c.log": FILES["d/e/c.log"], "d/e/c.log": None},
+    "sed -i s/port=.*/port=99/ d/conf.ini": {"d/conf.ini": "port=99\nhost=local.host\n"},
+    "echo x >> a.txt": {"a.txt": FILES["a.txt"] + "x\n"},
+    "grep oslo d/b.csv > o.txt; cat o.txt o.txt > p": {
+        "o.txt": "ben,oslo,7\n",
+        "p": "ben,oslo,7\nben,oslo,7\n",
+    },
+    "rm -r d": {path: None for path in FILES if path.startswith("d/")},
+}
+
+
+def tree() -> Tree:
+    made = Tree()
+    for path, content in FILES.items():
+        made.make_folder(str(Path(path).parent), parents=True)
+        made.write(path, content)
+    return made
+
+
+@pytest.mark.parametrize("line", OUTPUTS)
+def test_outputs_are_those_of_the_gnu_tools(line: str):
+    output, good = run(tree(), line)
+    if OUTPUTS[line] is None:
+        assert not good
+    else:
+        assert good and re.sub(r"(?m)^ +(?=\d+$)", "", output) == OUTPUTS[line]
+
+
+@pytest.mark.parametrize("line", CHANGES)
+def test_changes_are_those_of_the_gnu_tools(line: str):
+    made = tree()
+    assert run(made, line) == ("", True)
+    expected = {**FILES, **CHANGES[line]}
+    files = {path.removeprefix(f"{HOME}/"): content for path, content in made.files.items()}
+    assert files == {path: content for path, content in expected.items() if content is not None}
+    assert f"{HOME}/z.tmp" in made.files or "z.tmp" in CHANGES[line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("rm d", "cat d", "cd a.txt", "mkdir d", "mkdir q/r", "cp d q", "mv q r", "rm q", "ls q"),
+        *(
+            "rm -r /",
+            "rm -r ..",
+            "mv . q",
+            "cp -r d d/e",
+            "cp a.txt a.txt",
+            "rmdir d",
+            "head -n x a.txt",
+        ),
+        *(
+            "echo x > d",
+            "echo x > q/r",
+            "touch a.txt/b",
+            "sort -q",
+            "cut a.txt",
+            "grep",
+            "sed q a.txt",
+        ),
+        *(
+            "grep '[a' a.txt",
+            "grep '\\(a' a.txt",
+            "sed 's/\\(a\\)/\\1/' a.txt",
+            "find q",
+            "find -size 3",
+        ),
+    ],
+)
+def test_a_command_that_fails_changes_nothing(line: str):
+    made = tree()
+    output, good = run(made, line)
+    assert not good and output and made == tree()
+    assert run(made, f"{line} 2> /dev/null || echo no")[1] or "sh: " in output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("nosuch", "ls | nosuch", "cat |", "| cat", "echo >", "echo 'a", "ls &", "echo $(ls)"),
+        *("`ls`", "ls && && ls", "echo " * 300, ";".join(["ls"] * 11), 'echo "$(ls)"', "> > a"),
+    ],
+)
+def test_a_line_that_cannot_be_read_runs_nothing(line: str):
+    made = tree()
+    with pytest.raises(Failed):
+        run(made, f"rm z.tmp; {line}")
+    assert made == tree()
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text("ab*+?|()[]^$.\\-", max_size=12), st.text("abc-", max_size=8), st.booleans())
+def test_patterns_never_crash_and_matches_are_slices(source: str, line: str, extended: bool):
+    try:
+        found = Pattern(source, extended=extended).search(line)
+    except PatternError:
+        return
+    assert found is None or 0 <= found[0] <= found[1] <= len(line)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.sampled_from(["a", "b", ".", "a*", "[ab]", "[^a]", "(ab)*", "b+", "a?", "(a|b)"])),
+    st.text("abc", max_size=8),
+)
+def test_patterns_match_as_pythons_do(parts: list[str], line: str):
+    source = "".join(parts)
+    found, theirs = Pattern(source, extended=True).search(line), re.search(source, line)
+    assert (found is None) == (theirs is None)
+    if found is not None and theirs is not None:
+        assert found[0] == theirs.start() and found[1] >= theirs.end()  # the longest one counts
+        assert re.fullmatch(source, line[slice(*found)]) is not None
+
+
+def test_file_patterns():
+    for pattern, name, match in (
+        *(("*.txt", "a.txt", True), ("*.txt", "a.txt.b", False), ("[ab]?", "bx", True)),
+        *(("\\*", "*", True), ("\\*", "a", False), ("a.c", "abc", False), ("[!a]", "b", True)),
+    ):
+        assert file_pattern(pattern).fullmatch(name) == match
+
+
+def test_hostile_lines_are_bounded():
+    made = Tree()
+    made.write("big", "a" * 60_000 + "\n")
+    for line in (
+        "grep -E '(a*)*b' big",
+        "grep -E '(a|a)*(a|a)*(a|a)*b' big",
+        "sed s/a/" + "b" * 900 + "/g big",
+        "cat " + "big " * 200,
+        "cat big big > huge",
+        "tr '" + "!-\u2fff" * 300 + "' x < big",
+        "sed s/" + "\\" * 900,
+        "mkdir -p " + "a/" * 490,
+        "touch " + "x" * 900,
+        "grep '" + "\\(" * 90 + "' big",
+        "head -n 99999999999999999999 big",
+        "cut -c 1-99999999999 big",
+        "cat ../../../../../etc/passwd",
+        "cat /etc/passwd /proc/self/environ",
+    ):
+        output, good = run(made, line)
+        assert not good and len(output) < 1000, line
+    for number in range(12):
+        run(made, "touch " + " ".join(f"f{number}x{i}" for i in range(90)))
+    assert len(made.files) + len(made.folders) <= MOST_ENTRIES
+    for _ in range(12):
+        run(made, "cat big >> more")
+    assert sum(map(len, made.files.values())) <= MOST_CHARACTERS
+    run(made, "echo x > /etc/agentgym; mkdir -p /tmp/agentgym-shell")
+    assert not Path("/tmp/agentgym-shell").exists() and not Path("/etc/agentgym").exists()
+
+
+@pytest.mark.parametrize("kind", ["question", "change"])
+def test_tasks_are_solved_by_their_commands_only(kind: str):
+    texts = set()
+    for number in range(40):
+        task = task_of(f"test/{number}", kind, 0.5)
+        texts.add(task.text)
+        assert (task.answer is not None) == (kind == "question")
+        assert {"{", "}"}.isdisjoint(task.text)
+        end, output = task.start.copy(), ""
+        for command in task.commands:
+            output, good = run(end, command)
+            assert good
+        if kind == "question":
+            assert output.strip() == task.answer
+        else:
+            assert (end.files, end.folders) == (task.goal.files, task.goal.folders)
+            assert end.files != task.start.files
+        if len(task.commands) > 1:
+            name = task.commands[0].split()[-1]
+            assert name in task.text and f"/{name}" not in task.text
+    assert len(texts) > 30
+
+
+def test_only_the_right_end_is_rewarded():
+    env = Shell(kind="change", hidden=0.0)
+    env.reset(seed=0)
+    start = env.snapshot()
+    assert env.step("submit")[1] == 0
+    for extra, reward in (("ls", 1), ("touch extra", 0), ("cd /", 1), ("mkdir extra", 0)):
+        env.restore(start)
+        assert env.step(extra)[4]["valid"]
+        for line in env.problem.commands:
+            env.step(f"cd; {line}" if extra == "cd /" else line)
+        assert env.step("submit")[1:3] == (reward, True)
+    env = Shell(kind="question")
+    for text, reward in (("{}", 1), (" ./{} ", 1), ("{} is it", 0), ("", 0)):
+        env.reset(seed=4)
+        answer = env.problem.answer
+        assert answer is not None
+        assert env.step(f"submit {text.format(answer)}")[1] == reward
+
+
+def test_feedback_and_long_outputs():
+    env = Shell()
+    text = env.reset(seed=0)[0]
+    assert "Folder: ~\n" in text
+    for line in ("nosuch", "", "ls |", "x" * 2000):
+        assert not env.step(line)[4]["valid"]
+    failed = env.step("cat nothing")
+    assert failed[4]["valid"] and "No such file" in failed[0]
+    assert len(env.step("echo " + "x" * 900 + " > f; cat f f f f f")[0]) < SHOWN + 300
+    keys = {env.step(line)[4]["state_key"] for line in ("touch q", "rm q", "cd /home", "cd")}
+    assert len(keys) == 3
+
+
+def test_a_damaged_snapshot_is_refused():
+    env = Shell()
+    env.reset(seed=0)
+    saved = json.loads(json.dumps(env.snapshot()))
+    saved["state"]["tree"]["here"] = "/nowhere"
+    with pytest.raises(SnapshotError, match="current folder"):
+        env.restore(saved)
+
+
+@pytest.mark.parametrize("arguments", [{"kind": "both"}, {"hidden": 1.5}])
+def test_arguments_out_of_range(arguments: dict[str, object]):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        Shell(**arguments)  # type: ignore[arg-type]
