@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.continuations import VALUES
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import LoraSettings, Policy
@@ -131,13 +131,13 @@ def test_a_horizon_ends_a_game_when_a_seat_has_used_its_turns(tmp_path: Path):
 
 def test_the_critic_is_fitted_to_episodes_of_all_seats(tmp_path: Path, monkeypatch):
     batches: list[Batch] = []
-    begin = OwnTrunkCritic.begin
+    begin = ValueModel.begin
 
-    def seen(critic: OwnTrunkCritic, batch: Batch, *args: Any) -> None:
+    def seen(critic: ValueModel, batch: Batch, *args: Any) -> None:
         batches.append(batch)
         begin(critic, batch, *args)
 
-    monkeypatch.setattr(OwnTrunkCritic, "begin", seen)
+    monkeypatch.setattr(ValueModel, "begin", seen)
     own = {"critic_trunk": "own", "critic_episodes": 3, "critic_epochs": 1}
     run("poad", tmp_path, iterations=0, **own)
     [batch] = batches

@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
-from agentgym.trainers.critics.turn_model import TurnModel, turn_loss
 
 from agentgym.trainers.critics.heads import TokenValueHead
 from agentgym.trainers.critics.transitions import Encoder
+from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sampling
 from agentgym.trainers.recipes import ilql, istar, poad
 from agentgym.trainers.run.setup import load_policy
-from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import CPU_TOKENS, activation_bytes, fitting_tokens
@@ -99,15 +97,15 @@ def cloned(policy: Policy, batch: Batch) -> Any:
     return dict(policy.named_parameters())
 
 
-def of_turns(policy: Policy, batch: Batch) -> Any:
-    model = TurnModel(policy, epochs=1, tokens=300, seed=0)
-    model.fit(batch, turn_loss(np.arange(batch.num_turns)), np.random.default_rng(0))
+def of_actions(policy: Policy, batch: Batch) -> Any:
+    model = action_model(policy, epochs=1, seed=0)
+    model.fit(batch, np.arange(batch.num_turns), np.random.default_rng(0))
     return torch.from_numpy(model.predict(batch))
 
 
 def of_a_critic(policy: Policy, batch: Batch) -> Any:
-    settings = CriticConfig(critic_lr=1e-3, critic_epochs=1, critic_batch_tokens=300)
-    critic = OwnTrunkCritic(policy, TokenValueHead(policy.hidden_size, (8,)), settings)
+    head = TokenValueHead(policy.hidden_size, (8,))
+    critic = ValueModel(policy, head, lr=1e-3, epochs=1, batch_tokens=300)
     critic.fit(batch, np.ones(batch.num_tokens, np.float32), np.random.default_rng(0))
     return torch.from_numpy(critic.evaluate(batch).turns)
 
@@ -139,7 +137,7 @@ def of_implicit_q(policy: Policy, batch: Batch) -> Any:
     return [torch.from_numpy(losses), dict(hooks.heads.named_parameters())]
 
 
-LOOPS = (cloned, of_turns, of_a_critic, of_features, of_preferences, of_implicit_q)
+LOOPS = (cloned, of_actions, of_a_critic, of_features, of_preferences, of_implicit_q)
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
