@@ -25,22 +25,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def _slow_ids() -> set[str]:
-    """Returns ids with an engine of an extra, and ids that vary the arguments of an earlier id."""
-    slow, seen = set(), set()
+FAST_RECIPES = ("archer", "bc", "dpo", "grpo", "magrpo", "poad", "turn")
+"""Recipes whose tests `make test-fast` runs: one for each way to assign credit."""
+
+
+def _fast_ids() -> set[str]:
+    """Returns the first id of each family of environments that needs no extra."""
+    first: dict[str, str] = {}
     for entry in agentgym.REGISTRY.values():
-        if entry.extra is not None or entry.entry_point in seen:
-            slow.add(entry.id)
-        seen.add(entry.entry_point)
-    return slow
+        if entry.extra is None:
+            first.setdefault(entry.entry_point.rpartition(".")[0], entry.id)
+    return set(first.values())
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slow = _slow_ids()
+    fast = _fast_ids()
     for item in items:
         callspec = getattr(item, "callspec", None)
-        if callspec is not None and callspec.params.get("id") in slow:
+        params = {} if callspec is None else callspec.params
+        id, recipe = params.get("id"), params.get("recipe")
+        if (id in agentgym.REGISTRY and id not in fast) or (
+            recipe is not None and recipe not in FAST_RECIPES
+        ):
             item.add_marker(pytest.mark.slow)
 
 
