@@ -30,6 +30,7 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.seats import GamePlay
+from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
@@ -258,7 +259,7 @@ def test_a_damaged_policy_of_a_role_is_named(tmp_path: Path):
 def folder(tmp_path_factory: pytest.TempPathFactory, model: str) -> Path:
     """The agents of two roles with different adapters."""
     path = tmp_path_factory.mktemp("agents")
-    trainer = make_trainer("rae", run_dir=str(path / "run"), **SMALL | ADAPTERS | {"model": model})
+    trainer = made("rae", path / "run", **ADAPTERS, model=model)
     disturb(trainer.policies.values())
     trainer._agent("rae").save(path / "policy")
     trainer.folder.close()
@@ -316,6 +317,13 @@ def test_adapters_of_different_bases_or_shapes_are_refused(folder: Path, tmp_pat
 
 
 # Settings.
+
+
+def test_learning_rates_of_roles_are_flags():
+    flags = "--opponents mirror --roles separate --role-lr verifier=1e-5 refiner=0 --alternate 3"
+    game = read_config("dr_mas", flags.split()).game
+    assert game.role_lr == {"verifier": 1e-5, "refiner": 0}
+    assert (game.roles, game.alternate) == ("separate", 3)
 
 
 @pytest.mark.parametrize(
