@@ -64,7 +64,7 @@ def run_evaluation(
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER.
         agents: Cross-play in one multi-agent game: every agent plays every other one, and itself,
             in all seats with the same deals. One or more of the game's levels, expert,
-            chat:MODEL@URL, policy:FOLDER.
+            chat:MODEL@URL, policy:FOLDER, league:FOLDER (the average policy of a run).
         nashconv: With --agents, also compute NashConv of each agent, for small games.
         episodes: Episodes per agent and environment. With --agents: deals per line-up.
         split: Tasks to play: train, test (held out), or both, one after the other.

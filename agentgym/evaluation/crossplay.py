@@ -165,7 +165,7 @@ def cross_play(
     env: str,
     agents: Sequence[GameAgent],
     *,
-    episodes: int = 100,
+    episodes: int | Sequence[str] = 100,
     split: str = "test",
     num_games: int = 16,
     seed: int = 0,
@@ -183,7 +183,7 @@ def cross_play(
         env: id of the game.
         agents: agents, functions of a `View`, levels of the game's scripted players, "expert" or
             other words for `make_agent`.
-        episodes: number of deals, each played by all line-ups.
+        episodes: number of deals, each played by all line-ups, or the task of each deal.
         split: "train" or "test".
         num_games: number of games played at the same time.
         seed: seed of the deals.

@@ -97,14 +97,18 @@ class SingleSeat(TextEnv):
         self.seat = seat
         self._own_opponents = opponents
         self._met: dict[str | None, tuple[dict[str, str], dict[str, Agent]]] = {}
+        self._opponent: str | None = ""  # none yet
         self._meet(None)
 
     def _meet(self, player: str | None) -> None:
         """Puts a player into the other seats. None: the `opponents` of the constructor."""
+        if player == self._opponent:
+            return
         if player not in self._met:
             levels, players = self._lineup(self._own_opponents if player is None else player)
             self._met[player] = dict.fromkeys(self.game.possible_agents, "random") | levels, players
         self.opponents, self.players = self._met[player]
+        self._opponent = player
         hidden = self.players or UNKNOWN in self.opponents.values()
         self.game.opponents = {} if hidden else self.opponents
 
@@ -175,6 +179,7 @@ class SingleSeat(TextEnv):
             ) from None
 
     def _start(self, task: str) -> TimeStep:
+        self._meet(None)
         self.state = self._deal(task)
         step = self._play_on(None)
         self.state.early = dict(step.rewards)

@@ -222,3 +222,15 @@ def test_intervals_cover_the_truth_and_shrink():
         widths.append(high[0] - low[0])
     assert covered >= 26
     assert widths[-1] < min(widths[:-1])
+
+
+def test_two_agents_can_play_each_other_alone_on_given_tasks():
+    result = cross_play(
+        "TicTacToe-v0", ["random", "optimal"], episodes=["opening/", "opening/5"], self_play=False
+    )
+    assert [(m.deal, m.lineup) for m in result.matches] == [
+        (0, (0, 1)), (0, (1, 0)), (1, (0, 1)), (1, (1, 0))
+    ]  # fmt: skip
+    assert [m.task for m in result.matches[::2]] == ["opening/", "opening/5"]
+    with_self = cross_play("TicTacToe-v0", ["random", "optimal"], episodes=["opening/"])
+    assert result.returns(0, 1)[:1] == with_self.returns(0, 1)

@@ -155,3 +155,14 @@ def test_an_opponent_must_answer_with_a_string(answer):
     env.reset(seed=0, options={"task": "opening/"})
     with pytest.raises(TypeError, match=r"Opponent '<lambda>' must return one action, a string"):
         env.step("1")
+
+
+def test_the_opponent_of_a_table_is_that_of_its_episode_alone():
+    env = make("greedy", seat="player_0")
+    env.open_table("opening/", 0, ["player_0"], "optimal")
+    assert set(env.state.levels.values()) == {"optimal"}
+    env.open_table("opening/", 0, ["player_0"])
+    assert set(env.state.levels.values()) == {"greedy"}
+    env.open_table("opening/", 0, ["player_0"], "optimal")
+    env.reset(seed=0, options={"task": "opening/"})
+    assert set(env.state.levels.values()) == {"greedy"} == set(env.opponents.values())

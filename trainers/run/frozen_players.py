@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from accelerate import Accelerator
@@ -61,6 +61,7 @@ class FrozenPlayers:
         self._config, self._policy, self._env, self._check = config, policy, env, check
         self._folder, self._accelerator = folder, accelerator
         self._pool = Pool(folder.path, policy)
+        self._published: dict[int, float] = {}
         self.league: League | None = None
         if config.game.pool is not None:
             self.league = League(config.game.pool, config.game.snapshot_every, self._payoffs())
@@ -79,7 +80,7 @@ class FrozenPlayers:
         league, accelerator = self.league, self._accelerator
         if league is None:
             return {}
-        if due := league.is_due(iteration):
+        if league.is_due(iteration):
             saved = self._folder.found()
             if accelerator.is_main_process:
                 self._pool.add(iteration)
@@ -87,8 +88,9 @@ class FrozenPlayers:
             accelerator.wait_for_everyone()
             league.add(iteration)
         league.choose()
-        if due and accelerator.is_main_process:
-            self._pool.write_mixture(league.average())
+        if accelerator.is_main_process and league.average() != self._published:
+            self._published = league.average()
+            self._pool.write_mixture(self._published)
         return {member_name(n): p for n, p in league.probabilities.items()}
 
     def join(self, episodes: Sequence[EpisodeSpec]) -> Ensemble:
@@ -122,11 +124,9 @@ class FrozenPlayers:
         config, pool = self._config, self._pool
         if config.game.pool is None or config.game.pool.kind != "psro":
             return None
-        if isinstance(self._env, Mixture):
+        spec, single = self._env.spec, cast(Any, self._env.unwrapped)
+        if isinstance(self._env, Mixture) or spec is None:
             raise ConfigError("psro compares policies in one game: name one id, or use league.")
-        single: Any = self._env.unwrapped
-        spec = self._env.spec
-        assert spec is not None
         if config.game.pool.argument in ("", "nash") and not single.game.zero_sum:
             raise ConfigError(
                 f"psro:nash needs a zero-sum game, and {spec.id} is none: use psro:alpharank."

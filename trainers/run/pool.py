@@ -73,8 +73,8 @@ class Pool:
         if problem is not None:
             raise CheckpointError(
                 f"The member {folder} of the pool is damaged ({problem}), so the run cannot be "
-                "continued. Restore the folder from a copy, or start again with another --run-dir. "
-                f"To play against the others, copy them and name them as policy:FOLDER."
+                "continued. Restore the folder from a copy, or start again with another --run-dir, "
+                "for example from the policy of the latest checkpoint (--model)."
             )
         with loading(folder / WEIGHTS):
             weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
