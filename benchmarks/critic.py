@@ -197,9 +197,8 @@ class Player:
                 for i in range(count)
             ]
         played = self.play(specs)
-        firsts = played.turn_offsets[:-1] + [len(spec.opening) for spec in specs]
-        following = np.append(returns_to_go(played), 0.0).astype(np.float32)
-        return following[firsts].reshape(len(states), count)
+        firsts = played.turn_offsets[:-1] + np.array([len(spec.opening) for spec in specs])
+        return returns_to_go(played)[firsts].reshape(len(states), count)
 
 
 def returns_to_go(batch: Batch) -> FloatArray:

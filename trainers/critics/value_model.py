@@ -32,8 +32,8 @@ from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.optimizer import AdamW
 
 Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
-"""From values [k], the targets of the batch, the indices of the values [k] and the batch to a
-loss."""
+"""From values [k], the targets of the batch, the indices of the values [k] and the batch to a loss.
+Values and targets are normalised."""
 Targets = tuple[Batch, FloatArray]
 
 
@@ -96,9 +96,6 @@ class ValueModel(nn.Module):
         places, index = self.head.places(collated, turn)
         hidden, last = self.trunk.hidden(places)
         return self._value(hidden), index, self._value(last)
-
-    def _value(self, hidden: Tensor) -> Tensor:
-        return self.mean + self.scale * self.head(hidden)
 
     def predict(self, batch: Batch) -> FloatArray:
         """Returns the values of a batch: [K] if the head reads tokens, else [M]."""
@@ -174,6 +171,9 @@ class ValueModel(nn.Module):
             batch = Batch.of([unpack(each) for each in packed])
             self._earlier.append((batch, np.array(targets, np.float32)))
 
+    def _value(self, hidden: Tensor) -> Tensor:
+        return self.mean + self.scale * self.head(hidden)
+
     @torch.no_grad()
     def _predict(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Returns the values [K] or [M], and the bootstrap values [N]."""
@@ -207,7 +207,7 @@ class ValueModel(nn.Module):
         steps = []
         for batch, targets in rounds:
             rows = Rows.of(batch)
-            wanted = torch.from_numpy(targets).to(self.trunk.device)
+            wanted = (torch.from_numpy(targets).to(self.trunk.device) - self.mean) / self.scale
             count = len(rows.rows)
             order = np.arange(count) if self._together else rng.permutation(count)
             parts = rows.microbatches(order, self._batch_tokens, self._together)
@@ -216,8 +216,7 @@ class ValueModel(nn.Module):
         for i in rng.permutation(len(steps)):
             batch, rows, part, wanted = steps[i]
             values, index, _ = self(*self._collate(batch, rows, part))
-            values, wanted = ((x - self.mean) / self.scale for x in (values, wanted))
-            loss = self._loss(values, wanted, index, batch)
+            loss = self._loss((values - self.mean) / self.scale, wanted, index, batch)
             self.optimizer.zero_grad(set_to_none=True)
             loss.mean().backward()
             nn.utils.clip_grad_norm_(self.parameters(), 1.0)
