@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from agentgym.making import make_env
 from agentgym.trainers.trajectory import Batch
 
 from .helpers.worlds import trajectory
@@ -87,3 +88,16 @@ def test_estimators_are_scored_at_decisive_turns(critic: Any, runs: Path):
     assert found["episodes"] == 12 and 0 < found["decided"] <= 12
     assert found["estimators"]["grpo"]["place"] == 0.5
     assert {"poad", "turn", "ntpo", "gigpo", "vine"} <= found["estimators"].keys()
+
+
+def test_continuations_have_randomness_of_their_own_and_the_same_start(critic: Any):
+    def first_number(key: tuple[int, ...]) -> tuple[str, float]:
+        env = make_env("FrozenLake-v0")
+        play = critic.ForkSpec("train/3", 5, key).begin(0, 0, env)
+        play.start()
+        assert not play.follow_opening(None)  # there is none
+        return str(play.observation), float(env.unwrapped.np_random.random())
+
+    one, same, other = (first_number(key) for key in ((0, 1), (0, 1), (0, 2)))
+    assert one == same
+    assert one[0] == other[0] and one[1] != other[1]
