@@ -46,7 +46,7 @@ from rich.table import Table
 from agentgym.making import make_env, tasks_of
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.critics.heads import TurnValueHead
+from agentgym.trainers.critics.heads import TurnValueHead, ValueHead
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent import load_agent
@@ -178,10 +178,11 @@ class Player:
         options = {"constrain": agent.constrain}
         return Batch.of(collect(agent.policy, self.pool, specs, context, agent.sampling, **options))
 
-    def episodes(self, split: str, count: int) -> Batch:
-        """Returns episodes on tasks of a split."""
+    def episodes(self, split: str, count: int, group: int = 1) -> Batch:
+        """Returns episodes on tasks of a split, of which each `group` in a row start alike."""
         rng = np.random.default_rng([self.seed, len(split)])
-        drawn = draw_tasks(self.tasks.split(split), count, rng)
+        starts = draw_tasks(self.tasks.split(split), -(-count // group), rng)
+        drawn = [start for start in starts for _ in range(group)][:count]
         keys = [(self.seed, len(split), i) for i in range(count)]
         return self.play([EpisodeSpec(*d, key) for d, key in zip(drawn, keys, strict=True)])
 
@@ -196,9 +197,8 @@ class Player:
                 for i in range(count)
             ]
         played = self.play(specs)
-        firsts = played.turn_offsets[:-1] + [len(spec.opening) for spec in specs]
-        following = np.append(returns_to_go(played), 0.0).astype(np.float32)
-        return following[firsts].reshape(len(states), count)
+        firsts = played.turn_offsets[:-1] + np.array([len(spec.opening) for spec in specs])
+        return returns_to_go(played)[firsts].reshape(len(states), count)
 
 
 def returns_to_go(batch: Batch) -> FloatArray:
@@ -206,13 +206,21 @@ def returns_to_go(batch: Batch) -> FloatArray:
     return discounted_returns(batch.rewards, batch.turn_offsets, 1.0).astype(np.float32)
 
 
-def fit(critic: str, policy: Policy, batch: Batch, settings: Settings) -> ValueModel:
-    """Returns a critic fitted to the returns of episodes."""
+def fit(
+    critic: str,
+    policy: Policy,
+    batch: Batch,
+    settings: Settings,
+    kind: type[ValueHead] = TurnValueHead,
+) -> ValueModel:
+    """Returns a critic fitted to the returns of episodes, of turns or of tokens."""
     generator = torch.Generator().manual_seed(settings.seed)
-    head = TurnValueHead(policy.hidden_size, (256,), generator=generator)
+    head = kind(policy.hidden_size, (256,), generator=generator)
     trunk = policy.frozen_copy() if critic == "shared" else policy
     model = ValueModel(trunk, head, epochs=settings.epochs, **CRITICS[critic])
-    model.fit(batch, returns_to_go(batch), np.random.default_rng(settings.seed))
+    returns = returns_to_go(batch)
+    targets = returns[batch.token_turn] if head.reads == "tokens" else returns
+    model.fit(batch, targets, np.random.default_rng(settings.seed))
     return model
 
 

@@ -13,13 +13,25 @@ import pytest
 
 pytest.importorskip("torch")
 
+from agentgym.making import make_env
+from agentgym.trainers.trajectory import Batch
+
+from .helpers.worlds import trajectory
+
 
 @pytest.fixture(scope="module")
 def critic():
     sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
     yield importlib.import_module("critic")
     sys.path.pop(0)
-    sys.modules.pop("critic", None)
+    for name in ("critic", "decisive_turn"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the policies, each trained once."""
+    return tmp_path_factory.mktemp("runs")
 
 
 def test_the_variance_between_states_is_what_can_be_explained(critic: Any):
@@ -32,12 +44,12 @@ def test_the_variance_between_states_is_what_can_be_explained(critic: Any):
 
 
 def test_environments_are_measured_and_kept(
-    critic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    critic: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(critic, "CRITICS", {"shared": {"lr": 1e-3}})
     settings = critic.Settings(
         envs=("TicTacToe-v0",), episodes=4, held_out=3, states=6, continuations=2, epochs=1,
-        demonstrations=2, runs=tmp_path / "runs", out=tmp_path / "critic.json",
+        demonstrations=2, runs=runs, out=tmp_path / "critic.json",
     )  # fmt: skip
     found = critic.measure("TicTacToe-v0", settings)
     assert found["states"]["all"] == 6
@@ -50,3 +62,42 @@ def test_environments_are_measured_and_kept(
     monkeypatch.setattr(critic, "measure", None)  # results are not measured again
     critic.main(settings)
     assert json.loads(settings.out.read_text())["environments"]["TicTacToe-v0"] == found
+
+
+def test_the_place_of_the_decisive_turn(critic: Any):
+    decisive = importlib.import_module("decisive_turn")
+    batch = Batch.of([trajectory([1, 1, 1], [0.0, 0.0, 1.0]), trajectory([1], [0.0])])
+    # The second turn loses half of the expected return, and the third one wins it back by luck.
+    returns = np.array([[1.0, 1.0], [1.0, 1.0], [0.4, 0.4], [0.0, 0.0]], np.float32)
+    np.testing.assert_allclose(decisive.advantages(batch, returns), [0, -0.6, 0.6, 0], atol=1e-6)
+    assert list(decisive.decisive_turns(batch, returns)) == [(slice(0, 3), 1, -1.0)]
+    returns[2] = [-8.0, 8.0]  # too noisy to call a turn decisive
+    assert list(decisive.decisive_turns(batch, returns)) == []
+    assert decisive.place(np.array([0.0, 0.6, -0.6]), 1) == (0, 1)
+    assert decisive.place(np.zeros(3), 1) == (0.5, pytest.approx(1 / 3))
+    assert decisive.place(np.array([3.0, 2.0, 1.0]), 2) == (1, 0)
+
+
+def test_estimators_are_scored_at_decisive_turns(critic: Any, runs: Path):
+    decisive = importlib.import_module("decisive_turn")
+    settings = decisive.Settings(
+        episodes=4, held_out=12, group=4, continuations=8, vine=1, epochs=1, demonstrations=2,
+        runs=runs,
+    )  # fmt: skip
+    found = decisive.measure("TicTacToe-v0", settings)
+    assert found["episodes"] == 12 and 0 < found["decided"] <= 12
+    assert found["estimators"]["grpo"]["place"] == 0.5
+    assert {"poad", "turn", "ntpo", "gigpo", "vine"} <= found["estimators"].keys()
+
+
+def test_continuations_have_randomness_of_their_own_and_the_same_start(critic: Any):
+    def first_number(key: tuple[int, ...]) -> tuple[str, float]:
+        env = make_env("FrozenLake-v0")
+        play = critic.ForkSpec("train/3", 5, key).begin(0, 0, env)
+        play.start()
+        assert not play.follow_opening(None)  # there is none
+        return str(play.observation), float(env.unwrapped.np_random.random())
+
+    one, same, other = (first_number(key) for key in ((0, 1), (0, 1), (0, 2)))
+    assert one == same
+    assert one[0] == other[0] and one[1] != other[1]

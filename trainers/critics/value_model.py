@@ -34,8 +34,8 @@ from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
-"""From values [k], the targets of the batch, the indices of the values [k] and the batch to a
-loss."""
+"""From values [k], the targets of the batch, the indices of the values [k] and the batch to a loss.
+Values and targets are normalised."""
 Targets = tuple[Batch, FloatArray]
 
 
@@ -100,9 +100,6 @@ class ValueModel(nn.Module):
         places, index = self.head.places(collated, turn)
         hidden, last = self.trunk.hidden(places)
         return self._value(hidden), index, self._value(last)
-
-    def _value(self, hidden: Tensor) -> Tensor:
-        return self.mean + self.scale * self.head(hidden)
 
     def predict(self, batch: Batch) -> FloatArray:
         """Returns the values of a batch: [K] if the head reads tokens, else [M]."""
@@ -178,6 +175,9 @@ class ValueModel(nn.Module):
             batch = Batch.of([unpack(each) for each in packed])
             self._earlier.append((batch, np.array(targets, np.float32)))
 
+    def _value(self, hidden: Tensor) -> Tensor:
+        return self.mean + self.scale * self.head(hidden)
+
     @torch.no_grad()
     def _predict(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Returns the values [K] or [M], and the bootstrap values [N]."""
@@ -214,7 +214,7 @@ class ValueModel(nn.Module):
         steps = []
         for batch, targets in rounds:
             rows = Rows.of(batch)
-            wanted = torch.from_numpy(targets).to(self.trunk.device)
+            wanted = (torch.from_numpy(targets).to(self.trunk.device) - self.mean) / self.scale
             count = len(rows.rows)
             order = np.arange(count) if self._together else rng.permutation(count)
             parts = rows.microbatches(order, self._batch_tokens, self._together)
@@ -239,8 +239,7 @@ class ValueModel(nn.Module):
     ) -> tuple[float, float]:
         """Adds the gradient of the summed loss, and returns the sum and its count."""
         values, index, _ = self(*self._collate(batch, rows, part))
-        values, wanted = ((x - self.mean) / self.scale for x in (values, wanted))
-        loss = self._loss(values, wanted, index, batch)
+        loss = self._loss((values - self.mean) / self.scale, wanted, index, batch)
         loss.total.backward()
         return float(loss.total.detach()), float(loss.count)
 

@@ -1,0 +1,148 @@
+"""Whether the advantage of an estimator points at the turn that decides an episode.
+
+The policy is that of `critic.py`. It plays groups of episodes on held-out tasks, and continuations
+from the state before every turn, with fresh randomness of policy and environment. Their mean return
+V gives the advantage of each turn without a critic:
+
+    A*_t = r_t + V(s_{t+1}) - V(s_t),    V = 0 after the last turn
+
+The decisive turn of an episode is the one with the largest |A*|, if this exceeds three standard
+errors. Each estimator orders the turns of the episode by their advantage, in the direction of A*,
+and the decisive turn should come first. The columns of the table:
+
+- place: mean place of the decisive turn, from 0 (first) to 1 (last). 0.5 is chance, and the place
+  under estimators with one advantage per episode.
+- first: share of episodes in which it comes first. Ties share the place.
+- chance: the same share for a random order.
+
+Estimators with a critic use a token-level one ("small steps" in `critic.py`), fitted to the returns
+of episodes on training tasks. "vine" uses continuations other than those of A*. The advantage of a
+turn is that of its first token. Prints tables and writes JSON.
+
+    python benchmarks/decisive_turn.py [--envs WebShop-v0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import critic
+import numpy as np
+import torch
+import tyro
+from numpy.typing import ArrayLike, NDArray
+from result_files import settings_of, versions, write
+from rich.console import Console
+from rich.table import Table
+
+from agentgym.trainers.credit.compare import side_by_side
+from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.trajectory import Batch, FloatArray
+
+
+@dataclass
+class Settings(critic.Settings):
+    """Settings of the benchmark."""
+
+    envs: tuple[str, ...] = ("WebShop-v0", "Overcooked-TomatoLettuceSalad-v0")
+    """Environments."""
+    held_out: int = 48
+    """Episodes on held-out tasks."""
+    group: int = 8
+    """Episodes with the same start."""
+    continuations: int = 12
+    """Continuations per state for A*."""
+    vine: int = 4
+    """Continuations per state for the estimator vine."""
+    out: Path = Path(__file__).parent / "results" / "decisive_turn.json"
+    """Results."""
+
+
+def advantages(batch: Batch, returns: ArrayLike) -> FloatArray:
+    """Returns one-step advantages of turns [M] from the returns of continuations [M, K]."""
+    values = np.asarray(returns, np.float32).mean(axis=1)
+    following = np.append(values[1:], 0.0)
+    following[batch.turn_offsets[1:] - 1] = 0.0
+    return (batch.rewards + following - values).astype(np.float32)
+
+
+def decisive_turns(batch: Batch, returns: FloatArray) -> Iterator[tuple[slice, int, float]]:
+    """Yields the turns of an episode, its decisive one and the sign of A*, if there is one.
+
+    Args:
+        batch: the episodes.
+        returns: [M, K] returns of continuations from the state before each turn.
+    """
+    exact = advantages(batch, returns)
+    noise = returns.var(axis=1, ddof=1) / returns.shape[1]
+    for start, stop in zip(batch.turn_offsets, batch.turn_offsets[1:], strict=False):
+        turn = int(start + np.abs(exact[start:stop]).argmax())
+        error = np.sqrt(noise[turn] + (noise[turn + 1] if turn + 1 < stop else 0.0))
+        if stop - start > 1 and abs(exact[turn]) > max(3 * error, 1e-6):
+            yield slice(int(start), int(stop)), turn, float(np.sign(exact[turn]))
+
+
+def place(scores: NDArray[np.floating], turn: int) -> tuple[float, float]:
+    """Returns the place of a turn from 0 to 1 and its share of the first place.
+
+    Args:
+        scores: [T] scores of the turns of an episode, T > 1. The highest comes first.
+        turn: the index of the turn.
+    """
+    ahead = float((scores > scores[turn] + 1e-6).sum())
+    ties = float((np.abs(scores - scores[turn]) <= 1e-6).sum())
+    return (ahead + (ties - 1) / 2) / (len(scores) - 1), 0.0 if ahead else 1 / ties
+
+
+def measure(name: str, settings: Settings) -> dict[str, Any]:
+    """Returns the scores of the estimators in an environment."""
+    torch.set_num_threads(1)
+    agent = critic.clone(name, settings)
+    player = critic.Player(name, agent, settings.seed)
+    train = player.episodes("train", settings.episodes)
+    held = player.episodes("test", settings.held_out, settings.group)
+    count = settings.vine + settings.continuations
+    returns = player.continuations(held, np.arange(held.num_turns), count)
+    player.pool.close()
+    model = critic.fit("small steps", agent.policy, train, settings, TokenValueHead)
+    first = held.token_offsets[:-1]
+    found = {k: v[first] for k, v in side_by_side(held, model.evaluate(held)).items()}
+    found["vine"] = advantages(held, returns[:, : settings.vine])
+    decisive = list(decisive_turns(held, returns[:, settings.vine :]))
+    scores = {
+        estimator: np.mean(
+            [place(sign * each[span], turn - span.start) for span, turn, sign in decisive], axis=0
+        )
+        for estimator, each in found.items()
+        if decisive
+    }
+    chance = [1 / (span.stop - span.start) for span, _, _ in decisive]
+    return {
+        "episodes": len(held.trajectories),
+        "decided": len(decisive),
+        "chance": float(np.mean(chance)) if chance else None,
+        "estimators": {k: {"place": float(x[0]), "first": float(x[1])} for k, x in scores.items()},
+    }
+
+
+def main(settings: Settings) -> None:
+    """Measures, prints the tables and writes JSON."""
+    found = {name: measure(name, settings) for name in settings.envs}
+    about = {k: v for k, v in settings_of(settings).items() if k not in ("jobs", "runs")}
+    write(settings.out, {"versions": versions("torch"), "settings": about, "environments": found})
+    for name, result in found.items():
+        table = Table(title=f"{name}: {result['decided']} decided episodes")
+        for column in ("estimator", "place", "first", "chance"):
+            table.add_column(column, justify="left" if column == "estimator" else "right")
+        rows = sorted(result["estimators"].items(), key=lambda row: row[1]["place"])
+        for estimator, row in rows:
+            cells = (f"{row['place']:.2f}", f"{row['first']:.0%}", f"{result['chance']:.0%}")
+            table.add_row(estimator, *cells)
+        Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
