@@ -316,6 +316,8 @@ class LossConfig:
     """PPO clip: the ratio is clipped to [1 - clip, 1 + clip_high]."""
     clip_high: NonNegative | None = None
     """Upper clip, as in clip-higher (None: the same as `clip`)."""
+    clip_gradient: bool = False
+    """Keep the gradient of tokens above the upper clip, with the bound as their ratio (AEPO)."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
     ratio: Literal["token", "turn", "turn_product", "trajectory"] = "token"

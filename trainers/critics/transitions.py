@@ -1,7 +1,9 @@
-"""Turns as transitions: frozen features of o, (o, a) and o', and a replay buffer of them.
+"""Turns as transitions: features of o, (o, a) and o', and replay buffers of them.
 
-Utterance-level critics use a frozen encoder, a copy of the policy before RL. Every transition is
-therefore encoded once, and critics train on feature vectors.
+The encoder of an utterance-level critic is a copy of the policy before RL. If it is frozen, every
+transition is encoded once, and critics train on feature vectors (`TransitionBuffer`). If the loss
+of the critic trains it, transitions are kept as tokens and encoded when they are sampled
+(`TurnBuffer`).
 
 Shapes: b transitions, M turns, H features.
 """
@@ -17,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy, Request
 from agentgym.trainers.policy.sampling import Sample, Tokens
@@ -42,6 +45,11 @@ class Features:
     action: Tensor
     following: Tensor
 
+    @property
+    def pair(self) -> tuple[Tensor, Tensor]:
+        """The features of observation and action."""
+        return self.observation, self.action
+
 
 def pack_prompts(prompts: Sequence[Prompt | None]) -> dict[str, Any]:
     """Returns prompts as two tensors and lists of texts. None has the length -1."""
@@ -65,23 +73,46 @@ def unpack_prompts(packed: dict[str, Any]) -> list[Prompt | None]:
 
 
 class Encoder:
-    """A frozen copy of a policy as a feature encoder.
+    """A copy of a policy as a feature encoder.
 
     Args:
         policy: policy to copy.
         tokens: number of tokens per forward pass, including padding. It is halved if a device runs
             out of memory.
+        trained: whether its weights are trained. It then has a target network.
+
+    Attributes:
+        policy: the encoder.
+        target: its target network. The encoder itself if it is frozen.
     """
 
-    def __init__(self, policy: Policy, tokens: int = 16384):
-        self.policy = policy.frozen_copy()
-        self.budget = TokenBudget(tokens)
+    def __init__(self, policy: Policy, tokens: int = 16384, *, trained: bool = False):
+        self.policy = policy.clone() if trained else policy.frozen_copy()
+        self.target = policy.frozen_copy() if trained else self.policy
+        self.budget, self.trained = TokenBudget(tokens), trained
         self.size = policy.hidden_size
 
+    @property
+    def modules(self) -> tuple[Policy, ...]:
+        """The networks that change: none of a frozen encoder."""
+        return (self.policy, self.target) if self.trained else ()
+
     @torch.no_grad()
-    def encode(self, batch: Batch) -> Features:
+    def update_target(self, tau: float) -> None:
+        """Updates the target network of a trained encoder with Polyak coefficient tau."""
+        pairs = zip(self.target.parameters(), self.policy.parameters(), strict=True)
+        for slow, fast in pairs:
+            if fast.requires_grad:  # not the base of an adapter, which both share
+                slow.lerp_(fast, tau)
+
+    @torch.no_grad()
+    def encode(self, batch: Batch, *, target: bool = False) -> Features:
+        """Returns the features of a batch without gradients, on request of the target network."""
+        return self.features(batch, target=target)
+
+    def features(self, batch: Batch, *, target: bool = False) -> Features:
         """Encodes a batch. Each feature vector is normalised to mean 0 and standard deviation 1."""
-        policy, rows = self.policy, Rows.of(batch)
+        policy, rows = self.target if target else self.policy, Rows.of(batch)
         observation, action = (torch.zeros(batch.num_turns, self.size) for _ in range(2))
         last = torch.zeros(len(batch.trajectories), self.size)
 
@@ -177,6 +208,73 @@ class TransitionBuffer:
         """Restores the state of a checkpoint."""
         self._vectors, self._numbers = state["vectors"], state["numbers"]
         self._prompts = [prompt for prompt in unpack_prompts(state["prompts"]) if prompt]
+
+
+class TurnBuffer:
+    """FIFO replay buffer of turns as episodes of one turn, each with its reward and what follows.
+
+    Args:
+        size: capacity in turns.
+    """
+
+    def __init__(self, size: int):
+        self._kept = ReplayBuffer(size)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, batch: Batch) -> None:
+        """Adds the turns of a batch and drops the oldest turns beyond the capacity."""
+        for trajectory in batch.trajectories:
+            self._kept.add(turns_of(trajectory), 0)
+
+    def take(self, index: NDArray[np.int64]) -> list[Trajectory]:
+        """Returns the turns at some indices."""
+        return [self._kept[i] for i in index.tolist()]
+
+    def prompt(self, number: int) -> Prompt:
+        """Returns the prompt and the admissible actions of a turn."""
+        return prompt_of(self._kept[number])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns plain Python values."""
+        return self._kept.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self._kept.load_state_dict(state)
+
+
+def turns_of(trajectory: Trajectory) -> list[Trajectory]:
+    """Returns the turns as episodes of one turn. The next prompt is their last observation."""
+    found = []
+    for number, turn in enumerate(trajectory.turns):
+        segments = [Segment(trajectory.segments[turn.segment].tokens[: turn.stop])]
+        ends = number == len(trajectory.turns) - 1
+        if not ends:
+            after = trajectory.turns[number + 1]
+            segments.append(Segment(trajectory.segments[after.segment].tokens[: after.start]))
+        elif trajectory.bootstrap is not None:
+            segments.append(trajectory.segments[trajectory.bootstrap])
+        goes_on = len(segments) > 1
+        found.append(
+            replace(
+                trajectory,
+                segments=segments,
+                turns=[replace(turn, segment=0)],
+                terminated=not goes_on,
+                truncated=goes_on,
+                bootstrap=1 if goes_on else None,
+                extras={},
+            )
+        )
+    return found
+
+
+def prompt_of(trajectory: Trajectory) -> Prompt:
+    """Returns the prompt and the admissible actions of the first turn."""
+    turn = trajectory.turns[0]
+    return trajectory.segments[turn.segment].tokens[: turn.start], turn.admissible
 
 
 def answer(

@@ -119,6 +119,9 @@ class ReplayBuffer:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def __getitem__(self, number: int) -> Trajectory:
+        return self._kept[number][1]
+
     def add(self, trajectories: Iterable[Trajectory], iteration: int) -> None:
         """Adds trajectories of an iteration and drops the oldest ones beyond the maximum."""
         self._kept.extend((iteration, trajectory) for trajectory in trajectories)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 
 BRANCHES = 1 << 20
 """Offset that separates the seeds of branches from those of other episodes."""
@@ -16,54 +20,119 @@ BRANCHES = 1 << 20
 class Branching(RecipeHooks):
     """Plays branches of an iteration's episodes.
 
+    Branch points are chosen turn by turn in the order of play, from the entropies up to the turn,
+    and branches may branch again. The choice is therefore the same as during the rollout, although
+    the episodes of a group are played to their end before their first branches.
+
     Args:
         trainer: the trainer of the policy.
         branches: branches per group.
         alpha: increase of the branching probability per unit of entropy rise.
         beta: probability of a branch at a turn as uncertain as the first.
-        adaptive: allocate branches by the entropy rise of a group and spread them over its episodes
-            (AEPO).
+        adaptive: allocate branches by the entropy rise of a group, and halve the probability for
+            every branch of the turns just before (AEPO).
+        entropy_weight: increase of the advantage of a token per standard deviation of entropy.
     """
 
     games = False
 
     def __init__(
-        self, trainer: Trainer, *, branches: int, alpha: float, beta: float, adaptive: bool
+        self,
+        trainer: Trainer,
+        *,
+        branches: int,
+        alpha: float,
+        beta: float,
+        adaptive: bool,
+        entropy_weight: float = 0.0,
     ):
         super().__init__()
         self.trainer = trainer
         self.branches, self.alpha, self.beta, self.adaptive = branches, alpha, beta, adaptive
+        self.entropy_weight = entropy_weight
+        self._entropy: list[FloatArray] = []
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Returns the episodes of the iteration and their branches."""
-        entropy = self._turn_entropy(fresh)
-        groups: dict[tuple[str, str, int, str], list[int]] = {}
-        for number, trajectory in enumerate(fresh):
-            groups.setdefault(trajectory.group, []).append(number)
-        trainer = self.trainer
-        config = trainer.config
-        episodes = []
-        for members in groups.values():
-            budget = self._budget([entropy[i] for i in members])
-            for number, turn in self._points(members, entropy, budget, rng):
-                root = fresh[number]
-                key = (config.run.seed, BRANCHES + iteration, len(episodes))
-                episodes.append(EpisodeSpec(root.task, root.seed, key, samples_of(root, turn)))
-        branches = trainer.play(episodes)
-        new = [len(t.turns) - len(e.opening) for t, e in zip(branches, episodes, strict=True)]
+        self._entropy = []
+        paths = [Path(t, e) for t, e in zip(fresh, self._turn_entropy(fresh), strict=True)]
+        groups: dict[tuple[str, str, int, str], list[Path]] = {}
+        for path in paths:
+            groups.setdefault(path.trajectory.group, []).append(path)
+        left = {group: self._budget(members) for group, members in groups.items()}
+        openings: list[int] = []
+        turn = 1
+        while True:
+            points = [
+                (path, turn)
+                for group, members in groups.items()
+                for path in choose(members, turn, left[group], self._chance, rng)
+            ]
+            ended = turn >= max(len(path.entropy) for path in paths)
+            if ended:  # the rest of the budget begins at the start
+                points = [(groups[g][0], 0) for g, number in left.items() for _ in range(number)]
+            branches = self._play(points, iteration, len(openings))
+            for branch in branches:
+                groups[branch.trajectory.group].append(branch)
+                left[branch.trajectory.group] -= 1
+            paths += branches
+            openings += [opening for _, opening in points]
+            if ended:
+                break
+            turn += 1
+        played = [path.trajectory for path in paths]
+        new = [len(t.turns) - n for t, n in zip(played[len(fresh) :], openings, strict=True)]
         self.env_steps = sum(new)
         self.metrics = {
-            "branches": float(len(branches)),
-            "turns_taken_over": float(np.mean([len(e.opening) for e in episodes] or [0.0])),
+            "branches": float(len(openings)),
+            "turns_taken_over": float(np.mean(openings or [0.0])),
         }
-        return fresh + branches
+        return played
+
+    def _play(self, points: list[tuple[Path, int]], iteration: int, first: int) -> list[Path]:
+        """Plays branches that take over the turns of a path before a turn."""
+        seed = self.trainer.config.run.seed
+        episodes = []
+        for number, (path, turn) in enumerate(points, first):
+            root = path.trajectory
+            key = (seed, BRANCHES + iteration, number)
+            episodes.append(EpisodeSpec(root.task, root.seed, key, samples_of(root, turn)))
+        if not episodes:
+            return []
+        played = self.trainer.play(episodes)
+        return [
+            Path(trajectory, entropy, turn, path.streak)
+            for trajectory, entropy, (path, turn) in zip(
+                played, self._turn_entropy(played), points, strict=True
+            )
+        ]
+
+    def _chance(self, path: Path, turn: int) -> float:
+        """Returns the probability of a branch at a turn."""
+        rise = float(path.entropy[turn] - path.entropy[path.origin])
+        penalty = 0.5**path.streak if self.adaptive else 1.0
+        return self.beta * penalty + self.alpha * rise
+
+    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
+        """Multiplies advantages by 1 + entropy_weight * (H - mean) / std of the tokens' entropy."""
+        if not self.entropy_weight:
+            return credit
+        entropy = np.concatenate(self._entropy)
+        free = entropy[batch.free]
+        score = (entropy - free.mean()) / (free.std() + 1e-6) if len(free) else entropy
+        factor = 1 + self.entropy_weight * np.where(batch.free, score, 0.0)
+        return replace(credit, advantages=(factor * credit.advantages).astype(np.float32))
 
     def _turn_entropy(self, fresh: list[Trajectory]) -> list[np.ndarray]:
-        """Returns the mean entropy of each turn's choices in [0, 1], per trajectory."""
+        """Returns the mean entropy of each turn's choices in [0, 1], per trajectory.
+
+        The entropies of the tokens are kept for `on_advantages`.
+        """
         batch = Batch.of(fresh)
         found = self.trainer.updater.evaluate_actions(batch, reference=False).entropy
+        self._entropy.append(found)
         choices = np.full(batch.num_tokens, float(len(self.trainer.policy.tokenizer)))
         for m, turn in enumerate(batch.turns):
             span = slice(batch.token_offsets[m], batch.token_offsets[m + 1])
@@ -77,33 +146,57 @@ class Branching(RecipeHooks):
         means = total / np.maximum(count, 1)
         return np.split(means, batch.turn_offsets[1:-1])
 
-    def _budget(self, entropies: list[np.ndarray]) -> int:
+    def _budget(self, members: list[Path]) -> int:
         """Returns the number of branches of a group."""
         if not self.adaptive:
             return self.branches
-        rise = float(np.mean([e.max() - e[0] for e in entropies]))
+        rises = [float(path.entropy[1:].mean() - path.entropy[0]) for path in members if path.later]
+        rise = float(np.mean(rises or [0.0]))
         return max(1, round(2 * self.branches / (1 + np.exp(-4 * rise)) - 1e-9))
 
-    def _points(
-        self,
-        members: list[int],
-        entropy: list[np.ndarray],
-        budget: int,
-        rng: np.random.Generator,
-    ) -> list[tuple[int, int]]:
-        """Samples the (trajectory, turn) pairs of branches. Turn 0 fills up the budget."""
-        rises = [
-            (i, t, entropy[i][t] - entropy[i][0]) for i in members for t in range(len(entropy[i]))
-        ]
-        draws = rng.random(len(rises))
-        order = sorted(range(len(rises)), key=lambda j: draws[j] - self.alpha * rises[j][2])
-        found: list[tuple[int, int]] = []
-        for j in order:
-            i, t, rise = rises[j]
-            taken = sum(1 for number, _ in found if number == i)
-            allowed = self.beta * (0.5**taken if self.adaptive else 1.0)
-            if len(found) < budget and t and draws[j] - self.alpha * rise <= allowed:
-                found.append((i, t))
-        while len(found) < budget:
-            found.append((members[int(rng.integers(len(members)))], 0))
-        return found
+
+@dataclass(eq=False)
+class Path:
+    """An episode that may branch.
+
+    Attributes:
+        trajectory: the episode.
+        entropy: [T] mean entropy of the choices of each turn, in [0, 1].
+        origin: the turn at which it branched off another one, 0 for an episode from the start.
+        streak: number of turns just before the current one at which it branched.
+    """
+
+    trajectory: Trajectory
+    entropy: NDArray[np.float64]
+    origin: int = 0
+    streak: int = 0
+
+    @property
+    def later(self) -> bool:
+        """Whether the episode has more than one turn."""
+        return len(self.entropy) > 1
+
+
+def choose(
+    members: list[Path],
+    turn: int,
+    budget: int,
+    chance: Callable[[Path, int], float],
+    rng: np.random.Generator,
+) -> list[Path]:
+    """Samples the episodes of a group that branch at a turn, at most `budget`.
+
+    Args:
+        members: the episodes of the group, of which those that have the turn may branch.
+        turn: the turn.
+        budget: branches left.
+        chance: the probability that an episode branches at a turn.
+        rng: random generator.
+    """
+    found: list[Path] = []
+    for path in members:
+        if path.origin < turn < len(path.entropy) and len(found) < budget:
+            branches = rng.random() <= chance(path, turn)
+            path.streak = path.streak + 1 if branches else 0
+            found += [path] if branches else []
+    return found

@@ -4,12 +4,13 @@
 
     Q_k(o, a) <- r + gamma (1 - terminated) V'_k(o'),    V_k(o) <- Q'_k(o, a'), a' ~ pi(.|o)
 
-with target networks '. Both read the features of a frozen copy of the policy.
+with target networks '. Both read the features of a copy of the policy before RL, which the losses
+train, with a target network of its own, or which is frozen.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.critics.transitions import Encoder, TransitionBuffer, answer
+from agentgym.trainers.critics.transitions import (
+    Encoder,
+    Features,
+    TransitionBuffer,
+    TurnBuffer,
+    answer,
+)
 from agentgym.trainers.critics.utterance import UtteranceCritic
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive
@@ -29,6 +36,9 @@ from agentgym.trainers.update.offline_losses import (
     utterance_advantages,
     utterance_targets,
 )
+
+UNLIMITED = 1 << 62
+"""Capacity of the buffer of a fixed data set."""
 
 
 @dataclass
@@ -66,6 +76,7 @@ class UtteranceHooks(RecipeHooks):
         expectile: None: V follows Q of freshly sampled actions. A number: V is this expectile of Q
             of the actions in the buffer (IQL).
         token_baseline: subtract a token critic's values from the advantages.
+        trained: whether the losses train the encoder.
     """
 
     one_policy = True
@@ -79,26 +90,34 @@ class UtteranceHooks(RecipeHooks):
         replay: ReplayConfig | None = None,
         expectile: float | None = None,
         token_baseline: bool = False,
+        trained: bool = False,
     ):
         super().__init__()
         self.trainer, self.settings, self.gamma, self.replay = trainer, settings, gamma, replay
         self.expectile, self.token_baseline = expectile, token_baseline
         config = trainer.config
-        self.buffer = TransitionBuffer(1 if replay is None else replay.buffer_size)
-        size = trainer.policy.hidden_size
+        size = UNLIMITED if replay is None else replay.buffer_size
+        self.buffer = TurnBuffer(size) if trained else TransitionBuffer(size)
+        hidden = trainer.policy.hidden_size
         generator = torch.Generator().manual_seed(config.run.seed)
-        self.critic = UtteranceCritic(size, settings.utterance_layers, generator=generator)
-        self.optimizer = torch.optim.AdamW(
-            self.critic.online.parameters(), lr=config.critic.critic_lr, weight_decay=0.0
-        )
-        self.encoder = Encoder(trainer.policy, trainer.updater.microbatch_tokens)
+        self.critic = UtteranceCritic(hidden, settings.utterance_layers, generator=generator)
+        self.encoder = Encoder(trainer.policy, trainer.updater.microbatch_tokens, trained=trained)
+        self._trained = [self.critic.online, *self.encoder.modules[:1]]
+        parameters = [p for module in self._trained for p in module.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(parameters, lr=config.critic.critic_lr, weight_decay=0.0)
+
+    def remember(self, batch: Batch) -> None:
+        """Adds the turns of a batch to the buffer."""
+        if isinstance(self.buffer, TurnBuffer):
+            self.buffer.add(batch)
+        else:
+            self.buffer.add(batch, self.encoder.encode(batch))
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Adds turns to the buffer, samples fresh actions for old observations, fits the critic."""
-        batch = Batch.of(fresh)
-        self.buffer.add(batch, self.encoder.encode(batch))
+        self.remember(Batch.of(fresh))
         answers: list[Trajectory] = []
         if self.replay is not None:
             number = min(self.replay.replayed, len(self.buffer))
@@ -111,31 +130,67 @@ class UtteranceHooks(RecipeHooks):
 
     def _fit(self, answers: list[Trajectory], rng: np.random.Generator) -> None:
         settings, critic = self.settings, self.critic
-        new = self.encoder.encode(Batch.of(answers)) if answers else None
+        frozen = not self.encoder.trained and len(answers)
+        new = self.encoder.encode(Batch.of(answers)) if frozen else None
         sums = np.zeros(2)
         for step in range(settings.critic_steps):
-            some = self.buffer.take(rng.integers(len(self.buffer), size=settings.critic_batch))
-            following = critic.v(some.following, target=True)
-            targets = utterance_targets(some.reward, some.terminated, following, self.gamma)
-            q_loss = 0.5 * (critic.q(some.observation, some.action) - targets).square().mean()
-            if new is None:
-                q = critic.q(some.observation, some.action, target=True)
-                assert self.expectile is not None
-                v_loss = expectile_loss(q - critic.v(some.observation), self.expectile).mean()
+            turns, fresh = self._draw(answers, new, rng)
+            following = critic.v(turns.slow.following, target=True)
+            targets = utterance_targets(turns.reward, turns.terminated, following, self.gamma)
+            q_loss = 0.5 * (critic.q(*turns.fast.pair) - targets).square().mean()
+            q = critic.q(*fresh.slow.pair, target=True)
+            error = q.detach() - critic.v(fresh.fast.observation)
+            if self.expectile is None:
+                v_loss = 0.5 * error.square().mean()
             else:
-                at = rng.integers(len(answers), size=settings.critic_batch)
-                q = critic.q(new.observation[at], new.action[at], target=True)
-                v_loss = 0.5 * (critic.v(new.observation[at]) - q.detach()).square().mean()
+                v_loss = expectile_loss(error, self.expectile).mean()
             self.optimizer.zero_grad(set_to_none=True)
             (q_loss + v_loss).backward()
-            torch.nn.utils.clip_grad_norm_(critic.online.parameters(), 1.0)
+            for module in self._trained:
+                torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             self.optimizer.step()
             if step % 10 == 9:
                 critic.update_target(settings.tau)
+                self.encoder.update_target(settings.tau)
             sums += float(q_loss.detach()), float(v_loss.detach())
         names = ("utterance_q_loss", "utterance_v_loss")
         self.metrics = dict(zip(names, (sums / settings.critic_steps).tolist(), strict=True))
         self.metrics["buffer"] = float(len(self.buffer))
+
+    def _draw(
+        self, answers: list[Trajectory], new: Features | None, rng: np.random.Generator
+    ) -> tuple[Minibatch, Minibatch]:
+        """Returns a minibatch of the buffer, and one of answers, or the former if there are none.
+
+        Args:
+            answers: fresh actions in observations of the buffer.
+            new: their features if the encoder is frozen.
+            rng: samples the minibatches.
+        """
+        size = self.settings.critic_batch
+        index = rng.integers(len(self.buffer), size=size)
+        at = rng.integers(len(answers), size=size) if answers else index
+        if isinstance(self.buffer, TurnBuffer):
+            turns = self._read(self.buffer.take(index))
+            return turns, self._read([answers[i] for i in at.tolist()]) if answers else turns
+        turns = self.buffer.take(index)
+        kept = Features(turns.observation, turns.action, turns.following)
+        batch = Minibatch(kept, kept, turns.reward, turns.terminated)
+        if new is None:
+            return batch, batch
+        some = Features(new.observation[at], new.action[at], new.following[at])
+        return batch, replace(batch, fast=some, slow=some)
+
+    def _read(self, turns: list[Trajectory]) -> Minibatch:
+        """Encodes turns with the trained encoder and its target network."""
+        batch = Batch.of(turns)
+        alone = [replace(t, segments=t.segments[:1], bootstrap=None) for t in turns]
+        return Minibatch(
+            self.encoder.features(Batch.of(alone)),
+            self.encoder.encode(batch, target=True),
+            torch.from_numpy(batch.rewards.astype(np.float32)),
+            torch.from_numpy(batch.terminated),
+        )
 
     def _values(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns twin Q and V of every turn, [2, M] each."""
@@ -155,15 +210,16 @@ class UtteranceHooks(RecipeHooks):
         return turn_credit(advantages, batch, values, baseline=self.token_baseline)
 
     def modules(self) -> tuple[nn.Module, ...]:
-        """Returns the critic."""
-        return (self.critic,)
+        """Returns the critic, and the encoder if it is trained."""
+        return (self.critic, *self.encoder.modules)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns critic, optimiser and buffer."""
+        """Returns critic, optimiser, buffer, and the encoder if it is trained."""
         return {
             "critic": self.critic.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "buffer": self.buffer.state_dict(),
+            "encoder": [module.own_weights() for module in self.encoder.modules],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -171,11 +227,31 @@ class UtteranceHooks(RecipeHooks):
         self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
+        for module, weights in zip(self.encoder.modules, state["encoder"], strict=True):
+            module.load_own_weights(weights)
 
     def frozen_state(self) -> dict[str, Any]:
-        """Returns the weights of the encoder."""
-        return self.encoder.policy.own_weights()
+        """Returns the weights of a frozen encoder."""
+        return {} if self.encoder.trained else self.encoder.policy.own_weights()
 
     def load_frozen_state(self, state: dict[str, Any]) -> None:
-        """Restores the encoder."""
-        self.encoder.policy.load_own_weights(state)
+        """Restores a frozen encoder."""
+        if not self.encoder.trained:
+            self.encoder.policy.load_own_weights(state)
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """Turns of a critic step.
+
+    Attributes:
+        fast: features by the encoder, with gradients if it is trained.
+        slow: features by its target network.
+        reward: [b] rewards.
+        terminated: [b] whether the episode terminated.
+    """
+
+    fast: Features
+    slow: Features
+    reward: Tensor
+    terminated: Tensor

@@ -4,9 +4,13 @@
 entropy rises after the first turn get more branches, and each branch of an episode makes the next
 one there less likely, so a single uncertain episode does not use up the budget.
 
-Kept: both balances. Changed: a group gets 2 branches sigmoid(4 (H_max - H_0)) branches. The
-authors' clipping that keeps the gradient of uncertain tokens is left out. `clip_high` and
-`entropy_floor` serve that purpose. Branch points are chosen after all roots are finished.
+The update favours uncertain tokens: the upper clip keeps their gradient (`clip_gradient`), and
+their advantages are multiplied by 1 + entropy_weight * (H - mean H) / std H.
+
+Kept: all four balances, and the order of play (see `arpo_entropy`). Changed: a group gets 2
+branches sigmoid(4 (mean H_t - H_0)) branches besides its roots, instead of a share of a fixed
+number of episodes. Every branch of an episode at the turns just before halves the probability of
+the next one. `entropy_weight` and the factor 4 are ours.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ class Config(TrainConfig):
     """Settings of AEPO."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.28)
+    loss: LossConfig = defaults(
+        LossConfig, normalize_advantages="none", clip_high=0.28, clip_gradient=True
+    )
     scale: bool = True
     """Divide by the group's standard deviation."""
     outcome: Literal["return", "success"] = "return"
@@ -44,9 +50,8 @@ class Config(TrainConfig):
     """Increase of the branching probability per unit of entropy rise."""
     beta: NonNegative = 0.5
     """Probability of a branch at a turn as uncertain as the first."""
-    adaptive: bool = True
-    """Allocate branches by the entropy rise of a group and spread them over its roots. If off, as
-    in `arpo_entropy`."""
+    entropy_weight: NonNegative = 0.2
+    """Increase of a token's advantage per standard deviation of its entropy."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -63,6 +68,7 @@ def build(config: Config) -> Algorithm:
             branches=config.branches,
             alpha=config.alpha,
             beta=config.beta,
-            adaptive=config.adaptive,
+            adaptive=True,
+            entropy_weight=config.entropy_weight,
         ),
     )

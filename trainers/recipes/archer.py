@@ -9,16 +9,21 @@ with target networks '. Low level: policy gradient on A = min Q - min V, for the
 iteration and for fresh actions in observations from the buffer, with the paper's optional baseline
 b(o, a_<j) per token.
 
-Kept: the losses, no minimum in the targets, gamma, tau, warm-up. Changed: the encoder is a frozen
-copy of the policy before RL, so each turn is encoded once (the authors fine-tune theirs). a is
-encoded after o, not separately. Fresh actions are sampled once per iteration. The actor also
-learns from the iteration's own turns, with clipped ratios after the first step. Truncated episodes
-bootstrap.
+The critic has a language model of its own, a copy of the policy before RL, which its loss trains
+and which has a target network too.
+
+Kept: the losses, no minimum in the targets, the trained encoder, gamma, tau, warm-up, 50 critic
+steps. Changed: a is encoded after o in one pass, not separately. Target networks are updated every
+10 steps. A step has 64 turns (theirs: 256). Fresh actions are sampled once per iteration. The actor
+also learns from the iteration's own turns, with clipped ratios after the first step. Truncated
+episodes bootstrap. `encoder = frozen` keeps the encoder as it was before RL and encodes every turn
+once, which is faster and no longer ArCHer's critic.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critics.heads import TokenValueHead, value_head
@@ -36,10 +41,12 @@ class Config(TrainConfig):
     """Settings of ArCHer."""
 
     replay: ReplayConfig = defaults(ReplayConfig)
-    utterance: UtteranceConfig = defaults(UtteranceConfig)
+    utterance: UtteranceConfig = defaults(UtteranceConfig, critic_steps=50, critic_batch=64)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
     gamma: Fraction = 0.95
     """Discount between turns."""
+    encoder: Literal["trained", "frozen"] = "trained"
+    """Whether the loss of the critic trains the language model whose features it reads."""
     token_baseline: bool = False
     """Subtract a learned token-level baseline from the advantages."""
 
@@ -54,5 +61,6 @@ def build(config: Config) -> Algorithm:
             config.gamma,
             replay=config.replay,
             token_baseline=config.token_baseline,
+            trained=config.encoder == "trained",
         ),
     )

@@ -5,8 +5,8 @@ Implicit Q-Learning" (arXiv 2110.06169, eq. 5-7). V(o) is an expectile of Q(o, a
 of a fixed data set, so its best actions are backed up without evaluating actions outside it. The
 actor is trained by behaviour cloning of the data with the weights exp(beta A).
 
-Kept: expectile 0.9, gamma = 0.99. Changed: twin networks as online, and the frozen encoder of
-`archer`. beta is 5, since returns are of the order of 1 here.
+Kept: expectile 0.9, gamma = 0.99. Changed: twin networks as online. The encoder is a frozen copy of
+the policy before RL (the authors train theirs). beta is 5, since returns are of the order of 1.
 """
 
 from __future__ import annotations
@@ -81,9 +81,7 @@ class OfflineUtteranceHooks(UtteranceHooks):
         chosen = self.data.on_rollout_end(fresh, iteration, rng)
         self.env_steps = self.data.env_steps
         if not len(self.buffer):
-            batch = Batch.of(self.data.kept.since(0))
-            self.buffer.size = batch.num_turns
-            self.buffer.add(batch, self.encoder.encode(batch))
+            self.remember(Batch.of(self.data.kept.since(0)))
         self._fit([], rng)
         return chosen
 

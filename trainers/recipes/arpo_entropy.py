@@ -1,16 +1,16 @@
 """ARPO: rollouts that branch at uncertain turns, with group-relative credit.
 
-"Agentic Reinforced Policy Optimization" (arXiv 2507.19849). Half of a group's episodes are played
-from the start. The others branch off them at turns whose entropy has risen most above that of the
-first turn: they take over the turns before and continue differently. Shared beginnings receive the
+"Agentic Reinforced Policy Optimization" (arXiv 2507.19849). Some of a group's episodes are played
+from the start. The others branch off them at turns whose entropy has risen above that of the first
+turn: they take over the turns before and continue differently. Shared beginnings receive the
 mean credit of their continuations, and the continuations receive the difference.
 
-Kept: as many branches as roots, the rule rand - alpha (H_t - H_0) <= beta with alpha = 0.2, beta =
-0.5, GRPO over all leaves. Changed: branch points are chosen after all roots are finished (the
-paper branches during the rollout, after each tool call). Entropies are exact, over the whole
-action (the authors estimate them from the top ten tokens of its first twenty), in units of the log
-of the number of legal tokens. A branch repeats the actions before it in its environment, which
-equals a snapshot and works with any wrapper.
+Kept: the rule rand - alpha (H_t - H_0) <= beta with alpha = 0.2, beta = 0.5, turn by turn in the
+order of play, at most one branch of an episode per turn, branches that branch again, episodes from
+the start for the rest of the budget, as many branches as roots, GRPO over all leaves. Changed:
+entropies are exact, over the whole action (the authors estimate them from the top ten tokens of its
+first twenty), in units of the log of the number of legal tokens. A branch repeats the actions
+before it in its environment, which equals a snapshot and works with any wrapper.
 """
 
 from __future__ import annotations
@@ -42,15 +42,12 @@ class Config(TrainConfig):
     """Divide by the group's standard deviation."""
     outcome: Literal["return", "success"] = "return"
     """Compared outcome: the return, or 1 for success and 0 otherwise."""
-    branches: Positive = 4
+    branches: Positive = 8
     """Branches per group, besides its `group_size` roots."""
     alpha: NonNegative = 0.2
     """Increase of the branching probability per unit of entropy rise."""
     beta: NonNegative = 0.5
     """Probability of a branch at a turn as uncertain as the first."""
-    adaptive: bool = False
-    """Allocate branches by the entropy rise of a group and spread them over its roots (as in
-    `aepo`)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -67,6 +64,6 @@ def build(config: Config) -> Algorithm:
             branches=config.branches,
             alpha=config.alpha,
             beta=config.beta,
-            adaptive=config.adaptive,
+            adaptive=False,
         ),
     )

@@ -31,7 +31,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.critics.transitions import Prompt, answer, one_turn
+from agentgym.trainers.critics.transitions import answer, prompt_of, turns_of
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
 from agentgym.trainers.hooks.utterance_critic import (
@@ -39,7 +39,6 @@ from agentgym.trainers.hooks.utterance_critic import (
     UtteranceConfig,
     UtteranceHooks,
 )
-from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.settings import (
     Count,
     CriticConfig,
@@ -51,7 +50,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.offline_losses import utterance_advantages
@@ -112,10 +111,9 @@ class BestActions(UtteranceHooks):
         if not len(self.buffer):
             self._represent(Batch.of(self.data.kept.since(0)), rng)
         self._fit([], rng)
-        turns = [(trajectory, turn) for trajectory in chosen for turn in trajectory.turns]
+        turns = [turn for trajectory in chosen for turn in turns_of(trajectory)]
         number = min(self.config.replay.replayed, len(turns))
-        taken = [turns[i] for i in rng.choice(len(turns), number, replace=False)]
-        shown = [self._alone(i, *turn) for i, turn in enumerate(taken)]
+        shown = [turns[i] for i in rng.choice(len(turns), number, replace=False)]
         extra = self.config.best_of - 1
         prompts = [prompt_of(trajectory) for trajectory in shown for _ in range(extra)]
         answers = answer(self.trainer.act, prompts, self.config.rollout.constrain, rng)
@@ -140,17 +138,7 @@ class BestActions(UtteranceHooks):
             )
             self.metrics["representation_loss"] = model.fit(batch, state_changes(batch), rng)[-1]
             self.encoder.policy.load_own_weights(model.trunk.own_weights())
-        self.buffer.size = batch.num_turns
-        self.buffer.add(batch, self.encoder.encode(batch))
-
-    def _alone(self, number: int, trajectory: Trajectory, turn: Turn) -> Trajectory:
-        """Returns a turn of the data as an episode of one turn."""
-        tokens = trajectory.segments[turn.segment].tokens
-        sample = Sample(
-            tokens[turn.start : turn.stop], turn.logprobs, turn.support, turn.action, True,
-            turn.choice,
-        )  # fmt: skip
-        return one_turn(number, tokens[: turn.start], turn.admissible, sample)
+        self.remember(batch)
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
@@ -163,14 +151,14 @@ class BestActions(UtteranceHooks):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns critic, optimiser, buffer, data set and the fine-tuned features."""
-        features = {"encoder": self.encoder.policy.own_weights()}
-        return super().state_dict() | {"data": self.data.state_dict()} | features
+        features = self.encoder.policy.own_weights()
+        return super().state_dict() | {"data": self.data.state_dict(), "features": features}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         super().load_state_dict(state)
         self.data.load_state_dict(state["data"])
-        self.encoder.policy.load_own_weights(state["encoder"])
+        self.encoder.policy.load_own_weights(state["features"])
 
     def frozen_state(self) -> dict[str, Any]:
         """Returns nothing: the features change in the first iteration."""
@@ -178,12 +166,6 @@ class BestActions(UtteranceHooks):
 
     def load_frozen_state(self, state: dict[str, Any]) -> None:
         """Restores nothing."""
-
-
-def prompt_of(trajectory: Trajectory) -> Prompt:
-    """Returns the prompt of an episode of one turn."""
-    turn = trajectory.turns[0]
-    return trajectory.segments[0].tokens[: turn.start], turn.admissible
 
 
 def state_changes(batch: Batch) -> NDArray[np.bool_]:

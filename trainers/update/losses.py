@@ -154,6 +154,7 @@ def clipped_surrogate(
     clip_high: float = 0.2,
     dual_clip: float | None = None,
     detached: Tensor | None = None,
+    clip_gradient: bool = False,
     weights: Weights | None = None,
 ) -> Surrogate:
     """Returns the clipped surrogate loss of PPO with a ratio per token, turn or trajectory.
@@ -180,6 +181,9 @@ def clipped_surrogate(
         clip_high: upper clip. The ratio is at most 1 + clip_high.
         dual_clip: bound of the loss for negative advantages, -dual_clip * A. It must be above 1.
         detached: [k] True for tokens without gradient (`covariance_clip`).
+        clip_gradient: keeps the gradient of tokens above the upper clip, as if their ratio were the
+            bound: (1 + clip_high) rho / sg(rho), with sg the stop-gradient (AEPO, arXiv
+            2510.14545).
         weights: aggregation weights. None: every token has the weight 1.
 
     Raises:
@@ -197,7 +201,10 @@ def clipped_surrogate(
         log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
     ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
     plain = -ratio * advantages
-    bounded = -ratio.clamp(1 - clip_low, 1 + clip_high) * advantages
+    inside = ratio.clamp(1 - clip_low, 1 + clip_high)
+    if clip_gradient:
+        inside = torch.where(ratio > inside, inside.detach() * ratio / ratio.detach(), inside)
+    bounded = -inside * advantages
     losses = torch.maximum(plain, bounded)
     clipped = bounded > plain
     if dual_clip is not None:

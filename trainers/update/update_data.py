@@ -180,6 +180,7 @@ class UpdateData:
             clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
             dual_clip=settings.dual_clip,
             detached=None if self.detached is None else self.detached[chosen],
+            clip_gradient=settings.clip_gradient,
             weights=weighted,
         )
         entropy = losses.aggregate(output.entropy[free], weights).total

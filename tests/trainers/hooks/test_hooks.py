@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,13 @@ from agentgym.making import make_env
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer
+from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer, TurnBuffer
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.hooks.branching import Branching, choose
+from agentgym.trainers.hooks.branching import Path as Branch
 from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -41,7 +44,7 @@ from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 
 from ...helpers.worlds import generators, random_batch, trajectory
-from ..recipes.test_recipes import train, train_quickly
+from ..recipes.test_recipes import QUICK, train, train_quickly
 
 
 @given(rng=generators)
@@ -136,6 +139,52 @@ def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
     assert hook.on_rewards(many, None, 0, rng).rewards.tolist() == [0, 0, 0, 0, 1]
 
 
+def weights_of(modules: Sequence[Policy]) -> list[dict[str, torch.Tensor]]:
+    return [{k: v.clone() for k, v in module.own_weights().items()} for module in modules]
+
+
+def test_the_critic_of_archer_trains_an_encoder_of_its_own(tmp_path: Path):
+    seen: list[list[dict[str, torch.Tensor]]] = []
+
+    class Watch(Callback):
+        def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+            assert isinstance(trainer.hooks, UtteranceHooks)
+            encoder = trainer.hooks.encoder
+            seen.append(weights_of([trainer.policy, encoder.policy, encoder.target]))
+            return True
+
+    few: dict[str, Any] = {"iterations": 1, "lr": 0.0, "critic_batch": 4, "tau": 0.5}
+    few |= {"critic_steps": 10, "replayed": 8} | QUICK
+    train("archer", tmp_path, callbacks=[Watch()], **few)
+    policy, encoder, target = seen[0]
+    read = [name for name in policy if "lm_head" not in name]
+    for name in read:
+        moved, slow = (float((x[name] - policy[name]).abs().max()) for x in (encoder, target))
+        assert moved > 0, name
+        assert 0 < slow < 0.6 * moved, name
+
+
+def test_a_turn_of_the_buffer_has_the_features_that_it_had_in_its_episode(played):
+    policy, batch = played
+    encoder = Encoder(policy, trained=True)
+    whole = encoder.encode(batch)
+    buffer = TurnBuffer(batch.num_turns)
+    buffer.add(batch)
+    alone = Batch.of(buffer.take(np.arange(batch.num_turns)))
+    assert alone.rewards.tolist() == batch.rewards.tolist()
+    found = encoder.encode(alone)
+    for name in ("observation", "action", "following"):
+        torch.testing.assert_close(getattr(found, name), getattr(whole, name), atol=1e-4, rtol=0)
+    ends = np.zeros(batch.num_turns, bool)
+    ends[batch.turn_offsets[1:] - 1] = batch.terminated
+    assert alone.terminated.tolist() == ends.tolist()
+    again = TurnBuffer(4)
+    again.load_state_dict(buffer.state_dict())
+    assert len(again) == 4
+    encoder.features(alone).observation[:, 0].sum().backward()
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in encoder.policy.parameters())
+
+
 def test_digi_q_knows_which_actions_change_the_state():
     some = trajectory([1] * 3, [0] * 3, keys=["a", "a", "b"])
     some.turns[2].observation = some.final_observation = "the end"
@@ -179,10 +228,43 @@ def test_void_turns_of_spear_have_no_advantage():
     assert off.on_advantages(batch, credit, 0).advantages.all()
 
 
+@given(rng=generators, turn=st.integers(1, 3), budget=st.integers(0, 4))
+def test_a_branch_depends_on_the_turns_up_to_it_alone(rng, turn: int, budget: int):
+    hook = Branching.__new__(Branching)
+    hook.alpha, hook.beta, hook.adaptive = 0.5, 0.5, True
+    entropies = [rng.random(int(n)) for n in rng.integers(1, 6, size=4)]
+    origins = rng.integers(0, 3, size=4).tolist()
+    seed = int(rng.integers(1 << 30))
+
+    def chosen(later: float) -> list[int]:
+        changed = [np.where(np.arange(len(e)) > turn, later, e) for e in entropies]
+        paths = [
+            Branch(trajectory([1], [0]), e, origin)
+            for e, origin in zip(changed, origins, strict=True)
+        ]
+        found = choose(paths, turn, budget, hook._chance, np.random.default_rng(seed))
+        assert all(path.streak == (path in found) for path in paths)
+        return [paths.index(path) for path in found]
+
+    found = chosen(0.0)
+    assert found == chosen(1.0)
+    assert len(found) <= budget
+    assert all(origins[i] < turn < len(entropies[i]) for i in found)
+
+
+def test_aepo_weighs_advantages_by_the_entropy_of_their_tokens():
+    hook = Branching.__new__(Branching)
+    hook.entropy_weight, hook._entropy = 0.5, [np.array([0, 2]), np.array([1, 1], np.float32)]
+    batch = Batch.of([trajectory([2], [0]), trajectory([1, 1], [0, 0])])
+    found = hook.on_advantages(batch, Credit(np.array([1, 1, -2, 0], np.float32)), 0).advantages
+    step = 0.5 / np.sqrt(0.5)
+    np.testing.assert_allclose(found, [1 - step, 1 + step, -2, 0], rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_branches_keep_what_they_took_over(tmp_path: Path):
     rows = train(
-        "arpo_entropy", tmp_path / "run", iterations=2, group_size=4, eval_episodes=0,
+        "arpo_entropy", tmp_path / "run", iterations=2, group_size=4, branches=4, eval_episodes=0,
         kl_coef=0.01, episodes_per_iteration=128,
     )  # fmt: skip
     row = rows[-1]

@@ -50,7 +50,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
     "dpo": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
     "eto": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
-    "archer": {**SMALL_CRITIC, "iterations": 20, "episodes_per_iteration": 64, "replayed": 128},
+    "archer": {
+        "env_kwargs": {"size": 4, "max_turns": 5},
+        "bc_epochs": 3,
+        "utterance_layers": (64, 64),
+        "critic_batch": 32,
+        "critic_steps": 30,
+        "critic_lr": 2e-3,
+        "tau": 0.5,
+        "iterations": 16,
+        "episodes_per_iteration": 64,
+        "replayed": 64,
+        "lr": 1e-3,
+    },
     "archer_iql": {**SMALL_CRITIC, "iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
     "sac_glam": {"iterations": 18, "gamma": 0.9, "replayed": 384, "critic_steps": 200},
     "digi_q": {
@@ -67,7 +79,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "filtered_bc": {"iterations": 30, "top_fraction": 0.5, "entropy_coef": 0.1},
     "spear": {"group_size": 8, "iterations": 20, "ramp": 10, "tool_bonus_iterations": 4},
     "arpo_replay": {"group_size": 8, "iterations": 20},
-    "arpo_entropy": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
+    "arpo_entropy": {
+        "group_size": 4,
+        "branches": 4,
+        "iterations": 20,
+        "episodes_per_iteration": 64,
+    },
     "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "vine": {"continuations": 2, "episodes_per_iteration": 64, "iterations": 20},
     "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
@@ -245,6 +262,7 @@ def test_the_first_step_starts_at_ratio_one(recipe: str, tmp_path: Path):
 
 SWITCHES: dict[str, Any] = {
     "clip_high": 0.3,
+    "clip_gradient": True,
     "dual_clip": 3.0,
     "entropy_coef": 0.01,
     "entropy_floor": 1.0,

@@ -49,6 +49,17 @@ def test_the_clip_removes_the_gradient_it_should():
     assert torch.allclose(logprobs.grad, tensor(0, -0.5, 1.5, 0))
 
 
+def test_a_clip_with_gradient_bounds_the_loss_and_not_the_gradient():
+    ratios, advantages = (1.5, 0.5, 1.5, 0.5, 1.1), tensor(1, 1, -1, -1, 1)
+    logprobs = tensor(*ratios).log().requires_grad_()
+    result = clipped_surrogate(logprobs, torch.zeros(5), advantages, clip_gradient=True)
+    plain = clipped_surrogate(logprobs, torch.zeros(5), advantages)
+    assert torch.isclose(result.loss.total, plain.loss.total)
+    assert result.clipped.total == plain.clipped.total
+    result.loss.total.backward()
+    assert torch.allclose(logprobs.grad, tensor(-1.2, -0.5, 1.5, 0, -1.1))
+
+
 def test_clip_high_and_low_are_separate():
     ratio = tensor(1.3, 0.7).log()
     loose = clipped_surrogate(ratio, torch.zeros(2), tensor(1, -1), clip_low=0.4, clip_high=0.4)
