@@ -100,8 +100,8 @@ def main(folder: Path) -> None:
     if world > 1 and rank == world - 1:
         limit_memory(policy, 80, 60)
     warnings.simplefilter("ignore")
+    clone(updater, 3 * played)  # the first pass of all fails
     learn(updater, Batch.of(played))
-    clone(updater, played)
     result = {"tokens": updater.microbatch_tokens, "weights": policy.state_dict()}
     torch.save(result, folder / f"{rank}-of-{world}.pt")
 

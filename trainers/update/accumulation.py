@@ -13,6 +13,7 @@ from torch import Tensor, distributed, nn
 
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
+from agentgym.trainers.update.sharding import is_sharded
 
 Step = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
 """From the row indices of a microbatch to its loss and to numbers that are summed up."""
@@ -30,9 +31,9 @@ def accumulate(
 ) -> NDArray[np.float64]:
     """Accumulates the gradient of a minibatch, of which each process computes a share.
 
-    If a process runs out of memory, all begin again with smaller microbatches. Under DDP, gradients
-    are therefore exchanged at the end, and not in the last backward pass, where the others would
-    wait forever. FSDP2 communicates in every pass, so there an error remains an error.
+    If a process runs out of memory, all begin again with smaller microbatches. Under DDP, the
+    wrapper is therefore not called, and gradients are exchanged at the end: in a pass, the others
+    would wait forever. FSDP2 communicates in every pass, so there an error remains an error.
 
     Args:
         accelerator: the accelerator.
@@ -40,7 +41,8 @@ def accumulate(
         budget: tokens per forward and backward pass.
         rows: all rows.
         part: the row indices of the minibatch.
-        step: computes the loss of a microbatch: a term of a sum over the minibatch.
+        step: computes the loss of a microbatch, a term of a sum over the minibatch, with the
+            unwrapped learner.
         together: keep the rows of a trajectory in one microbatch.
 
     Returns:
@@ -50,7 +52,7 @@ def accumulate(
         torch.OutOfMemoryError: as `TokenBudget.attempt`.
     """
     rank, world = accelerator.process_index, accelerator.num_processes
-    sharded = accelerator.is_fsdp2
+    sharded = is_sharded(learner)
 
     def attempt(limit: int) -> Tensor:
         shares = [rows.share(part, i, world, together) for i in range(world)]
@@ -60,8 +62,8 @@ def accumulate(
         own, needed = len(pieces[rank]), max(map(len, pieces)) if sharded else 1
         total: Tensor | None = None
         for i, piece in enumerate(pieces[rank] + [part[:1]] * (needed - own)):
-            exchange = sharded and i == max(own, needed) - 1
-            with nullcontext() if exchange else accelerator.no_sync(learner):
+            waits = sharded and i < max(own, needed) - 1
+            with accelerator.no_sync(learner) if waits else nullcontext():
                 with accelerator.autocast():
                     loss, numbers = step(piece)
                 # FSDP2 averages over processes.

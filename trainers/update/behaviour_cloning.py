@@ -309,7 +309,8 @@ def _step(
 
     The losses are divided by the counts of all microbatches and processes, as in `Updater`.
     """
-    policy = accelerator.unwrap_model(learner).policy
+    trained = accelerator.unwrap_model(learner)
+    policy = trained.policy
     mask = material.action[torch.from_numpy(np.concatenate([rows.tokens[j] for j in step]))]
     actions, others = float(mask.sum()), float((~mask).sum())
 
@@ -317,7 +318,7 @@ def _step(
         collated = collate(material.batch, [rows.rows[j] for j in piece], policy.pad_token)
         turn = torch.from_numpy(material.batch.token_turn)[collated.index].to(policy.device)
         mine = material.action[collated.index].to(policy.device)
-        output = learner(collated.to(policy.device), turn)
+        output = trained(collated.to(policy.device), turn)
         losses = -output.logprobs.float()
         acted, read = losses[mine].sum(), losses[~mine].sum()
         loss = acted / max(actions, 1.0) + lm_coef * read / max(others, 1.0)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType
+from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from agentgym.errors import ConfigError
@@ -62,6 +63,11 @@ def trained_copy(
     # The autocast of the acting copy, in place of half-precision weights and log-probabilities.
     plugin.mixed_precision_policy = None
     return Learner(learner.policy.clone(share_base=False), copy.deepcopy(learner.critic))
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Returns whether the parameters of a module are sharded (FSDP2)."""
+    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
 
 
 def free_weights(learner: Learner) -> None:

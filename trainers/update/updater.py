@@ -278,7 +278,7 @@ class Updater:
             return data.loss(kept.index, kept.output, counts, self.loss, self.critic)
         del kept
         collated, turn = self._collate(batch, [rows.rows[i] for i in piece])
-        output = self.learner(collated, turn)
+        output = self.trained(collated, turn)
         return data.loss(collated.index, output, counts, self.loss, self.critic)
 
     def _check(self, sums: NDArray[np.float64], kl: float) -> None:

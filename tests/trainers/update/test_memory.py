@@ -82,6 +82,7 @@ def test_a_pass_under_other_weights_is_not_reused(make_policy, batch):
         forward = updater.evaluate_actions(batch, False, reuse=reuse)
         with torch.no_grad():
             each.model.get_input_embeddings().weight.mul_(1.01)
+        assert forward.values is not None
         credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
         updater.update(batch, credit, forward, 0, iter([np.random.default_rng(0)]))
     for a, b in zip(policy.parameters(), other.parameters(), strict=True):
@@ -158,7 +159,7 @@ def test_processes_halve_together_and_learn_as_one_does(tmp_path: Path):
     assert one["tokens"] == 300
     assert [each["tokens"] for each in two] == [75, 75]
     for each in two:
-        torch.testing.assert_close(each["weights"], one["weights"], atol=2e-5, rtol=0)
+        torch.testing.assert_close(each["weights"], one["weights"], atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
