@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +12,15 @@ from typing import Any, ClassVar
 
 from agentgym.agents import View, make_agent
 from agentgym.core import TimeStep
-from agentgym.envs.service.database import Changes, Database, Record, Tables, read_json, read_tables
+from agentgym.envs.service.database import (
+    Changes,
+    Database,
+    Record,
+    Tables,
+    copied,
+    read_json,
+    read_tables,
+)
 from agentgym.envs.service.user import STOP, Scenario, UserState, first_message, reply
 from agentgym.errors import ConfigError, DataError
 from agentgym.tasks import Tasks, task_rng
@@ -86,6 +93,17 @@ def case_of(scenario: Scenario) -> Case:
         outputs=tuple(output for request in scenario.requests for output in request.outputs),
         scenario=scenario,
     )
+
+
+TEST_EVERY = 4
+"""One user in four belongs to the test tasks."""
+
+
+@lru_cache(maxsize=16)
+def split_users(tables: Tables, split: str) -> list[str]:
+    """Returns the keys of the users of a split."""
+    keys = enumerate(tables.records["users"])
+    return [key for i, key in keys if (i % TEST_EVERY == 0) == (split == "test")]
 
 
 class ServiceDesk(ToolEnv):
@@ -245,13 +263,18 @@ class ServiceDesk(ToolEnv):
     def _judge(self) -> float:
         case = self.case
         told = [m.lower().replace(",", "") for who, m in self.state.conversation if who == "agent"]
-        scripted = case.scenario is not None and self.user == "scripted"
+        scripted = self.user == "scripted"
         self.state.outcome = {
             "database": float(self.database.difference() == self._expected(case)),
             "outputs": float(all(any(o.lower() in m for m in told) for o in case.outputs)),
-            "policy": float(not (scripted and self.state.violations)),
+            "policy": float(not (scripted and case.scenario and self._violated(case.scenario))),
         }
         return float(all(self.state.outcome.values()))
+
+    def _violated(self, scenario: Scenario) -> bool:
+        """Whether a rule of the policy was violated, or a request was not denied that must be."""
+        refused = sum(request.refused for request in scenario.requests)
+        return bool(self.state.violations) or self.state.user.refusals < refused
 
     def _expected(self, case: Case) -> dict[tuple[str, str], str]:
         """Returns the difference of the expected database."""
@@ -347,7 +370,7 @@ class ServiceDesk(ToolEnv):
 
 def _attempt(offered: Tool, env: ServiceDesk, arguments: dict[str, Any]) -> None:
     try:
-        offered.function(env, **json.loads(json.dumps(arguments)))
+        offered.function(env, **copied(arguments))
     except (ToolError, LookupError, TypeError, ValueError):
         return
 

@@ -107,6 +107,15 @@ def test_a_change_without_confirmation_breaks_the_policy():
     assert (info["database"], info["policy"], info["success"]) == (1.0, 0.0, False)
 
 
+def test_a_request_against_the_policy_must_be_denied():
+    env = Retail(requests=1)
+    task = first_task(env, lambda case: bool(case.scenario and case.scenario.requests[0].refused))
+    assert not play(env, task, spoil="I am sorry")["success"]
+    env.reset(seed=0, options={"task": task})
+    call = write_call(Call("transfer_to_human_agents", {"summary": ""}))
+    assert not env.step(call)[-1]["success"]
+
+
 def test_train_and_test_tasks_have_different_users():
     env = Retail()
     users = {
