@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from agentgym.envs.service.cases import Case, LookUps, case_of, split_users
 from agentgym.envs.service.database import Record, Tables
-from agentgym.envs.service.desk import Case, LookUps, case_of, split_users
 from agentgym.envs.service.people import draw_address
 from agentgym.envs.service.retail_world import shop
 from agentgym.envs.service.user import MOODS, Request, Scenario, draw_requests
