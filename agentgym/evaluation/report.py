@@ -161,6 +161,25 @@ class Report:
         found = {name: share_interval(hits, len(episodes)) for name, hits in shares.items()}
         return found | {name: mean_interval(values) for name, values in columns.items()}
 
+    def pass_hat(self, k: int) -> float:
+        """Returns pass^k: the probability that k episodes of the same task all succeed.
+
+        It is the mean over tasks of C(successes, k) / C(episodes, k), the unbiased estimate of
+        tau-bench (arXiv 2406.12045). pass^1 is the success rate. Play each task several times, for
+        example with `tasks=[*env.tasks.test[:50]] * 4`.
+
+        Raises:
+            ValueError: if k is below 1, or a task has fewer than k episodes.
+        """
+        tasks: dict[str, list[bool]] = {}
+        for episode in self.episodes:
+            tasks.setdefault(episode.task, []).append(episode.success)
+        fewest = min(map(len, tasks.values()), default=0)
+        if not 1 <= k <= fewest:
+            raise ValueError(f"k must be 1 to {fewest}, the episodes of each task, got {k}.")
+        shares = [math.comb(sum(each), k) / math.comb(len(each), k) for each in tasks.values()]
+        return statistics.fmean(shares)
+
     def to_json(self) -> dict[str, Any]:
         """Returns everything as JSON values, with the estimates under "aggregate"."""
         aggregate = serialization.to_json(self.aggregate())

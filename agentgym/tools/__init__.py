@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentgym.tools.calls import Call, read_call, write_call
+from agentgym.tools.decorator import Tool, ToolError, tool
 from agentgym.tools.env import FunctionToolEnv, ToolEnv, ToolState
-from agentgym.tools.tool import Tool, ToolError, tool
 
 __all__ = [
     "Call",

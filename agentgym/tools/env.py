@@ -13,7 +13,7 @@ from agentgym.core import TextEnv, TimeStep
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.tasks import Tasks
 from agentgym.tools.calls import HINTS, Call, CallFormat, read_call, write_call
-from agentgym.tools.tool import Tool, ToolError, tool
+from agentgym.tools.decorator import Tool, ToolError, tool
 
 LONGEST_RESULT = 20_000
 """Maximum number of characters of a result. The rest is cut."""
@@ -121,27 +121,26 @@ class ToolEnv(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         try:
             call = self.read_call(action)
-            return self._message(action) if call is None else self._call(call)
         except ValueError as problem:
             return self._invalid(str(problem))
+        return self._message(action) if call is None else self._call(call)
 
     def _call(self, call: Call) -> TimeStep:
-        """Plays a call.
-
-        Raises:
-            ValueError: for a call that is not possible, with the reason.
-        """
+        """Plays a call."""
         offered = self.tools.get(call.name)
         if offered is None:
             hint = did_you_mean(call.name[:40], self.tools)
-            raise ValueError(f"There is no tool {call.name[:40]!r}.{hint}")
-        arguments = offered.check(call.arguments)
+            return self._invalid(f"There is no tool {call.name[:40]!r}.{hint}")
+        try:
+            arguments = offered.check(call.arguments)
+        except ValueError as problem:
+            return self._invalid(str(problem))
         try:
             text = as_text(self._run(offered, arguments))
         except ToolError as error:
-            raise ValueError(f"Error: {error}") from error
+            return self._invalid(f"Error: {error}")
         except Exception as error:
-            raise ValueError(f"Error: {type(error).__name__}: {error!s:.500}") from error
+            return self._invalid(f"Error: {type(error).__name__}: {error!s:.500}")
         self.state.calls += 1
         self._note(f"{call.name} {arguments} {text}")
         return self._step(text, over=offered.final, cost=offered.cost)

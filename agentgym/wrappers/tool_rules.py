@@ -28,8 +28,8 @@ class ToolRules(TextWrapper):
     **Info**: `denied` (int) is added: the number of denied calls in the episode.
 
     The names of tools may contain the wildcards `*` and `?`. Rules over calls protect an agent
-    whose observations contain instructions of others ("Progent: Securing AI Agents with
-    Privilege Control", arXiv 2504.11703).
+    whose observations contain instructions of others ("Progent: Programmable Privilege Control
+    for LLM Agents", arXiv 2504.11703).
 
     Args:
         env: an environment with text actions, such as a `ToolEnv`.

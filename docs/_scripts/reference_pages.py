@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import agentgym
-from agentgym import agents, core, errors, registration, spaces, tasks, wrappers
+from agentgym import agents, core, errors, registration, spaces, tasks, tools, wrappers
 from agentgym.agents.view import View
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
@@ -53,6 +53,22 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "Tasks and spaces",
         "Names of tasks, their split into training and test tasks, and the text space.",
         [tasks.Tasks, tasks.NumberedTasks, tasks.task_rng, spaces.UnicodeText],
+    ),
+    "tools": (
+        "Tools",
+        "Python functions as tools of an agent, environments of tools, and tool calls as text. See "
+        "[Your own tools](../tutorials/own_tools.md).",
+        [
+            agentgym.tool,
+            tools.Tool,
+            tools.ToolError,
+            tools.ToolEnv,
+            tools.FunctionToolEnv,
+            tools.ToolState,
+            tools.Call,
+            tools.read_call,
+            tools.write_call,
+        ],
     ),
     "multiagent": (
         "Multi-agent games",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from agentgym.envs.service.airline_tasks import airline_case
 from agentgym.envs.service.airline_tools import AirlineTools
 from agentgym.envs.service.airline_world import airline
+from agentgym.envs.service.cases import Case, original_tasks
 from agentgym.envs.service.database import Tables
-from agentgym.envs.service.desk import Case, original_tasks
 from agentgym.tasks import Tasks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import hashlib
 import json
@@ -76,7 +75,7 @@ class Database:
         """Returns an existing record to be modified."""
         changed = self.changes.setdefault(table, {})
         if key not in changed:
-            changed[key] = copy.deepcopy(self.tables.records[table][key])
+            changed[key] = copied(self.tables.records[table][key])
         return changed[key]
 
     def add(self, table: str, key: str, record: Record) -> None:
@@ -109,6 +108,13 @@ class Database:
             else:
                 tables.append(self.tables.text(table))
         return hashlib.sha256(_tuple(tables).encode()).hexdigest()
+
+
+def copied(value: Any) -> Any:
+    """Returns a copy of a JSON value, faster than `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 def canonical(value: Any) -> str:

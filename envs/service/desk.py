@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import json
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 from agentgym.agents import View, make_agent
 from agentgym.core import TimeStep
-from agentgym.envs.service.database import Changes, Database, Record, Tables, read_json, read_tables
+from agentgym.envs.service.calculator import evaluate
+from agentgym.envs.service.cases import Case, original_case, original_policy, original_tables
+from agentgym.envs.service.database import Changes, Database, Record, Tables, copied
 from agentgym.envs.service.user import STOP, Scenario, UserState, first_message, reply
-from agentgym.errors import ConfigError, DataError
+from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, task_rng
 from agentgym.tools import Call, Tool, ToolEnv, ToolError, ToolState, tool
 
@@ -53,39 +50,6 @@ class DeskState(ToolState):
     violations: list[str] = field(default_factory=list)
     over: bool = False
     outcome: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A task: a user and the expected result.
-
-    Attributes:
-        instruction: description of the user, for a user that is a model or a function.
-        calls: the calls that lead to the expected database.
-        outputs: texts that the agent must tell the user.
-        scenario: the scripted user. None: the user tells the instruction.
-    """
-
-    instruction: str
-    calls: tuple[Call, ...]
-    outputs: tuple[str, ...]
-    scenario: Scenario | None
-
-
-LookUps = tuple[Call, ...]
-
-
-def case_of(scenario: Scenario) -> Case:
-    """Returns the task of a scripted user. Other users get the facts as their instruction."""
-    parts = [scenario.identity, f"You are {scenario.mood}."]
-    for request in scenario.requests:
-        parts += [request.opening, *request.facts.values(), request.correction]
-    return Case(
-        instruction=" ".join(filter(None, parts)),
-        calls=tuple(call for request in scenario.requests for call in request.calls),
-        outputs=tuple(output for request in scenario.requests for output in request.outputs),
-        scenario=scenario,
-    )
 
 
 class ServiceDesk(ToolEnv):
@@ -140,7 +104,8 @@ class ServiceDesk(ToolEnv):
             self.tasks = Tasks.generated()
         else:
             self.tasks = self._original_tasks(data_dir)
-            _tables(data_dir, self.tables_of_file)  # an error is the caller's, not the agent's
+            # An error in the files is the caller's, not the agent's.
+            original_tables(data_dir, self.tables_of_file)
 
     # Implemented by a subclass.
 
@@ -159,7 +124,7 @@ class ServiceDesk(ToolEnv):
     # The conversation.
 
     def _rules(self) -> str:
-        policy = self.policy if self.data_dir is None else _wiki(self.data_dir)
+        policy = self.policy if self.data_dir is None else original_policy(self.data_dir)
         return (
             f"{policy}\n\nYou talk with one user. Each answer is either a tool call or a message "
             "to the user, never both. The conversation ends when the user ends it, or when you "
@@ -170,7 +135,9 @@ class ServiceDesk(ToolEnv):
     @property
     def database(self) -> Database:
         """The database of the episode."""
-        tables = _tables(self.data_dir, self.tables_of_file) if self.data_dir else self._world()
+        if self.data_dir is None:
+            return Database(self._world(), self.state.changes)
+        tables = original_tables(self.data_dir, self.tables_of_file)
         return Database(tables, self.state.changes)
 
     @property
@@ -178,23 +145,31 @@ class ServiceDesk(ToolEnv):
         """The current task, which snapshots do not contain."""
         if self.data_dir is None:
             return self._case(self.task)
-        return _original_case(self.data_dir, self.task)
+        return original_case(self.data_dir, self.task)
 
     def _begin(self, task: str) -> str:
         self.state = DeskState()
         self.task = task
-        self.state.conversation.append(["agent", GREETING])
-        text = self._user_message("")[0]
-        self.state.conversation.append(["user", text])
-        return text
+        return self._user_turn(["agent", GREETING], "")
 
-    def _user_message(self, message: str) -> tuple[str, bool]:
+    def _user_turn(self, turn: list[str], message: str) -> str:
+        """Adds the agent's turn and the user's reply to the conversation. Returns the reply."""
+        state = self.state
+        conversation = [*state.conversation, turn]
+        answer, state.confirmed = self._user_message(message, conversation)
+        state.over = STOP in answer
+        answer = answer.replace(STOP, "").strip()
+        state.conversation = [*conversation, ["user", answer]]
+        return answer
+
+    def _user_message(self, message: str, conversation: list[list[str]]) -> tuple[str, bool]:
         """Returns the user's next message, and whether the user agrees to a proposal.
 
         Args:
             message: the agent's message. "" at the start of the conversation.
+            conversation: all turns, the agent's message last.
         """
-        case, conversation = self.case, self.state.conversation
+        case = self.case
         if self._model is not None:
             view = _user_view(case.instruction, conversation)
             return self._model.act([view])[0], False
@@ -210,14 +185,10 @@ class ServiceDesk(ToolEnv):
     def _message(self, text: str) -> TimeStep:
         text = text.strip()
         if not 0 < len(text) <= LONGEST_MESSAGE:
-            raise ValueError(
+            return self._invalid(
                 f"A message must have 1 to {LONGEST_MESSAGE:,} characters, got {len(text):,}."
             )
-        self.state.conversation.append(["agent", text])
-        answer, self.state.confirmed = self._user_message(text)
-        self.state.over = STOP in answer
-        answer = answer.replace(STOP, "").strip()
-        self.state.conversation.append(["user", answer])
+        answer = self._user_turn(["agent", text], text)
         self._note(f"{text}\n{answer}")
         return self._step(answer, over=self.state.over)
 
@@ -245,13 +216,18 @@ class ServiceDesk(ToolEnv):
     def _judge(self) -> float:
         case = self.case
         told = [m.lower().replace(",", "") for who, m in self.state.conversation if who == "agent"]
-        scripted = case.scenario is not None and self.user == "scripted"
+        scripted = self.user == "scripted"
         self.state.outcome = {
             "database": float(self.database.difference() == self._expected(case)),
             "outputs": float(all(any(o.lower() in m for m in told) for o in case.outputs)),
-            "policy": float(not (scripted and self.state.violations)),
+            "policy": float(not (scripted and case.scenario and self._violated(case.scenario))),
         }
         return float(all(self.state.outcome.values()))
+
+    def _violated(self, scenario: Scenario) -> bool:
+        """Whether a rule of the policy was violated, or a request was not denied that must be."""
+        refused = sum(request.refused for request in scenario.requests)
+        return bool(self.state.violations) or self.state.user.refusals < refused
 
     def _expected(self, case: Case) -> dict[tuple[str, str], str]:
         """Returns the difference of the expected database."""
@@ -347,87 +323,9 @@ class ServiceDesk(ToolEnv):
 
 def _attempt(offered: Tool, env: ServiceDesk, arguments: dict[str, Any]) -> None:
     try:
-        offered.function(env, **json.loads(json.dumps(arguments)))
+        offered.function(env, **copied(arguments))
     except (ToolError, LookupError, TypeError, ValueError):
         return
-
-
-_OPERATORS: dict[type, Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-
-
-def evaluate(expression: str) -> float:
-    """Returns the value of an arithmetic expression.
-
-    Raises:
-        ToolError: for another expression.
-    """
-    if any(char not in "0123456789+-*/(). " for char in expression):
-        raise ToolError("invalid characters in expression")
-    if len(expression) > 200:
-        raise ToolError("the expression is too long")
-    try:
-        return _value(ast.parse(expression.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ArithmeticError, RecursionError, KeyError) as error:
-        raise ToolError("the expression is not valid") from error
-
-
-def _value(node: ast.AST) -> float:
-    if isinstance(node, ast.BinOp):
-        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        value = _value(node.operand)
-        return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        return float(node.value)
-    raise ValueError(node)
-
-
-# The original data of tau-bench.
-
-
-@lru_cache(maxsize=4)
-def _tables(folder: str, names: tuple[str, ...]) -> Tables:
-    return read_tables(folder, names)
-
-
-@lru_cache(maxsize=4)
-def _wiki(folder: str) -> str:
-    path = Path(folder).expanduser() / "wiki.md"
-    if not path.is_file():
-        raise DataError(f"There is no file wiki.md, the policy, in {folder!r}.")
-    return path.read_text("utf-8").strip()
-
-
-@lru_cache(maxsize=16)
-def original_tasks(folder: str, split: str) -> list[Case]:
-    """Returns the original tasks of a split ("train", "dev" or "test").
-
-    Raises:
-        DataError: if the file is missing or damaged.
-    """
-    name = f"tasks_{split}.json"
-    try:
-        return [
-            Case(
-                instruction=str(task["instruction"]),
-                calls=tuple(Call(c["name"], c["kwargs"]) for c in task["actions"]),
-                outputs=tuple(map(str, task["outputs"])),
-                scenario=None,
-            )
-            for task in read_json(folder, name)
-        ]
-    except (LookupError, TypeError) as error:
-        raise DataError(f"{name} in {folder!r} has an entry without {error!s:.80}.") from error
-
-
-def _original_case(folder: str, task: str) -> Case:
-    split, _, number = task.partition("/")
-    return original_tasks(folder, split)[int(number)]
 
 
 def _plain_user(instruction: str, message: str, turns: int) -> str:

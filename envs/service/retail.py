@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentgym.envs.service.cases import Case, original_tasks
 from agentgym.envs.service.database import Tables
-from agentgym.envs.service.desk import Case, original_tasks
 from agentgym.envs.service.retail_tasks import retail_case
 from agentgym.envs.service.retail_tools import RetailTools
 from agentgym.envs.service.retail_world import shop

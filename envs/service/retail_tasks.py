@@ -6,16 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from agentgym.envs.service.cases import Case, LookUps, case_of, split_users
 from agentgym.envs.service.database import Record, Tables
-from agentgym.envs.service.desk import Case, LookUps, case_of
 from agentgym.envs.service.people import draw_address
 from agentgym.envs.service.retail_world import shop
 from agentgym.envs.service.user import MOODS, Request, Scenario, draw_requests
 from agentgym.tasks import task_rng
 from agentgym.tools import Call
 
-TEST_EVERY = 4
-"""One user in four belongs to the test tasks."""
 REASONS = ("no longer needed", "ordered by mistake")
 
 
@@ -29,8 +27,7 @@ def retail_case(world: int, task: str, count: int | None) -> Case:
         count: number of requests. None: 1 to 3.
     """
     rng, tables = task_rng(task, "retail"), shop(world)
-    test = task.startswith("test/")
-    users = [k for i, k in enumerate(tables.records["users"]) if (i % TEST_EVERY == 0) == test]
+    users = split_users(tables, task.partition("/")[0])
     user_id = users[int(rng.integers(len(users)))]
     return _Writer(rng, tables, user_id).case(count or int(rng.integers(1, 4)))
 

@@ -67,6 +67,11 @@ class Request:
     summary: str = ""
     draft: str = ""
 
+    @property
+    def refused(self) -> bool:
+        """Whether the policy demands that the agent denies it."""
+        return not self.calls and not self.outputs
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -98,6 +103,7 @@ class UserState:
         identified: whether the user has told the identity.
         corrected: whether the current request has been corrected.
         misunderstood: number of messages in a row that the user did not understand.
+        refusals: number of requests that were rightly denied.
     """
 
     at: int = 0
@@ -105,6 +111,7 @@ class UserState:
     identified: bool = False
     corrected: bool = False
     misunderstood: int = 0
+    refusals: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +164,10 @@ def draw_requests(
     found: dict[str, Request] = {}
     for i in rng.permutation(len(kinds)).tolist():
         request = kinds[i]()
-        if request is not None and len(found) < count:
+        if request is not None:
             found.setdefault(subject(request), request)
+        if len(found) == count:
+            break
     return tuple(found.values())
 
 
@@ -169,7 +178,7 @@ def first_message(scenario: Scenario) -> str:
 
 def reply(scenario: Scenario, user: UserState, message: str) -> Reply:
     """Returns the user's reply to a message of the agent, and updates the user's state."""
-    _, answer, agreement, farewell = _MOODS[scenario.mood]
+    _, answer, agreement, _ = _MOODS[scenario.mood]
     text = message.lower()
     request = scenario.requests[user.at]
     asked = [subject for subject, pattern in _ASKED.items() if pattern.search(text)]
@@ -180,12 +189,12 @@ def reply(scenario: Scenario, user: UserState, message: str) -> Reply:
         user.misunderstood = 0
         return Reply(agreement, True) if found is None else Reply(answer.format(found))
     if _MORE.search(text) or (request.outputs and told) or (_DONE.search(text) and not question):
-        return _next_request(scenario, user, farewell)
+        return _next_request(scenario, user, text)
     if question and asked:
         user.misunderstood = 0
         return Reply(answer.format(_answers(scenario, user, asked)))
     if _DENIED.search(text):
-        return _next_request(scenario, user, farewell)
+        return _next_request(scenario, user, text)
     user.misunderstood += 1
     if user.misunderstood > 4:
         return Reply(f"This does not help me. Goodbye. {STOP}")
@@ -223,10 +232,10 @@ def _answers(scenario: Scenario, user: UserState, asked: list[str]) -> str:
     return " ".join(dict.fromkeys(found)) or "I do not know that. Can you look it up?"
 
 
-def _next_request(scenario: Scenario, user: UserState, farewell: str) -> Reply:
-    """Moves on to the next request, or ends the conversation."""
+def _next_request(scenario: Scenario, user: UserState, text: str) -> Reply:
+    """Moves on to the next request, or ends the conversation, after a message of the agent."""
+    user.refusals += scenario.requests[user.at].refused and bool(_DENIED.search(text))
     if user.at + 1 == len(scenario.requests):
-        return Reply(f"{farewell} {STOP}")
-    identified = user.identified
-    vars(user).update(vars(UserState(at=user.at + 1, identified=identified)))
+        return Reply(f"{_MOODS[scenario.mood][3]} {STOP}")
+    user.at, user.told, user.corrected, user.misunderstood = user.at + 1, [], False, 0
     return Reply(f"There is something else. {scenario.requests[user.at].opening}")

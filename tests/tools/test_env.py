@@ -98,6 +98,13 @@ def test_the_state_key_does_not_depend_on_the_order_of_calls():
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_errors_of_the_reward_function_are_raised():
+    env = FunctionToolEnv([fail], start=lambda task: ("", {}), reward=lambda state: float("x"))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="could not convert"):
+        env.step(call("submit", answer=""))
+
+
 def test_tools_are_pickled_by_reference():
     env = make()
     assert pickle.loads(pickle.dumps(env.tools)) == env.tools

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.envs.service.desk import Case, evaluate
+from agentgym.agents import View
+from agentgym.envs.service.calculator import evaluate
+from agentgym.envs.service.cases import Case
 from agentgym.envs.service.retail import Retail
 from agentgym.envs.service.user import Request, Scenario, UserState, first_message, reply
 from agentgym.tools import Call, ToolError, write_call
@@ -107,6 +109,15 @@ def test_a_change_without_confirmation_breaks_the_policy():
     assert (info["database"], info["policy"], info["success"]) == (1.0, 0.0, False)
 
 
+def test_a_request_against_the_policy_must_be_denied():
+    env = Retail(requests=1)
+    task = first_task(env, lambda case: bool(case.scenario and case.scenario.requests[0].refused))
+    assert not play(env, task, spoil="I am sorry")["success"]
+    env.reset(seed=0, options={"task": task})
+    call = write_call(Call("transfer_to_human_agents", {"summary": ""}))
+    assert not env.step(call)[-1]["success"]
+
+
 def test_train_and_test_tasks_have_different_users():
     env = Retail()
     users = {
@@ -128,6 +139,18 @@ def test_a_function_can_be_the_user():
     observation, _, terminated, _, _ = env.step("How can I help?")
     assert (observation, terminated) == ("Bye.", True)
     assert heard[-1][1] == "How can I help?" and "###" not in heard[0][0]
+
+
+def test_a_chat_model_can_be_the_user():
+    class Model:
+        def act(self, views: list[View]) -> list[str]:
+            [view] = views
+            return [f"{len(view.history)} turns before {view.observation!r}"]
+
+    env = Retail(user="chat:m@http://localhost:9/v1")
+    env._model = Model()
+    assert env.reset(seed=0)[0] == "0 turns before 'Hello, how can I help you today?'"
+    assert env.step("Your name?")[0] == "1 turns before 'Your name?'"
 
 
 @pytest.mark.parametrize(("text", "value"), [("(2 + 3) * 4", 20), ("-1.5/2", -0.75), ("7", 7)])
