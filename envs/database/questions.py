@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentgym.envs.database.sandbox import Connection, as_multiset
+from agentgym.envs.database.sandbox import Connection, Multiset, as_multiset
 from agentgym.envs.database.themes import Field
 from agentgym.envs.database.world import Schema, Table, World, world
 from agentgym.tasks import task_number, task_rng
@@ -26,11 +26,20 @@ Form = Callable[["Grammar"], tuple[str, str]]
 
 @dataclass(frozen=True)
 class Question:
-    """A request, the statement that fulfils it, and the tables that the statement names."""
+    """A request.
+
+    Attributes:
+        text: the request in English.
+        sql: the statement that fulfils it.
+        tables: the tables that the statement names.
+        expected: for a query, its rows on each hidden database. For a change, the rows of each
+            table of the visible database after it.
+    """
 
     text: str
     sql: str
     tables: tuple[str, ...]
+    expected: list[Multiset]
 
 
 class Grammar:
@@ -471,21 +480,22 @@ def draw_question(task: str, level: str, *, writes: bool) -> Question:
     found = world_of(task)
     rng = random.Random(int(task_rng(task, f"question {level} {writes}").integers(2**63)))
     forms = CHANGES if writes else FORMS[rng.choice(LEVELS) if level == "mixed" else level]
-    opened = [Connection(c, found.names, writes=writes) for c in found.contents]
+    contents = found.contents[:1] if writes else found.contents
+    opened = [Connection(content, found.names, writes=writes) for content in contents]
+    before = opened[0].tables() if writes else []
     while True:
-        form = rng.choice(forms)
-        text, sql = form(Grammar(found.schema, rng))
+        text, sql = rng.choice(forms)(Grammar(found.schema, rng))
+        visible, *expected = [as_multiset(connection.execute(sql)[1]) for connection in opened]
         if writes:
-            before = opened[0].tables()
-            opened[0].execute(sql)
-            good = opened[0].tables() != before
+            expected = opened[0].tables()
+            good = expected != before
         else:
-            results = [as_multiset(connection.execute(sql)[1]) for connection in opened]
-            empty = all(set(row) <= {"NoneType None"} for row in results[0])
-            good = not empty and any(result != results[1] for result in results[2:])
+            empty = all(set(row) <= {"NoneType None"} for row in visible)
+            good = not empty and any(rows != expected[0] for rows in expected[1:])
         if good:
             break
     for connection in opened:
         connection.close()
     words = sql.replace("(", " ").split()
-    return Question(text, sql, tuple(name for name in found.names if name in words))
+    tables = tuple(name for name in found.names if name in words)
+    return Question(text, sql, tables, expected)
