@@ -159,13 +159,23 @@ class SQL(TextEnv):
         found = world_of(self.task)
         return Connection(found.contents[content], found.names, writes=self.writes)
 
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def close(self) -> None:
+        """Frees the visible database."""
+        self._close()
+        super().close()
+
     def _restored(self) -> None:
         self._opened = None
         assert self.database is not None
 
     def _start(self, task: str) -> TimeStep:
         self.state = State()
-        self._opened = None
+        self._close()
         return self._look(self._schema() if self.show_schema else "The database is open.")
 
     def _advance(self, action: str) -> TimeStep:
