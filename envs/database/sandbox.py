@@ -13,6 +13,8 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 
 Row = tuple[object, ...]
+Multiset = list[tuple[str, ...]]
+"""Rows in a form that is equal for equal multisets of rows."""
 
 MAX_ROWS = 1000
 """Number of rows of a result that are fetched."""
@@ -66,7 +68,8 @@ class Connection:
         self._raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._raw.deserialize(content)
         self._raw.execute("PRAGMA temp_store = MEMORY")
-        self._raw.execute(f"PRAGMA max_page_count = {_PAGES}")
+        if writes:
+            self._raw.execute(f"PRAGMA max_page_count = {_PAGES}")
         for limit, value in _LIMITS.items():
             self._raw.setlimit(limit, value)
         self._raw.set_authorizer(self._authorize)
@@ -92,7 +95,7 @@ class Connection:
             raise Refused(self._explain(error)) from None
         return columns, rows
 
-    def tables(self) -> list[list[tuple[str, ...]]]:
+    def tables(self) -> list[Multiset]:
         """Returns the rows of each table as a multiset."""
         return [as_multiset(self.execute(f"SELECT * FROM {name}")[1]) for name in self._tables]
 
@@ -139,6 +142,8 @@ def expansions(statement: str) -> int:
     SQLite copies its query at every reference before any limit applies, so that a chain in which
     each refers to the one before twice takes exponential time.
     """
+    if "with" not in statement.lower():
+        return 1
     found = [m for m in _TOKEN.finditer(statement) if m.lastgroup]
     # A name may be quoted in four ways, also as a string.
     words = [next(filter(None, m.groups()), "").casefold() for m in found]
@@ -163,7 +168,7 @@ def _defined(words: list[str]) -> Iterator[str]:
             yield words[max(before, 0)]
 
 
-def as_multiset(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def as_multiset(rows: Sequence[Row]) -> Multiset:
     """Returns rows in a form that is equal for equal multisets of rows.
 
     Integers equal floats of the same value. Numbers are compared to 9 significant digits.

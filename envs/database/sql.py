@@ -37,7 +37,7 @@ class State:
     submitted: bool = False
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def question_of(task: str, level: str, writes: bool) -> Question:
     """Returns the request of a task. Environments share it."""
     return draw_question(task, level, writes=writes)
@@ -159,13 +159,23 @@ class SQL(TextEnv):
         found = world_of(self.task)
         return Connection(found.contents[content], found.names, writes=self.writes)
 
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def close(self) -> None:
+        """Frees the visible database."""
+        self._close()
+        super().close()
+
     def _restored(self) -> None:
         self._opened = None
         assert self.database is not None
 
     def _start(self, task: str) -> TimeStep:
         self.state = State()
-        self._opened = None
+        self._close()
         return self._look(self._schema() if self.show_schema else "The database is open.")
 
     def _advance(self, action: str) -> TimeStep:
@@ -174,7 +184,7 @@ class SQL(TextEnv):
             if action.lower() == "schema":
                 return self._look(self._schema())
             if self.writes and action.lower() == "done":
-                return self._submit(float(self.database.tables() == self._expected()))
+                return self._submit(float(self.database.tables() == self.question.expected))
             if not self.writes and (answer := _ANSWER.fullmatch(action)):
                 return self._answer(command(answer[1]).rstrip("; \n"))
             if _QUERY.match(action) or (self.writes and _CHANGE.match(action)):
@@ -200,22 +210,13 @@ class SQL(TextEnv):
         if not _QUERY.match(query):
             raise Refused("answer needs a SELECT query, such as answer SELECT COUNT(*) FROM ...")
         right = 0
-        hidden = len(world_of(self.task).contents) - 1
-        for content in range(1, 1 + hidden):
+        for content, expected in enumerate(self.question.expected, start=1):
             database = self._open(content)
             try:
-                given, expected = (database.execute(q)[1] for q in (query, self.question.sql))
-                right += as_multiset(given) == as_multiset(expected)
+                right += as_multiset(database.execute(query)[1]) == expected
             finally:
                 database.close()
-        return self._submit(right / hidden)
-
-    def _expected(self) -> list[list[tuple[str, ...]]]:
-        reference = self._open()
-        reference.execute(self.question.sql)
-        tables = reference.tables()
-        reference.close()
-        return tables
+        return self._submit(right / len(self.question.expected))
 
     def _submit(self, matched: float) -> TimeStep:
         self.state.matched, self.state.submitted = matched, True

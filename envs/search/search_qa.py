@@ -112,18 +112,6 @@ class SearchQA(TextEnv):
     v0: first version.
     """
 
-    instructions = (
-        "Answer a question with the pages of an encyclopedia about a made-up world.\n"
-        "Each turn, reply with one action and nothing else:\n"
-        "- search[author of The Silver Lantern]: search for pages. Five results are shown.\n"
-        "- open[The Silver Lantern]: read the page with this title.\n"
-        "- answer[Ada Brin]: give your answer. This ends the episode.\n"
-        "Rules:\n"
-        "- The page of a thing states its facts. Facts on gossip pages may be wrong.\n"
-        "- The answer is a name or a year, as it is written on the pages.\n"
-        "- A search may have a cost.\n"
-        "The reward is the score of your answer: 1 if it is right."
-    )
     State = State
     reward_names = ("task", "queries")
 
@@ -151,6 +139,11 @@ class SearchQA(TextEnv):
         self.hops, self.misleading, self.masked = hops, float(misleading), masked
         self.drop, self.query_cost, self.score = drop, float(query_cost), score
         self.data_file = None if data_file is None else str(Path(data_file).absolute())
+        self.instructions = INSTRUCTIONS.format(
+            world="" if data_file else " about a made-up world",
+            cost=f"- Each search costs {query_cost:g}.\n" if query_cost else "",
+            scoring="1 if it is right" if score == "em" else "the F1 score of its words",
+        )
         self.tasks = Tasks.generated()
         if self.data_file is not None:
             self.tasks = load_questions(self.data_file).tasks
@@ -224,3 +217,17 @@ class SearchQA(TextEnv):
             return f"search[{question.search}]"
         left = [title for title in question.titles if title not in state.opened]
         return f"open[{left[0]}]" if left else f"answer[{question.answer}]"
+
+
+INSTRUCTIONS = (
+    "Answer a question with the pages of an encyclopedia{world}.\n"
+    "Each turn, reply with one action and nothing else:\n"
+    "- search[author of The Silver Lantern]: search for pages. Five results are shown.\n"
+    "- open[The Silver Lantern]: read the page with this title.\n"
+    "- answer[Ada Brin]: give your answer. This ends the episode.\n"
+    "Rules:\n"
+    "- The page of a thing states its facts. Facts on gossip pages may be wrong.\n"
+    "- The answer is a few words, written as on the pages.\n"
+    "{cost}"
+    "The reward for the answer is {scoring}."
+)

@@ -71,7 +71,8 @@ def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
             raise Failed(f"unknown test {test[:40]!r}: use -name, -type or -delete")
     if kind not in ("", "f", "d"):
         raise Failed(f"unknown type {kind[:40]!r}: use f or d")
-    pattern = file_pattern(name) if name else None
+    special = bool(set(name) & set("*?[\\"))
+    pattern = file_pattern(name) if special else None
     shown = []
     for path in paths or ["."]:
         full = tree.absolute(path)
@@ -81,7 +82,8 @@ def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
         for entry in sorted([full, *folders, *files]):
             if kind and (entry in tree.folders) != (kind == "d"):
                 continue
-            if pattern and not pattern.fullmatch(entry.rpartition("/")[2]):
+            last = entry.rpartition("/")[2]
+            if name and not (pattern.fullmatch(last) if pattern else last == name):
                 continue
             shown.append((path.rstrip("/") or "/" * (entry == full)) + entry[len(full) :])
             if delete:

@@ -105,9 +105,9 @@ def _tokens(line: str) -> list[Word | str]:
     place = 0
     while place < len(line):
         char = line[place]
-        operator = next((o for o in _OPERATORS if line.startswith(o, place)), "")
-        if operator == "2>" and word is not None:
-            operator = ""
+        operator = ""
+        if char in "&|;><\n" or (char == "2" and word is None):
+            operator = next((o for o in _OPERATORS if line.startswith(o, place)), "")
         if char in " \t" or operator:
             if word is not None:
                 found.append(word)

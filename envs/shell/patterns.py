@@ -23,6 +23,7 @@ _CLASSES = {
     "punct": "!/:@[`{~",
 }
 _ESCAPES = {"w": "azAZ09__", "d": "09", "s": "  \t\r"}
+_SPECIAL = frozenset("\\.*[^$+?|(){}")
 _ACCEPT = 0
 
 States = frozenset[int]
@@ -60,6 +61,7 @@ class Pattern:
             raise PatternError(f"a pattern has at most {LONGEST} characters")
         self._fold = ignore_case
         self._source = source.lower() if ignore_case else source
+        self._literal = not set(source) & _SPECIAL
         self._extended = extended
         self._place = 0
         self._sets: list[_Set | str | None] = [None]
@@ -76,6 +78,9 @@ class Pattern:
     def search(self, line: str, begin: int = 0) -> tuple[int, int] | None:
         """Returns the start and the end of the first match from a position on, or None."""
         text = line.lower() if self._fold else line
+        if self._literal:
+            start = text.find(self._source, begin)
+            return None if start < 0 else (start, start + len(self._source))
         for start in range(begin, len(text) + 1):
             end = self._longest(text, start)
             if end is not None:

@@ -65,17 +65,11 @@ class Generator:
         self.folders = folders
         self.files: dict[str, list[str]] = {}
         writers = {"csv": self._table, "log": self._log, "ini": self._settings, "txt": self._prose}
-        for kind in (*writers, *rng.choices(list(writers), k=6)):
-            stem = rng.choice([s for s in _STEMS if s not in self.stems])
+        kinds = (*writers, *rng.choices(list(writers), k=6))
+        for kind, stem in zip(kinds, rng.sample(_STEMS, len(kinds)), strict=True):
             self._add(f"{rng.choice(folders)}/{stem}.{kind}", writers[kind]())
         for _ in range(rng.randint(3, 6)):
             self._add(f"{rng.choice(folders)}/{rng.choice(_WORDS)}.tmp", "temporary\n")
-
-    @property
-    def stems(self) -> set[str]:
-        """The names of all files without extension."""
-        paths = [path for found in self.files.values() for path in found]
-        return {path.rpartition("/")[2].partition(".")[0] for path in paths}
 
     def file(self, kind: str) -> str:
         """Samples a file of a kind."""
@@ -103,10 +97,10 @@ class Generator:
 
     def _log(self) -> str:
         rng = self.rng
-        times = (f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}" for _ in range(30))
+        minutes = sorted(rng.sample(range(24 * 60), rng.randint(8, 18)))
         return "".join(
-            f"{time} {rng.choice(_LEVELS)} {' '.join(rng.sample(_WORDS, 2))}\n"
-            for time in sorted(rng.sample(list(times), rng.randint(8, 18)))
+            f"{m // 60:02}:{m % 60:02} {rng.choice(_LEVELS)} {' '.join(rng.choices(_WORDS, k=2))}\n"
+            for m in minutes
         )
 
     def _settings(self) -> str:

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.envs.database.questions import CHANGES, FORMS, Grammar, draw_question, world_of
+from agentgym.envs.database.change_forms import CHANGES
+from agentgym.envs.database.grammar import Grammar
+from agentgym.envs.database.query_forms import FORMS
+from agentgym.envs.database.questions import draw_question, world_of
 from agentgym.envs.database.sandbox import MAX_ROWS, Connection, Refused, as_multiset, expansions
 from agentgym.envs.database.sql import SQL
 from agentgym.envs.database.world import HIDDEN, World, world
