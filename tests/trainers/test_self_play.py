@@ -19,6 +19,7 @@ from agentgym.errors import CheckpointError, ConfigError
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
+from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.own_trunk import OwnTrunkCritic
 from agentgym.trainers.hooks.continuations import VALUES
@@ -217,7 +218,7 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
         ("vine", {"opponents": "past:2"}, "snapshots of the policy do not"),
         ("at_grpo", {"filter_groups": True, "group_size": 4}, "filter_groups.* in games"),
         ("poad", {"kl_reference": "moving"}, r"'start' or 'moving:K'"),
-        ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "Did you mean 'moving'"),
+        ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "K of iterations, got 'moved:5'"),
         ("poad", {"kl_reference": "moving:5"}, "set kl_coef above 0"),
     ],
 )  # fmt: skip
@@ -331,6 +332,31 @@ def test_self_play_learns_to_bet_the_king_and_to_fold_the_jack(tmp_path: Path):
     assert share("K", "bet", first) < 0.7 < 0.95 < share("K", "bet", last)
     assert share("K", "call", last) > 0.95
     assert share("J", "fold", last) > max(0.6, share("Q", "fold", last), share("J", "fold", first))
+
+
+# Teams.
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings"),
+    [("marft", {"level": "action"}), ("marft", {"kl_in": "reward", "kl_coef": 0.1}),
+     ("magrpo", {"group_size": 4}), ("advantage_alignment", {"group_size": 4})],
+)  # fmt: skip
+def test_a_team_is_trained_over_its_joint_trajectories(
+    recipe: str, settings: dict[str, Any], tmp_path: Path
+):
+    game = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {"max_turns": 3}, "iterations": 1}
+    played = Played()
+    trainer, [row] = run(recipe, tmp_path, callbacks=[played], **game, **settings)
+    batch = Batch.of(played.trajectories[0])
+    joint = Joint.of(batch)
+    assert len(joint.batch.trajectories) == 8 and joint.hops.sum() == 8 * 3
+    assert row["credit/advantage_std"] > 0 and np.isfinite(row["losses/policy_loss"])
+    if recipe == "magrpo":
+        credit = trainer.algorithm.credit
+        assert credit is not None
+        one, two = np.split(credit(batch, None).advantages[batch.token_offsets[:-1]][:6], 2)
+        assert np.array_equal(one, two)  # both agents of an episode, in each turn
 
 
 # Branches.
