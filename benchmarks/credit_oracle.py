@@ -6,6 +6,9 @@ its own distribution of next states, and an episode may end after any turn. Valu
 token are exact, by dynamic programming over (turn, state, prefix), with one discount per *turn*. So
 is the true advantage of a token, A* = Q(prefix, token) - V(prefix).
 
+In the rows of MARFT, two agents generate the first token and the rest of each action, and get its
+reward. Hops between them have no discount, or that of turns.
+
 Estimators with a critic are given the exact values. Estimates are averaged over all samples of each
 (turn, state, prefix, token). The columns of the table:
 
@@ -38,10 +41,11 @@ import tyro
 from result_files import settings_of, write
 from rich.console import Console
 from rich.table import Table
-from token_world import Array, Ints, Samples, World, make_world, sample
+from token_world import Array, Ints, Samples, World, divide, make_world, sample
 
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
+from agentgym.trainers.credit.joint import JointGAE
 from agentgym.trainers.credit.turn_rewards import (
     StepBaseline,
     episode_credit,
@@ -58,6 +62,7 @@ Estimator = Callable[[Batch, Values], Credit]
 ROWS = {
     "POAD": "poad etpo",  # etpo: in the limit of a KL coefficient of 0
     "NTPO": "ntpo nlpo",
+    "MARFT": "marft",
     "turn GAE": "turn vl_dac twosome glam spa",  # spa: with exact rewards
     "bi-level GAE": "bilevel",
     "chunks of 2 turns": "chunk",
@@ -256,6 +261,19 @@ def archer_with_baseline(batch: Batch, values: Values) -> Credit:
     return turn_credit(batch.rewards, batch, exact, baseline=True)
 
 
+def between_agents(estimator: Estimator) -> Estimator:
+    """Returns an estimator for actions of which two agents generate a part each."""
+
+    def credit(batch: Batch, values: Values) -> Credit:
+        agents, part, index = divide(batch, values)
+        found = estimator(agents, part).advantages
+        advantages = np.empty_like(found)
+        advantages[index] = found
+        return Credit(advantages)
+
+    return credit
+
+
 def agentprm(batch: Batch, values: Values) -> Credit:
     """Returns the credit of AgentPRM with the regression targets of its model."""
     return turn_credit(value_gains(batch, monte_carlo_values(batch, 1.0), 1.0), batch)
@@ -272,6 +290,8 @@ def with_critic(gamma: float, lambda_: float) -> dict[str, Estimator]:
         "POAD": poad(gamma, lambda_),
         "POAD, lambda_token = lambda": poad(gamma, lambda_, lambda_),
         "NTPO": ntpo(gamma, lambda_),
+        "MARFT": between_agents(JointGAE(poad(gamma, lambda_))),
+        "MARFT, hops discounted": between_agents(JointGAE(poad(gamma, lambda_), gamma, lambda_)),
         "turn GAE": turn(gamma, lambda_),
         "bi-level GAE": BilevelGAE(1.0, lambda_, gamma, lambda_),
         "chunks of 2 turns": ChunkGAE(2, gamma, lambda_),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,3 +181,51 @@ def lay_out(world: World, columns: list, turns: list, group: int) -> Samples:
     batch = Batch.of(trajectories)
     values = Values(flat[place], flat[place[starts[:-1]]], np.zeros(len(counts), np.float32))
     return Samples(batch, values, place, token, action)
+
+
+def divide(batch: Batch, values: Values) -> tuple[Batch, Values, Ints]:
+    """Divides the actions of a batch between two agents who act one after the other.
+
+    The first agent generates the first token of each action, the second one the others, if there
+    are any. Both get the reward of every turn.
+
+    Args:
+        batch: the trajectories.
+        values: values of a token-level critic.
+
+    Returns:
+        The trajectories of the agents, their values, and the index of each of their tokens.
+    """
+    assert values.tokens is not None
+    trajectories: list[Trajectory] = []
+    tokens: list[Ints] = []
+    for n, whole in enumerate(batch.trajectories):
+        first = int(batch.turn_offsets[n])
+        for i in range(2):
+            found: list[Turn] = []
+            early: list[tuple[int, float]] = []
+            for t, turn in enumerate(whole.turns):
+                start, stop = batch.token_offsets[first + t : first + t + 2]
+                span = np.arange(start, stop)[slice(1) if i == 0 else slice(1, None)]
+                if not len(span):  # the agent does not act, but gets the reward
+                    early.append((t, turn.reward))
+                    if found:
+                        found[-1].delayed += tuple(early)
+                        found[-1].reward += early.pop()[1]
+                    continue
+                own = turn.reward + sum(reward for _, reward in early)
+                part = replace(turn, stop=len(span), logprobs=np.zeros(len(span), np.float32))
+                found.append(
+                    replace(part, reward=own, delayed=tuple(early), order=2 * t + i, clock=t)
+                )
+                early = []
+                tokens.append(span)
+            if found:
+                agent = replace(whole, turns=found, agent=f"player_{i}", episode=(n,))
+                trajectories.append(agent)
+    index = np.concatenate(tokens)
+    divided = Batch.of(trajectories)
+    read = values.tokens[index]
+    owner = [trajectory.episode[0] for trajectory in trajectories]
+    part = Values(read, read[divided.token_offsets[:-1]], values.bootstrap[owner])
+    return divided, part, index

@@ -379,10 +379,9 @@ class LossConfig:
         if self.kl_reference == "start":
             return 0
         if kind != "moving" or not number.isdecimal() or int(number) < 1:
-            hint = did_you_mean(kind, ("start", "moving:10"))
             raise ConfigError(
                 "kl_reference must be 'start' or 'moving:K' with a number K of iterations, got "
-                f"{self.kl_reference!r}.{hint}"
+                f"{self.kl_reference!r}."
             )
         return int(number)
 

@@ -19,6 +19,7 @@ from agentgym.errors import CheckpointError, ConfigError
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
+from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.continuations import VALUES
@@ -216,7 +217,7 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
         ("vine", {"opponents": "past:2"}, "other players do not"),
         ("at_grpo", {"filter_groups": True, "group_size": 4}, "filter_groups.* in games"),
         ("poad", {"kl_reference": "moving"}, r"'start' or 'moving:K'"),
-        ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "Did you mean 'moving:10'"),
+        ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "K of iterations, got 'moved:5'"),
         ("poad", {"kl_reference": "moving:5"}, "set kl_coef above 0"),
     ],
 )  # fmt: skip
@@ -301,6 +302,31 @@ def test_self_play_learns_to_bet_the_king_and_to_fold_the_jack(tmp_path: Path):
     assert share("J", "fold", last) > max(0.6, share("Q", "fold", last), share("J", "fold", first))
 
 
+# Teams.
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings"),
+    [("marft", {"level": "action"}), ("marft", {"kl_in": "reward", "kl_coef": 0.1}),
+     ("magrpo", {"group_size": 4}), ("advantage_alignment", {"group_size": 4})],
+)  # fmt: skip
+def test_a_team_is_trained_over_its_joint_trajectories(
+    recipe: str, settings: dict[str, Any], tmp_path: Path
+):
+    game = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {"max_turns": 3}, "iterations": 1}
+    played = Played()
+    trainer, [row] = run(recipe, tmp_path, callbacks=[played], **game, **settings)
+    batch = Batch.of(played.trajectories[0])
+    joint = Joint.of(batch)
+    assert len(joint.batch.trajectories) == 8 and joint.hops.sum() == 8 * 3
+    assert row["credit/advantage_std"] > 0 and np.isfinite(row["losses/policy_loss"])
+    if recipe == "magrpo":
+        credit = trainer.algorithm.credit
+        assert credit is not None
+        one, two = np.split(credit(batch, None).advantages[batch.token_offsets[:-1]][:6], 2)
+        assert np.array_equal(one, two)  # both agents of an episode, in each turn
+
+
 # Branches.
 
 
@@ -364,19 +390,13 @@ def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, t
         outcomes = np.array([played[i].extras["branch_outcome"] for i in mine])
         expected = (outcomes - outcomes.mean()) / (outcomes.std(ddof=1) + 1e-6)
         assert advantages[batch.token_offsets[:-1]][mine] == pytest.approx(expected, abs=1e-5)
-    starts = [g for g in groups.values() if "Hand 1" in g[0].turns[0].observation]
-    assert starts
-    if next_state == "best":
-        after_best(groups)
+    if next_state == "best":  # leads to the second state, in which the other player acts
+        first = groups[0, "player_0"]
+        best = max(first, key=lambda each: each.extras["branch_outcome"]).turns[0].action
+        later = [members[0] for (state, _), members in sorted(groups.items()) if state > 0]
+        second = next(each for each in later if each.seed == first[0].seed)
+        assert f"your opponent {best}s" in second.turns[0].observation
     trainer.folder.close()
-
-
-def after_best(groups: dict[Any, list[Trajectory]]) -> None:
-    """The second state of an episode follows the best action in the first one."""
-    first, *later = sorted(groups.values(), key=lambda g: g[0].extras["branched_state"])
-    best = max(first, key=lambda each: each.extras["branch_outcome"])
-    following = next(g for g in later if g[0].seed == first[0].seed)
-    assert following[0].turns[0].order > best.turns[0].order
 
 
 # A reference policy that moves.

@@ -9,14 +9,14 @@ the sum of theirs (multi-agent advantage decomposition), from values of what eac
 with the reward r of the team, the mean over its agents. `level action` has a value per agent and
 turn (the paper's action-level PPO), `level token` a value before every token.
 
-Kept: the order of the agents in the credit, both levels, gamma 0.99, lambda 0.95, one agent's
-clipped ratio at a time. Changed: the authors' code discounts every hop from an agent to the next by
-gamma, so that an agent's credit depends on the number of agents after it (`gamma_hop 0.99
-lambda_hop 0.95`), and ends the trace at the hops of the first turn after a reset, which loses the
-credit of all but its last agent. Here no discount lies within a turn of the environment. Agents
-share one policy, all of them are updated in each iteration, and the epochs are 2 (theirs: 5). In a
-simultaneous game, each agent has the advantage of the joint action. In an environment with a single
-agent this is `poad`, or `turn` with a ratio per token.
+Kept: the order of the agents in the credit, both levels, gamma 0.99, lambda 0.95, the clipped
+ratio. Changed: the authors' code discounts every hop from an agent to the next by gamma, so that an
+agent's credit depends on the number of agents after it (`gamma_hop 0.99 lambda_hop 0.95`), and it
+ends the trace at the hops of the first turn after a reset, which loses the credit of all but its
+last agent. Here no discount lies within a turn of the environment. Agents share one policy, all of
+them are updated in each iteration, and the epochs are 2 (theirs: 5). In a simultaneous game, each
+agent has the advantage of the joint action. In an environment with a single agent this is `poad`,
+or `turn` with a ratio per token.
 """
 
 from __future__ import annotations

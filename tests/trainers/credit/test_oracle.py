@@ -50,6 +50,15 @@ def test_poad_is_unbiased_with_exact_values(results):
         assert results[name]["gradient_bias_over_noise"] < 1.15
 
 
+def test_two_agents_who_share_actions_are_credited_without_bias_unless_hops_are_discounted(results):
+    assert results["MARFT"]["bias_over_noise"] < 1.15
+    for column, value in results["MARFT"].items():
+        if column != "points":  # as one agent, up to rounding
+            assert value == pytest.approx(results["POAD"][column], rel=1e-3, abs=1e-4)
+    assert results["MARFT, hops discounted"]["bias_over_noise"] > 3
+    assert results["MARFT, hops discounted"]["gradient_bias_over_noise"] > 2
+
+
 def test_turn_gae_is_unbiased_for_actions_and_moves_the_gradient_the_right_way(results):
     assert results["turn GAE"]["turn_bias_over_noise"] < 1.15
     assert results["turn GAE"]["gradient_bias_over_noise"] < 1.15

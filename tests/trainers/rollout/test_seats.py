@@ -166,7 +166,8 @@ def test_joint_trajectories_hold_all_actions_in_order_and_all_rewards_when_recei
     batch = Batch.of(played)
     joint = Joint.of(batch)
     [whole] = joint.batch.trajectories
-    actions = iter([batch.trajectories[batch.turn_trajectory[m]].agent for m in joint.turns])
+    owners = batch.turn_trajectory[joint.turns].tolist()
+    actions = iter([batch.trajectories[owner].agent for owner in owners])
     single: Any = make_env(game, **GAMES.get(game, {})).unwrapped
     table = single.open_table(spec.task, spec.seed, agents_of(game))
     rules, names = table.game, {t.agent for t in played}
