@@ -97,10 +97,9 @@ def _split(word: str) -> tuple[str, float | None]:
 def _opponent(word: str, weight: float) -> Opponent:
     kind, _, argument = word.partition(":")
     if kind not in FORMS:
-        raise ConfigError(
-            f"opponents: unknown kind {kind!r}.{did_you_mean(kind, FORMS)} Known: "
-            f"{', '.join(f'{form}' for form in FORMS.values())}."
-        )
+        known = ", ".join(FORMS.values())
+        hint = did_you_mean(kind, FORMS)
+        raise ConfigError(f"opponents: unknown kind {kind!r}.{hint} Known: {known}.")
     if not _fits(kind, argument) or (":" in word and not argument):
         hint = did_you_mean(argument, META_STRATEGIES) if kind == "psro" else ""
         raise ConfigError(f"opponents: expected {FORMS[kind]}, got {word!r}.{hint}")

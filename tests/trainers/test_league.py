@@ -98,8 +98,9 @@ def test_a_policy_of_another_run_plays_the_other_seats(tmp_path: Path):
 
 
 def test_a_policy_that_does_not_fit_is_explained(tmp_path: Path, model: str):
+    nowhere: dict[str, Any] = {"opponents": "policy:nowhere"}
     with pytest.raises(CheckpointError, match="holds no policy"):
-        train("rae", run_dir=str(tmp_path / "a"), **SMALL | {"opponents": "policy:nowhere"})
+        train("rae", run_dir=str(tmp_path / "a"), **SMALL | nowhere)
     other, _ = run("rae", tmp_path / "other", iterations=0)
     folder = other.folder.latest()
     assert folder is not None
@@ -111,9 +112,9 @@ def test_a_policy_that_does_not_fit_is_explained(tmp_path: Path, model: str):
     }
     for number, (message, change) in enumerate(faults.items()):
         settings.write_text(json.dumps(change()))
-        opponents = f"policy:{folder}/policy"
+        changes: dict[str, Any] = {"opponents": f"policy:{folder}/policy"}
         with pytest.raises(ConfigError, match=message):
-            train("rae", run_dir=str(tmp_path / f"{number}"), **SMALL | {"opponents": opponents})
+            train("rae", run_dir=str(tmp_path / f"{number}"), **SMALL | changes)
 
 
 @pytest.mark.parametrize(
