@@ -190,8 +190,9 @@ class Player:
         """Returns the returns [S, count] of continuations from states, the indices of turns [S]."""
         specs = []
         for m in states.tolist():
-            trajectory = batch.trajectories[batch.turn_trajectory[m]]
-            opening = samples_of(trajectory, m - int(batch.turn_offsets[batch.turn_trajectory[m]]))
+            n = int(batch.turn_trajectory[m])
+            trajectory = batch.trajectories[n]
+            opening = samples_of(trajectory, m - int(batch.turn_offsets[n]))
             specs += [
                 ForkSpec(trajectory.task, trajectory.seed, (self.seed, 7, m, i), opening)
                 for i in range(count)
