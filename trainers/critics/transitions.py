@@ -100,14 +100,13 @@ class Encoder:
     @torch.no_grad()
     def update_target(self, tau: float) -> None:
         """Updates the target network of a trained encoder with Polyak coefficient tau."""
-        pairs = zip(self.target.parameters(), self.policy.parameters(), strict=True)
-        for slow, fast in pairs:
+        for slow, fast in zip(self.target.parameters(), self.policy.parameters(), strict=True):
             if fast.requires_grad:  # not the base of an adapter, which both share
                 slow.lerp_(fast, tau)
 
     @torch.no_grad()
     def encode(self, batch: Batch, *, target: bool = False) -> Features:
-        """Returns the features of a batch without gradients, on request of the target network."""
+        """Returns `features` without gradients, by the target network with `target`."""
         return self.features(batch, target=target)
 
     def features(self, batch: Batch, *, target: bool = False) -> Features:

@@ -34,11 +34,7 @@ from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.critics.transitions import answer, prompt_of, turns_of
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
-from agentgym.trainers.hooks.utterance_critic import (
-    ReplayConfig,
-    UtteranceConfig,
-    UtteranceHooks,
-)
+from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
 from agentgym.trainers.settings import (
     Count,
     CriticConfig,
@@ -61,13 +57,14 @@ class Config(TrainConfig):
     """Settings of Digi-Q."""
 
     dataset: DatasetConfig = defaults(DatasetConfig)
-    replay: ReplayConfig = defaults(ReplayConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     gamma: Fraction = 0.9
     """Discount between turns."""
+    replayed: Positive = 256
+    """Observations of the data per iteration for which actions are sampled."""
     best_of: Positive = 8
     """Actions per observation, the one in the data among them."""
     threshold: NonNegative = 0.05
@@ -112,7 +109,7 @@ class BestActions(UtteranceHooks):
             self._represent(Batch.of(self.data.kept.since(0)), rng)
         self._fit([], rng)
         turns = [turn for trajectory in chosen for turn in turns_of(trajectory)]
-        number = min(self.config.replay.replayed, len(turns))
+        number = min(self.config.replayed, len(turns))
         shown = [turns[i] for i in rng.choice(len(turns), number, replace=False)]
         extra = self.config.best_of - 1
         prompts = [prompt_of(trajectory) for trajectory in shown for _ in range(extra)]

@@ -170,10 +170,7 @@ class SoftActorCritic(RecipeHooks):
         self.temperature = nn.ParameterDict({"log_alpha": torch.tensor(math.log(config.alpha))})
         groups = (
             (self.critic.online["q"], config.critic.critic_lr),
-            (
-                self.temperature,
-                config.alpha_lr,
-            ),
+            (self.temperature, config.alpha_lr),
         )
         self.optimizer = torch.optim.AdamW(
             [{"params": list(module.parameters()), "lr": lr} for module, lr in groups],
@@ -217,20 +214,7 @@ class SoftActorCritic(RecipeHooks):
         used, draws = np.unique(draws, return_inverse=True)
         draws = draws.reshape(config.critic_steps, config.critic_batch)
         steps = [self.buffer[i] for i in used]
-        # Prompts recur, and the policy does not change meanwhile: each one is read once.
-        numbers: dict[tuple[bytes, tuple[str, ...]], int] = {}
-        prompts: list[Prompt] = []
-
-        def number(prompt: Prompt) -> int:
-            index = numbers.setdefault((prompt[0].tobytes(), prompt[1]), len(prompts))
-            if index == len(prompts):
-                prompts.append(prompt)
-            return index
-
-        owner = torch.tensor([number(step.prompt) for step in steps])
-        following = torch.tensor(
-            [-1 if (f := step.following) is None else number(f) for step in steps]
-        )
+        prompts, owner, following = index_prompts(steps)
         goes_on = following >= 0
         candidates = self._candidates(prompts)
         taken = candidates.first[owner] + torch.tensor([step.choice for step in steps])
@@ -331,6 +315,29 @@ class SoftActorCritic(RecipeHooks):
     def load_frozen_state(self, state: dict[str, Any]) -> None:
         """Restores the encoder."""
         self.encoder.policy.load_own_weights(state)
+
+
+def index_prompts(steps: Sequence[Step]) -> tuple[list[Prompt], Tensor, Tensor]:
+    """Returns the different prompts of n steps, since prompts recur, and their indices.
+
+    Returns:
+        The prompts, the index of the prompt of each step [n], and that of the next prompt [n], -1
+        after termination.
+    """
+    numbers: dict[tuple[bytes, tuple[str, ...]], int] = {}
+    prompts: list[Prompt] = []
+
+    def number(prompt: Prompt | None) -> int:
+        if prompt is None:
+            return -1
+        index = numbers.setdefault((prompt[0].tobytes(), prompt[1]), len(prompts))
+        if index == len(prompts):
+            prompts.append(prompt)
+        return index
+
+    found = [(number(step.prompt), number(step.following)) for step in steps]
+    owner, following = torch.tensor(found).unbind(-1)
+    return prompts, owner, following
 
 
 def steps_of(trajectory: Trajectory) -> list[Step]:

@@ -36,6 +36,7 @@ VALUES: dict[str, Any] = {
     "aepo.alpha": 1000.0,
     "ilql.beta": 1000.0,
     "mc.beta": 1000.0,
+    "digi_q.threshold": 1e-9,
     "spear.replayed": 1,
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
