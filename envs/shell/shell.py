@@ -55,7 +55,8 @@ class Shell(TextEnv):
     - A command line of at most 1,000 characters with `|`, `>`, `>>`, `<`, `2>`, `;`, `&&`, `||`,
       quotes and file name patterns. Commands: ls, cd, pwd, find, mkdir, rmdir, touch, rm, cp, mv,
       echo, basename, dirname, cat, tac, rev, head, tail, wc, grep, sort, uniq, cut, tr, sed,
-      base64. Options and output follow the GNU tools.
+      base64. Their common options and their output follow the GNU tools, except that `ls` marks
+      folders with a slash and `wc` does not pad its columns.
     - `submit 12` answers a question, `submit` submits the changed files.
 
     ## Observation Space

@@ -25,7 +25,8 @@ FILES = {
     "z.tmp": "",
 }
 
-# Outputs of bash 5.2 with GNU coreutils 9.1, grep 3.8 and sed 4.9 in the locale C.
+# Outputs of bash 5.2 with GNU coreutils 9.1, grep 3.8 and sed 4.9 in the locale C, with ls -p for
+# ls and without the padding of wc.
 OUTPUTS = {
     "ls": "a.txt\nd/\nz.tmp\n",
     "cat < a.txt | head -n 1": "one two\n",
@@ -57,7 +58,6 @@ OUTPUTS = {
     "sed 's/[a-z]*/<&>/' a.txt | head -n 1": "<one> two\n",
     "echo six | sed 's/x*/-/g'": "-s-i-\n",
     "sed -n '2,3p' a.txt": "three\nfour five six\n",
-    "sed '/three/d;' a.txt": None,
     "sed '/three/d' a.txt": "one two\nfour five six\n",
     "sed -E 's/(one|two)/N/g' a.txt | head -1": "N N\n",
     "find . -type d": ".\n./d\n./d/e\n",
@@ -96,11 +96,7 @@ def tree() -> Tree:
 
 @pytest.mark.parametrize("line", OUTPUTS)
 def test_outputs_are_those_of_the_gnu_tools(line: str):
-    output, good = run(tree(), line)
-    if OUTPUTS[line] is None:
-        assert not good
-    else:
-        assert good and re.sub(r"(?m)^ +(?=\d+$)", "", output) == OUTPUTS[line]
+    assert run(tree(), line) == (OUTPUTS[line], True)
 
 
 @pytest.mark.parametrize("line", CHANGES)
