@@ -134,7 +134,9 @@ def clone(name: str, settings: Settings) -> PolicyAgent:
             bc_batch_tokens=4096, iterations=0, eval_episodes=0, seed=settings.seed, threads=1,
             device="cpu", quiet=True, resume=True, run_dir=str(folder), **case,
         ).run()  # fmt: skip
-    return load_agent(str(folder), temperature=1.0)
+    agent = load_agent(str(folder), temperature=1.0)
+    assert isinstance(agent, PolicyAgent)
+    return agent
 
 
 class Fork(Play):

@@ -19,7 +19,8 @@ WORDS = [
 
 @pytest.mark.parametrize("pool", ["past:1", "winrate:0.7", "league", "psro", "psro:alpharank"])
 def test_one_opponent_is_a_word(pool: str):
-    assert parse_opponents(pool) == (Opponent(*pool.partition(":")[::2]),)
+    kind, _, argument = pool.partition(":")
+    assert parse_opponents(pool) == (Opponent(kind, argument),)
 
 
 @settings(deadline=None, max_examples=50)

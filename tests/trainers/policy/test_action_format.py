@@ -342,6 +342,7 @@ def test_arguments_and_stop_strings_are_saved_with_the_policy(tmp_path):
     sampling = Sampling(stop=("</action>",))
     PolicyAgent(policy_of("qwen3"), settings, sampling).save(tmp_path)
     agent = load_agent(str(tmp_path))
+    assert isinstance(agent, PolicyAgent)
     assert (agent.settings, agent.sampling) == (settings, sampling)
     assert agent.policy.format == policy_of("qwen3").format
 
