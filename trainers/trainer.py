@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,12 @@ from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
-from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
-from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.run.checkpoint import loading, replace_folder
+from agentgym.trainers.run.checks import check_critic, check_hooks
 from agentgym.trainers.run.environment import (
     RewardFn,
     check_constraint,
@@ -49,13 +48,12 @@ from agentgym.trainers.run.evaluation import (
     join_seats,
     policy_agent,
 )
-from agentgym.trainers.run.frozen_players import FrozenPlayers
 from agentgym.trainers.run.games import Lineup
-from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.logger import Alternatives, RunLog, find_alternatives
 from agentgym.trainers.run.metrics import iteration_metrics
 from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.roles import build_updaters, load_policies, set_learning_rates
+from agentgym.trainers.run.rollouts import TASKS, Rollouts
 from agentgym.trainers.run.setup import (
     load_frozen,
     load_hooks,
@@ -68,8 +66,6 @@ from agentgym.trainers.run.setup import (
     write_reference,
 )
 from agentgym.trainers.run.signals import Interrupted, StopSignal
-from agentgym.trainers.run.workers import make_executor
-from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
@@ -80,8 +76,8 @@ from agentgym.trainers.update.updater import Diverged
 
 CreditFn = Callable[[Batch, Values | None], Credit]
 
-# Purposes of derived randomness.
-TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS, CRITIC = range(6)
+# Purposes of derived randomness, after those of rollouts.
+SHUFFLE, CLONING, HOOKS, CRITIC = range(2, 6)
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,12 @@ class Trainer:
         if algorithm.credit is None:
             why = f"{recipe} counts no penalties in its credit"
             config.fixed(why, kl_in="loss", overlong_margin=0)
-        _check_critic(recipe, config.critic, algorithm)
+        check_critic(
+            recipe,
+            config.critic,
+            has_critic=algorithm.critic is not None,
+            credits_returns=algorithm.credit is not None,
+        )
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)
         self.make_eval_env = evaluation_factory(config, self.make_env, reward)
@@ -180,52 +181,26 @@ class Trainer:
             self.updater = self.updaters.parts[roles[0]]
             self.critic = self.updater.module.critic
             self.context = make_context(self.policy, config.context_settings())
-            self.journal = Journal(
-                self.folder.path, self.rank, exact=self.accelerator.device.type == "cpu"
-            )
-            if start is None:
-                self.journal.clear()
             self.stop = StopSignal(self.accelerator)
-            self.players = FrozenPlayers(
+            self.rollouts = Rollouts(
                 config,
-                self.policy,
-                env=self.pool.env(0),
+                self.policies,
+                pool=self.pool,
+                tasks=self.tasks,
+                lineup=self.lineup,
                 folder=self.folder,
                 accelerator=self.accelerator,
-                check=self.stop.check,
+                stop=self.stop,
+                rng=self.rng,
+                env=env,
+                reward=reward,
             )
             self.hooks = RecipeHooks()
             self._cloning: dict[str, Any] | None = None
-            self.curriculum = KINDS[config.environment.curriculum](
-                self.tasks, config.environment.train_tasks
-            )
-            self.success = SuccessRates(self.tasks)
-            if start is not None:
-                saved = load_hooks(start)
-                self._cloning = saved.get("cloning")
-                if self._cloning is None:
-                    self.hooks = self._make_hooks()
-                    self.own_critic = self._make_own_critic()
-                with loading(start / "experience.pt"):
-                    if self.own_critic is not None:
-                        self.own_critic.restore(saved["critic"])
-                    self.hooks.load_frozen_state(load_frozen(self.folder))
-                    self.hooks.load_state_dict(saved["experience"])
-                    self.curriculum.load_state_dict(saved["curriculum"])
-                    self.success.load_state_dict(saved.get("success", {"rates": {}}))
-                    self.players.load_state_dict(saved.get("players", {}))
-            self.executor = make_executor(
-                config,
-                self.policy,
-                self.pool,
-                env=env,
-                reward=reward,
-                on_progress=self.stop.check,
-                on_episode=self.journal.append,
-            )
-            if isinstance(self.executor, LocalExecutor) and len(self.policies) > 1:
-                self.executor.policy = Ensemble(self.policy, self.policies)
-            self._started: dict[int, Callable[[], list[Trajectory]]] = {}
+            if start is None:
+                self.rollouts.forget()
+            else:
+                self._restore(start)
         except BaseException:
             self.folder.close()
             raise
@@ -243,6 +218,20 @@ class Trainer:
         self._saved = self._progress() if start else None
         self._saved_time = time.monotonic()
 
+    def _restore(self, start: Path) -> None:
+        """Restores hooks, critic and rollouts from a checkpoint."""
+        saved = load_hooks(start)
+        self._cloning = saved.get("cloning")
+        if self._cloning is None:
+            self.hooks = self._make_hooks()
+            self.own_critic = self._make_own_critic()
+        with loading(start / "experience.pt"):
+            if self.own_critic is not None:
+                self.own_critic.restore(saved["critic"])
+            self.hooks.load_frozen_state(load_frozen(self.folder))
+            self.hooks.load_state_dict(saved["experience"])
+            self.rollouts.load_state_dict(saved)
+
     # One iteration.
 
     def iterate(self) -> None:
@@ -256,7 +245,7 @@ class Trainer:
         if every and state.iteration % every == 0:
             self._freeze_reference()
         begun = time.perf_counter()
-        trajectories = self._collect() if hooks.plays else []
+        trajectories = self.rollouts.collect(state.iteration) if hooks.plays else []
         collected = time.perf_counter()
         self.callbacks.call("on_rollout_end", self, trajectories)
         self.policy.engine.sleep()
@@ -312,11 +301,7 @@ class Trainer:
             losses |= {"value_loss": epochs[-1], "value_loss_first": epochs[0]}
             align(self.accelerator, [self.own_critic])
         updated = time.perf_counter()
-        if trajectories:
-            self.curriculum.observe(trajectories)
-            if config.rollout.adaptive_groups:
-                self.success.observe(trajectories)
-        self.players.observe(trajectories)
+        self.rollouts.observe(trajectories)
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         tokens = sum(turn.stop - turn.start for turn in turns)
         state.iteration += 1
@@ -350,7 +335,7 @@ class Trainer:
                 while True:
                     self._evaluate_if_due()
                     if self._finished():
-                        self.players.begin(self.state.iteration)
+                        self.rollouts.players.begin(self.state.iteration)
                         break
                     if self._save_is_due():
                         self._save()
@@ -376,7 +361,7 @@ class Trainer:
                 )
                 raise
             finally:
-                self.executor.close()
+                self.rollouts.executor.close()
                 self.pool.close()
                 self.log.close()
                 self.folder.close()
@@ -431,33 +416,7 @@ class Trainer:
     def _make_hooks(self) -> RecipeHooks:
         make = self.algorithm.hooks
         hooks = RecipeHooks() if make is None else make(self)
-        if self.lineup.agents and not (hooks.plays and hooks.games):
-            raise ConfigError(
-                f"{self.recipe} learns from episodes of one agent: leave opponents at 'scripted'."
-            )
-        mixed = any(each.kind != "mirror" for each in self.config.game.mixture)
-        if hooks.branches and self.lineup.agents and mixed:
-            raise ConfigError(
-                f"{self.recipe} repeats episodes up to a turn, which other players do not: set "
-                f"opponents to 'mirror', got {self.config.game.opponents!r}."
-            )
-        if hooks.branches and self.lineup.agents and self.config.loss.filter_groups:
-            raise ConfigError(
-                f"{self.recipe} repeats the actions of all agents of an episode, and filter_groups "
-                "drops some of them: leave it out in games."
-            )
-        if not hooks.plays and self.config.rollout.max_staleness:
-            raise ConfigError(f"{self.recipe} learns from fixed data: leave max_staleness at 0.")
-        if hooks.one_policy and self.config.game.roles != "shared":
-            raise ConfigError(
-                f"{self.recipe} trains models beside a single policy: leave roles at 'shared'."
-            )
-        loss = self.config.loss
-        if loss.reference_every and not (loss.kl_coef > 0 or hooks.needs_reference):
-            raise ConfigError(
-                f"kl_reference = {loss.kl_reference!r} moves the reference of the KL penalty, and "
-                "there is none: set kl_coef above 0, or kl_reference to 'start'."
-            )
+        check_hooks(self.recipe, self.config, hooks, games=bool(self.lineup.agents))
         assert self.algorithm.trains_policy or self.policy not in hooks.modules()
         return hooks
 
@@ -481,12 +440,14 @@ class Trainer:
         """Fits the critic with its own trunk to episodes of the policy before RL."""
         config, fit_returns = self.config, self.algorithm.credit
         assert self.own_critic is not None and fit_returns is not None
-        starts = self.curriculum.draw(config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS))
+        starts = self.rollouts.curriculum.draw(
+            config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS)
+        )
         episodes = [
             EpisodeSpec(task, seed, (config.run.seed, CRITIC, i))
             for i, (task, seed) in enumerate(starts)
         ]
-        played = self.play(self._seat(episodes, 0))
+        played = self.play(self.rollouts.seat(episodes, 0))
         self.own_critic.begin(Batch.of(played), fit_returns, self.rng(CRITIC, 0))
         align(self.accelerator, [self.own_critic])
         self.state.env_steps += sum(len(t.turns) for t in played)
@@ -508,38 +469,6 @@ class Trainer:
         finished = self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
         return from_main(self.accelerator, finished)
 
-    def _collect(self) -> list[Trajectory]:
-        """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones."""
-        at, config = self.state.iteration, self.config
-        last = min(at + config.rollout.max_staleness, config.run.iterations - 1)
-        for iteration in range(at, max(at, last) + 1):
-            if iteration not in self._started:
-                self._started[iteration] = self._start(self._episodes(iteration))
-        return self._started.pop(at)()
-
-    def _episodes(self, iteration: int) -> Sequence[EpisodeSpec]:
-        config, size = self.config, self.config.rollout.group_size
-        groups = config.rollout.episodes_per_iteration // size
-        starts = self.curriculum.draw(groups, self.rng(TASKS, iteration))
-        limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
-        sizes = [size] * groups
-        if config.rollout.adaptive_groups:
-            sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
-        members = [start for start, n in zip(starts, sizes, strict=True) for _ in range(n)]
-        episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, ACTIONS, iteration, i), max_turns=limit)
-            for i, (task, seed) in enumerate(members)
-        ]
-        return self._seat(episodes, iteration)
-
-    def _seat(self, episodes: Sequence[EpisodeSpec], iteration: int) -> Sequence[EpisodeSpec]:
-        """Returns the episodes with players in all seats of games."""
-        seated = self.lineup.seat(episodes, self.players.begin(iteration))
-        if self.config.game.frozen:
-            assert isinstance(self.executor, LocalExecutor)
-            self.executor.policy = self.players.join(seated)
-        return seated
-
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all trajectories.
 
@@ -551,21 +480,7 @@ class Trainer:
             Interrupted: if a process received a signal. A hook that plays episodes must not have
                 changed its state before.
         """
-        return self._start(episodes)()
-
-    def _start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[Trajectory]]:
-        """Starts episodes, of which each process plays a share, and returns a wait for all."""
-        found = from_main(self.accelerator, self.journal.read(episodes))
-        left = [i for i in range(len(episodes)) if i not in found]
-        specs = [episodes[i] for i in left]
-        play = self.executor.start(specs[self.rank :: self.world])
-
-        def wait() -> list[Trajectory]:
-            played = shared(self.accelerator, specs, lambda _: play())
-            both = found | dict(zip(left, played, strict=True))
-            return [trajectory for i in range(len(episodes)) for trajectory in both[i]]
-
-        return wait
+        return self.rollouts.play(episodes)
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
@@ -615,8 +530,7 @@ class Trainer:
             forward,
             state.iteration - 1,
         )
-        numbers |= {f"rollout/{k}": v for k, v in self.executor.metrics().items()}
-        numbers |= {f"pool/{k}": v for k, v in self.players.metrics().items()}
+        numbers |= self.rollouts.metrics()
         numbers |= {f"losses/{k}": v for k, v in losses.items()}
         numbers["charts/tokens"] = float(state.tokens)
         for role, updater in self.updaters.parts.items():
@@ -713,11 +627,9 @@ class Trainer:
                     parts,
                     optimizers,
                     self._agent(self.recipe),
-                    {
+                    self.rollouts.state_dict()
+                    | {
                         "experience": self.hooks.state_dict(),
-                        "curriculum": self.curriculum.state_dict(),
-                        "success": self.success.state_dict(),
-                        "players": self.players.state_dict(),
                         "cloning": self._cloning,
                         "critic": None if self.own_critic is None else self.own_critic.states(),
                     },
@@ -728,25 +640,10 @@ class Trainer:
             )
         self.accelerator.wait_for_everyone()
         if not keep_journal:
-            self.journal.clear()
+            self.rollouts.forget()
         self._saved, self._saved_time = at, time.monotonic()
 
     def _progress(self) -> tuple[int, int, int | None]:
         """Returns the finished iterations, the last evaluation, and epochs of cloning under way."""
         epochs = None if self._cloning is None else self._cloning["epochs"]
         return self.state.iteration, self.state.evaluated, epochs
-
-
-def _check_critic(recipe: str, critic: CriticConfig, algorithm: Algorithm) -> None:
-    own = critic.critic_trunk == "own"
-    if own and algorithm.critic is None:
-        raise ConfigError(
-            f"critic_trunk = 'own' trains a critic, and {recipe} has none: set it to 'policy', or "
-            "use a recipe with a critic, such as poad or turn."
-        )
-    if critic.critic_episodes and not (own and algorithm.credit is not None):
-        raise ConfigError(
-            f"critic_episodes = {critic.critic_episodes} fits a critic with its own trunk to the "
-            "returns before RL: set critic_trunk to 'own' with a recipe such as poad or turn, or "
-            "critic_episodes to 0."
-        )

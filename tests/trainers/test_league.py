@@ -81,7 +81,10 @@ def test_results_count_against_members_only(tmp_path: Path):
         results.add(trajectory.extras[OUTCOME])
     assert rows[-1]["pool/win_rate/0"] == rows[-1]["pool/win_rate"] == results.rate
     assert rows[-1]["pool/members"] == 1
-    assert trainer.players.league is not None and trainer.players.league.members == [0]
+    assert (
+        trainer.rollouts.players.league is not None
+        and trainer.rollouts.players.league.members == [0]
+    )
 
 
 def test_a_policy_of_another_run_plays_the_other_seats(tmp_path: Path):
@@ -92,7 +95,7 @@ def test_a_policy_of_another_run_plays_the_other_seats(tmp_path: Path):
     trainer, _ = run("rae", tmp_path / "run", callbacks=[played], opponents=opponents)
     assert {t.opponent for t in played.trajectories[-1]} == {opponents}
     assert not equal(trainer, other)
-    [frozen] = trainer.players._given.values()
+    [frozen] = trainer.rollouts.players._given.values()
     kept = frozen.state_dict()
     assert all(torch.equal(kept[name], value) for name, value in other.policy.state_dict().items())
 
@@ -257,7 +260,7 @@ def test_the_payoff_matrix_is_completed_once(tmp_path: Path):
 
 def test_psro_meets_the_nash_mixture_and_its_average_policy_is_evaluated(tmp_path: Path):
     trainer, _ = run("rae", tmp_path, **PSRO)
-    league = trainer.players.league
+    league = trainer.rollouts.players.league
     assert league is not None and league.members == [0, 1, 2, 3]
     weights = Pool(tmp_path, trainer.policy).read_mixture()
     assert weights == league.average() and sum(weights.values()) == pytest.approx(1)
@@ -302,7 +305,7 @@ def test_a_league_that_is_killed_goes_on_as_if_nothing_had_happened(opponents: A
     resumed, rows = run("rae", tmp_path / "killed", **settings)
     whole, expected = run("rae", tmp_path / "whole", **settings)
     assert rows == expected and equal(resumed, whole)
-    assert resumed.players.state_dict() == whole.players.state_dict()
+    assert resumed.rollouts.players.state_dict() == whole.rollouts.players.state_dict()
     files = sorted((tmp_path / "whole" / "pool").rglob("weights.pt"))
     for file in files:
         other = tmp_path / "killed" / file.relative_to(tmp_path / "whole")

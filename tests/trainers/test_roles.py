@@ -176,7 +176,7 @@ def test_each_seat_acts_and_is_scored_with_the_weights_of_its_role(
     few = {"env_id": env_id, "env_kwargs": {"max_turns": 6}, "episodes_per_iteration": 1}
     trainer = made("poad", tmp_path, **KINDS[kind] | few)
     disturb(trainer.policies.values())
-    batch = Batch.of(trainer._collect())
+    batch = Batch.of(trainer.rollouts.collect(0))
     assert 1 < len({t.role for t in batch.trajectories}) <= len(trainer.policies)
     scored = trainer.updaters.evaluate_actions(batch, reference=False)
     np.testing.assert_allclose(scored.logprobs, batch.logprobs, atol=1e-4)

@@ -183,9 +183,9 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path: Path, monkeyp
 def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
     played = Played()
     trainer = make_trainer("rae", run_dir=str(tmp_path), callbacks=[played], **SMALL)
-    first = trainer._collect()
-    trainer.journal._found = None  # as a resumed run reads them
-    again = trainer._collect()
+    first = trainer.rollouts.collect(0)
+    trainer.rollouts.journal._found = None  # as a resumed run reads them
+    again = trainer.rollouts.collect(0)
     assert [t.agent for t in again] == [t.agent for t in first]
     assert all(a is not b for a, b in zip(first, again, strict=True))
     for a, b in zip(first, again, strict=True):
@@ -244,7 +244,7 @@ def test_one_seat_in_turn_is_trained_against_sampled_snapshots(tmp_path: Path):
         ]  # fmt: skip
         members = {f"iteration {n}" for n in (0, 2) if iteration - 4 < n <= iteration}
         assert {t.opponent for t in trajectories} == members
-    pool = trainer.players._pool
+    pool = trainer.rollouts.players._pool
     old, new = pool.load((0, 2)).values()
     pairs = zip(old.parameters(), new.parameters(), strict=True)
     assert not all(torch.equal(a, b) for a, b in pairs)
@@ -340,7 +340,7 @@ def test_a_branch_repeats_a_game_up_to_a_turn(env_id: str, tmp_path: Path):
     kwargs = {"hands": 2} if env_id == "KuhnPoker-v0" else {}
     settings = SMALL | {"env_id": env_id, "env_kwargs": kwargs}
     trainer = make_trainer("vine", run_dir=str(tmp_path), **settings)
-    [members, *_] = episodes_of(trainer._collect())
+    [members, *_] = episodes_of(trainer.rollouts.collect(0))
     found = orders_of(members)
     again = [trainer.lineup.branch(members, order, (1, order)) for order in found]
     for order, branch in zip(found, episodes_of(trainer.play(again)), strict=True):
@@ -362,7 +362,7 @@ def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
         "env_id": "RockPaperScissors-v0", "env_kwargs": {}, "episodes_per_iteration": 2,
     })  # fmt: skip
     trainer.hooks = trainer._make_hooks()
-    fresh = trainer.hooks.on_rollout_end(trainer._collect(), 0, np.random.default_rng(0))
+    fresh = trainer.hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))
     for one, two in episodes_of(fresh):
         first, second = (np.array(each.extras[VALUES]) for each in (one, two))
         assert first == pytest.approx(-second) and np.ptp(first) > 0
@@ -374,7 +374,7 @@ def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, t
     settings = {"episodes_per_iteration": 8, "group_size": 4, "next_state": next_state}
     trainer = make_trainer("at_grpo", run_dir=str(tmp_path), **SMALL | settings)
     hooks = trainer.hooks = trainer._make_hooks()
-    played = hooks.on_rollout_end(trainer._collect(), 0, np.random.default_rng(0))
+    played = hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))
     groups: dict[Any, list[Trajectory]] = {}
     for each in played:
         assert len(each.turns) == 1 and len(each.segments[0].tokens) == each.turns[0].stop

@@ -138,7 +138,7 @@ def test_adaptive_groups_follow_the_success_and_are_resumed(tmp_path: Path):
     class Sizes(Callback):
         def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
             sizes.append(Counter(t.task for t in trajectories))
-            rates = [trainer.success.rates.get(task, 0.5) for task in sizes[-1]]
+            rates = [trainer.rollouts.success.rates.get(task, 0.5) for task in sizes[-1]]
             assert list(sizes[-1].values()) == group_sizes(rates, 6)
 
     def run(folder: Path, iterations: int) -> None:

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.trainers import recipes, train
-from agentgym.trainers import trainer as trainer_module
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.rollout.collector import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.rollout.ray_executor import Weights
+from agentgym.trainers.run import rollouts
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.workers import WorkerSetup
 from agentgym.trainers.trajectory import Batch, Trajectory
@@ -47,12 +48,12 @@ class PlaysAtOnce(LocalExecutor):
 @pytest.fixture
 def plays_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(config: Any, policy: Any, pool: Any, **rest: Any) -> LocalExecutor:
-        context = trainer_module.make_context(policy, config.context_settings())
+        context = make_context(policy, config.context_settings())
         callbacks = {name: rest[name] for name in ("on_progress", "on_episode")}
         constrain = config.rollout.constrain
         return PlaysAtOnce(policy, pool, context, config.sampling(), constrain, **callbacks)
 
-    monkeypatch.setattr(trainer_module, "make_executor", make)
+    monkeypatch.setattr(rollouts, "make_executor", make)
 
 
 @pytest.mark.parametrize("bound", [0, 2])
@@ -189,7 +190,7 @@ def test_a_worker_plays_as_the_learner_does(tmp_path: Path):
     trainer.run()
     config = trainer.config.with_changes(rollout_workers=1)
     worker = WorkerSetup.of(config, None, None, trainer.policy)(lambda _: None)
-    episodes = trainer._episodes(0)
+    episodes = trainer.rollouts.episodes(0)
     for a, (b,) in zip(trainer.play(episodes), worker.play(episodes), strict=True):
         assert [t.logprobs.tobytes() for t in a.turns] == [t.logprobs.tobytes() for t in b.turns]
 

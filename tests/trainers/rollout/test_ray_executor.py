@@ -111,7 +111,7 @@ def test_workers_on_two_nodes_play_ahead_within_the_bound(cluster: Any, tmp_path
     assert not armed.exists()
     assert trainer.state.episodes == 4 * 16
     for iteration, episodes in enumerate(kept.episodes):
-        specs = trainer._episodes(iteration)
+        specs = trainer.rollouts.episodes(iteration)
         assert [(e.task, e.seed) for e in specs] == [(t.task, t.seed) for t in episodes]
         batch = Batch.of(episodes)
         ages = batch.staleness(iteration)

@@ -203,7 +203,7 @@ def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest
 
     for kept in (8, 5, 0):
         run = Run("poad", config, poad.build(config))
-        run.journal.exact = False
+        run.rollouts.journal.exact = False
         monkeypatch.setattr(run.updater, "update", kill)
         with pytest.raises(Killed):
             run.run()

@@ -26,13 +26,13 @@ FLAGS = (
 # A child that is killed when it has played half of the second iteration.
 KILL = """
 import os, signal, sys
-from agentgym.trainers.trainer import Trainer
-collect = Trainer._collect
-def killed(trainer):
-    if trainer.state.iteration == 1:
+from agentgym.trainers.run.rollouts import Rollouts
+collect = Rollouts.collect
+def killed(rollouts, iteration):
+    if iteration == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return collect(trainer)
-Trainer._collect = killed
+    return collect(rollouts, iteration)
+Rollouts.collect = killed
 from agentgym.trainers.run.cli import main
 main(sys.argv[1:])
 """

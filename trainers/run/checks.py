@@ -1,0 +1,72 @@
+"""Checks that the settings of a run fit its recipe."""
+
+from __future__ import annotations
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.settings import CriticConfig
+
+
+def check_critic(
+    recipe: str, critic: CriticConfig, *, has_critic: bool, credits_returns: bool
+) -> None:
+    """Raises ConfigError for settings of a critic that the recipe does not have.
+
+    Args:
+        recipe: name of the recipe.
+        critic: the settings.
+        has_critic: whether the recipe has a critic.
+        credits_returns: whether its credit, and with it the targets of the critic, is a function of
+            trajectories and values alone.
+    """
+    own = critic.critic_trunk == "own"
+    if own and not has_critic:
+        raise ConfigError(
+            f"critic_trunk = 'own' trains a critic, and {recipe} has none: set it to 'policy', or "
+            "use a recipe with a critic, such as poad or turn."
+        )
+    if critic.critic_episodes and not (own and credits_returns):
+        raise ConfigError(
+            f"critic_episodes = {critic.critic_episodes} fits a critic with its own trunk to the "
+            "returns before RL: set critic_trunk to 'own' with a recipe such as poad or turn, or "
+            "critic_episodes to 0."
+        )
+
+
+def check_hooks(recipe: str, config: TrainConfig, hooks: RecipeHooks, *, games: bool) -> None:
+    """Raises ConfigError for settings that the hooks of a recipe do not support.
+
+    Args:
+        recipe: name of the recipe.
+        config: the settings.
+        hooks: the hooks.
+        games: whether the policy plays in seats of games.
+    """
+    if games and not (hooks.plays and hooks.games):
+        raise ConfigError(
+            f"{recipe} learns from episodes of one agent: leave opponents at 'scripted'."
+        )
+    mixed = any(each.kind != "mirror" for each in config.game.mixture)
+    if games and hooks.branches and mixed:
+        raise ConfigError(
+            f"{recipe} repeats episodes up to a turn, which other players do not: set opponents to "
+            f"'mirror', got {config.game.opponents!r}."
+        )
+    if games and hooks.branches and config.loss.filter_groups:
+        raise ConfigError(
+            f"{recipe} repeats the actions of all agents of an episode, and filter_groups drops "
+            "some of them: leave it out in games."
+        )
+    if not hooks.plays and config.rollout.max_staleness:
+        raise ConfigError(f"{recipe} learns from fixed data: leave max_staleness at 0.")
+    if hooks.one_policy and config.game.roles != "shared":
+        raise ConfigError(
+            f"{recipe} trains models beside a single policy: leave roles at 'shared'."
+        )
+    loss = config.loss
+    if loss.reference_every and not (loss.kl_coef > 0 or hooks.needs_reference):
+        raise ConfigError(
+            f"kl_reference = {loss.kl_reference!r} moves the reference of the KL penalty, and "
+            "there is none: set kl_coef above 0, or kl_reference to 'start'."
+        )

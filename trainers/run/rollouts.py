@@ -1,0 +1,192 @@
+"""`Rollouts`: the episodes of a run, with their tasks, players and environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from accelerate import Accelerator
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.policy.ensemble import Ensemble
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
+from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
+from agentgym.trainers.rollout.executor import LocalExecutor
+from agentgym.trainers.run.checkpoint import RunFolder
+from agentgym.trainers.run.environment import RewardFn
+from agentgym.trainers.run.frozen_players import FrozenPlayers
+from agentgym.trainers.run.games import Lineup
+from agentgym.trainers.run.journal import Journal
+from agentgym.trainers.run.processes import from_main, shared
+from agentgym.trainers.run.signals import StopSignal
+from agentgym.trainers.run.workers import make_executor
+from agentgym.trainers.trajectory import Trajectory
+
+# Purposes of derived randomness.
+TASKS, ACTIONS = range(2)
+
+
+class Rollouts:
+    """Chooses and plays the episodes of the iterations of a run.
+
+    Args:
+        config: the settings.
+        policies: the policies of the roles, or a single one under any name.
+        pool: the environments.
+        tasks: the training tasks.
+        lineup: the players of the seats of games.
+        folder: the folder of the run.
+        accelerator: the accelerator, whose processes share the episodes.
+        stop: checked during the episodes.
+        rng: maps a key to a random generator.
+        env: an environment, or a function that makes one, in place of the setting `env_id`.
+        reward: replaces the reward of every step.
+
+    Attributes:
+        curriculum: chooses the tasks.
+        success: the success rates of the tasks.
+        players: the frozen policies in the seats of games.
+        executor: plays the episodes of this process.
+        journal: the finished episodes since the last checkpoint.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        policies: Mapping[str, Policy],
+        *,
+        pool: EnvPool,
+        tasks: Sequence[str],
+        lineup: Lineup,
+        folder: RunFolder,
+        accelerator: Accelerator,
+        stop: StopSignal,
+        rng: Callable[..., np.random.Generator],
+        env: Any = None,
+        reward: RewardFn | None = None,
+    ):
+        self.config, self.lineup, self._rng = config, lineup, rng
+        self._accelerator = accelerator
+        self.journal = Journal(
+            folder.path, accelerator.process_index, exact=accelerator.device.type == "cpu"
+        )
+        policy = next(iter(policies.values()))
+        self.players = FrozenPlayers(
+            config,
+            policy,
+            env=pool.env(0),
+            folder=folder,
+            accelerator=accelerator,
+            check=stop.check,
+        )
+        self.curriculum = KINDS[config.environment.curriculum](
+            tasks, config.environment.train_tasks
+        )
+        self.success = SuccessRates(tasks)
+        self.executor = make_executor(
+            config,
+            policy,
+            pool,
+            env=env,
+            reward=reward,
+            on_progress=stop.check,
+            on_episode=self.journal.append,
+        )
+        if isinstance(self.executor, LocalExecutor) and len(policies) > 1:
+            self.executor.policy = Ensemble(policy, policies)
+        self._started: dict[int, Callable[[], list[Trajectory]]] = {}
+
+    def collect(self, iteration: int) -> list[Trajectory]:
+        """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones.
+
+        Raises:
+            Interrupted: if a process received a signal.
+        """
+        last = min(iteration + self.config.rollout.max_staleness, self.config.run.iterations - 1)
+        for number in range(iteration, max(iteration, last) + 1):
+            if number not in self._started:
+                self._started[number] = self._start(self.episodes(number))
+        return self._started.pop(iteration)()
+
+    def episodes(self, iteration: int) -> Sequence[EpisodeSpec]:
+        """Returns the requests of the episodes of an iteration."""
+        config, size = self.config, self.config.rollout.group_size
+        groups = config.rollout.episodes_per_iteration // size
+        starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
+        limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
+        sizes = [size] * groups
+        if config.rollout.adaptive_groups:
+            sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
+        members = [start for start, n in zip(starts, sizes, strict=True) for _ in range(n)]
+        episodes = [
+            EpisodeSpec(task, seed, (config.run.seed, ACTIONS, iteration, i), max_turns=limit)
+            for i, (task, seed) in enumerate(members)
+        ]
+        return self.seat(episodes, iteration)
+
+    def seat(self, episodes: Sequence[EpisodeSpec], iteration: int) -> Sequence[EpisodeSpec]:
+        """Returns the episodes with players in all seats of games."""
+        seated = self.lineup.seat(episodes, self.players.begin(iteration))
+        if self.config.game.frozen:
+            assert isinstance(self.executor, LocalExecutor)
+            self.executor.policy = self.players.join(seated)
+        return seated
+
+    def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        """Plays episodes, of which each process plays a share, and returns all trajectories.
+
+        They are in the order of the episodes, those of a game one after another. Episodes that were
+        finished before the run was resumed come from the journal.
+
+        Raises:
+            Interrupted: if a process received a signal.
+        """
+        return self._start(episodes)()
+
+    def _start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[Trajectory]]:
+        """Starts episodes, of which each process plays a share, and returns a wait for all."""
+        accelerator = self._accelerator
+        found = from_main(accelerator, self.journal.read(episodes))
+        left = [i for i in range(len(episodes)) if i not in found]
+        specs = [episodes[i] for i in left]
+        play = self.executor.start(specs[accelerator.process_index :: accelerator.num_processes])
+
+        def wait() -> list[Trajectory]:
+            played = shared(accelerator, specs, lambda _: play())
+            both = found | dict(zip(left, played, strict=True))
+            return [trajectory for i in range(len(episodes)) for trajectory in both[i]]
+
+        return wait
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> None:
+        """Takes the results of an iteration's episodes into account."""
+        if trajectories:
+            self.curriculum.observe(trajectories)
+            if self.config.rollout.adaptive_groups:
+                self.success.observe(trajectories)
+        self.players.observe(trajectories)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns scalars of the executor and of the pool of opponents."""
+        found = {f"rollout/{name}": x for name, x in self.executor.metrics().items()}
+        return found | {f"pool/{name}": x for name, x in self.players.metrics().items()}
+
+    def forget(self) -> None:
+        """Deletes the journal, when a checkpoint holds all that was learned from them."""
+        self.journal.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns curriculum, success rates and opponents."""
+        return {
+            "curriculum": self.curriculum.state_dict(),
+            "success": self.success.state_dict(),
+            "players": self.players.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.curriculum.load_state_dict(state["curriculum"])
+        self.success.load_state_dict(state.get("success", {"rates": {}}))
+        self.players.load_state_dict(state.get("players", {}))
