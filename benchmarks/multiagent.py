@@ -90,11 +90,9 @@ NANO: dict[str, Any] = {
 def exploitability(folder: Path) -> Measures:
     """Returns NashConv in one hand of Kuhn poker: of the last policy and of the average policy."""
     last, average = load_agent(str(folder)), load_league(str(folder))
-    members = {member.name: _kuhn(member) for member in average.members}
     return {
         "NashConv, last": _kuhn(last),
         "NashConv, average": _kuhn(average),
-        "NashConv, best member": min(members.values()),
         "members": float(len(average.members)),
     }
 

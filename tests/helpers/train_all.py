@@ -49,7 +49,8 @@ OWN: dict[str, dict[str, Any]] = {
     "ilql": {"head_epochs": 1},
     "archer": {"critic_steps": 10, "replayed": 9},
     "archer_iql": {"critic_steps": 10},
-    "digi_q": {"critic_steps": 10, "replayed": 9, "best_of": 2},
+    # Adam would magnify rounding errors of the features, and the critic those of its features.
+    "digi_q": {"critic_steps": 10, "replayed": 9, "best_of": 2, "representation_lr": 1e-5},
     "sac_glam": {"critic_steps": 10, "replayed": 9},
     "agentprm": {"best_of": 2, "group_size": 4},
     "nlpo": {"mask_every": 1},

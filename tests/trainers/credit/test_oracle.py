@@ -55,8 +55,10 @@ def test_two_agents_who_share_actions_are_credited_without_bias_unless_hops_are_
     for column, value in results["MARFT"].items():
         if column != "points":  # as one agent, up to rounding
             assert value == pytest.approx(results["POAD"][column], rel=1e-3, abs=1e-4)
-    assert results["MARFT, hops discounted"]["bias_over_noise"] > 3
-    assert results["MARFT, hops discounted"]["gradient_bias_over_noise"] > 2
+    discounted = results["MARFT, hops discounted"]
+    assert discounted["bias_over_noise"] > 1.5
+    assert discounted["gradient_bias_over_noise"] > 1.5
+    assert discounted["turn_bias_over_noise"] > 3
 
 
 def test_turn_gae_is_unbiased_for_actions_and_moves_the_gradient_the_right_way(results):

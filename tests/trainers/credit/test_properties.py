@@ -26,9 +26,9 @@ def test_the_estimators_are_found():
     found = {repr(estimator) for estimator in ESTIMATORS.values()}
     for name in ("poad", "ntpo", "bilevel", "turn", "chunk", "grpo", "rloo", "gigpo", "hgpo"):
         assert repr(of_recipe(name)) in found
-    assert {"etpo", "istar", "mc", "GAGPO"} <= ESTIMATORS.keys()
+    assert {"istar", "GAGPO"} <= ESTIMATORS.keys()
     critics = {repr(estimator) for estimator in WITH_CRITIC.values()}
-    for name in ("poad", "ntpo", "bilevel", "turn", "chunk", "mc"):
+    for name in ("poad", "ntpo", "bilevel", "turn", "chunk"):
         assert repr(of_recipe(name)) in critics
 
 

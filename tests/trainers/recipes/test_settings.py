@@ -36,7 +36,7 @@ VALUES: dict[str, Any] = {
     "aepo.alpha": 1000.0,
     "ilql.beta": 1000.0,
     "mc.beta": 1000.0,
-    "digi_q.threshold": 1e-9,
+    "digi_q.threshold": 10.0,
     "spear.replayed": 1,
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
@@ -45,10 +45,16 @@ REPLAYED = {
     "env_kwargs": {"size": 6, "max_turns": 2}, "episodes_per_iteration": 16, "group_size": 2,
     "iterations": 4, "lr": 1e-3,
 }  # fmt: skip
+DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
+TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
     "mask_every": {"iterations": 4, "constrain": False, "top_p": 0.5},  # of the mask of top_p
+    **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
+    **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
+    # Episodes of different lengths in a group.
+    "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     "ilql.beta": EVALUATED,
@@ -118,7 +124,8 @@ def reward(transition: Any) -> float:
 
 def outcome(recipe: str, folder: Path, settings: dict[str, Any]) -> Any:
     """The metrics and the weights of a run."""
-    trainer = make_trainer(recipe, **settings, reward=reward, run_dir=str(folder))
+    own = None if "opponents" in settings else reward
+    trainer = make_trainer(recipe, **settings, reward=own, run_dir=str(folder))
     trainer.run()
     rows = [
         {name: value for name, value in row.items() if not name.startswith("time/")}
