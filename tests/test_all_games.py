@@ -311,6 +311,7 @@ for id, aec, parallel in json.load(sys.stdin):
 """
 
 
+@pytest.mark.slow
 def test_snapshots_continue_in_another_process():
     snapshots, expected = [], []
     for id in IDS:

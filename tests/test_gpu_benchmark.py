@@ -48,6 +48,7 @@ def test_training(gpu: Any, folder: Path, settings: Any):
     assert found["tokens_per_second"] > 0
 
 
+@pytest.mark.slow
 def test_a_run(gpu: Any, folder: Path, settings: Any):
     found = gpu.run(folder, "grpo", "NumberLine-v0", settings)
     assert found["collect"] > 0 and found["update"] > 0
@@ -57,6 +58,7 @@ def fail() -> dict[str, Any]:
     raise MemoryError("no room")
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_is_reported(gpu: Any, capsys: pytest.CaptureFixture[str]):
     found = gpu.apart(fail)
     assert found == {"error": "MemoryError: no room"}

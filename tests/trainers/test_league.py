@@ -298,6 +298,7 @@ def killed(folder: Path, games: int, settings: dict[str, Any]) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opponents", [PSRO["opponents"], ("league", "mirror")])
 def test_a_league_that_is_killed_goes_on_as_if_nothing_had_happened(opponents: Any, tmp_path: Path):
     settings = PSRO | {"opponents": opponents, "resume": True, "save_every": 2}

@@ -216,6 +216,7 @@ def test_all_roles_begin_with_the_cloned_expert(tmp_path: Path, model: str):
 # Checkpoints.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

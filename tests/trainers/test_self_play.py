@@ -356,6 +356,7 @@ def test_a_branch_repeats_a_game_up_to_a_turn(env_id: str, tmp_path: Path):
     trainer.folder.close()
 
 
+@pytest.mark.slow
 def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
     """In a zero-sum game, the values of seats that act at once add up to 0."""
     trainer = make_trainer("vine", run_dir=str(tmp_path), **SMALL | {
@@ -402,6 +403,7 @@ def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, t
 # A reference policy that moves.
 
 
+@pytest.mark.slow
 def test_the_reference_moves_every_k_iterations_and_resumes_exactly(tmp_path: Path):
     moving = {"kl_coef": 0.1, "kl_reference": "moving:2", "lr": 1e-2}
     whole, expected = run("rae", tmp_path / "whole", iterations=5, **moving)

@@ -15,6 +15,9 @@ from agentgym.trainers import recipes
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:

@@ -134,6 +134,7 @@ def test_before_rl_it_is_fitted_to_the_targets_of_the_recipe(policy: Policy, bat
     assert error() < 0.7 * untrained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["poad", "turn"])
 def test_a_run_with_it_learns_and_resumes_as_if_never_stopped(recipe: str, tmp_path: Path):
     few = {"save_every": 1, **OWN}

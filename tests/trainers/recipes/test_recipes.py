@@ -180,6 +180,7 @@ def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
     assert np.mean(until.returns[-5:]) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_the_same_seed_gives_the_same_losses(recipe: str, tmp_path: Path):
     def losses(run: str, iterations: int, seed: int) -> list[float]:
@@ -355,6 +356,7 @@ def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
     assert resumed[-1]["iteration"] == 3
 
 
+@pytest.mark.slow
 def test_the_reference_of_an_adapter_is_the_imitated_policy(tmp_path: Path):
     from agentgym.trainers.policy.tiny import tiny_policy
 

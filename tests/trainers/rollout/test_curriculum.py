@@ -132,6 +132,7 @@ def test_group_sizes_of_known_rates():
     assert group_sizes([0.3] * 3, 4) == [4, 4, 4]
 
 
+@pytest.mark.slow
 def test_adaptive_groups_follow_the_success_and_are_resumed(tmp_path: Path):
     sizes: list[Counter[str]] = []
 
@@ -162,6 +163,7 @@ def test_horizons_come_in_stages():
     assert horizon((), 2, 0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["window", "failures", "progress"])
 def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
     few: dict[str, Any] = {

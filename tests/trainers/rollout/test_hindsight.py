@@ -141,6 +141,7 @@ def test_what_is_relabelled_is_what_the_goal_would_have_given(
     assert found >= 5, found
 
 
+@pytest.mark.slow
 def test_every_environment_with_goals_is_tested():
     offering = set()
     for entry in TABLE:

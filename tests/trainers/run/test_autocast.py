@@ -48,6 +48,7 @@ def test_actions_and_copies_compute_as_the_update_does(trainer: Trainer):
             np.testing.assert_array_equal(copied(collated).logprobs.detach().numpy(), updated)
 
 
+@pytest.mark.slow
 def test_agents_and_networks_of_recipes_compute_in_low_precision(trainer: Trainer):
     policy, seen = trainer.policy, []
 

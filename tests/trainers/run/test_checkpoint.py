@@ -132,6 +132,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
         assert "epoch   2" in resumed.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path):
     folder = tmp_path / "run"
@@ -148,6 +149,7 @@ def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path)
     newest.close()
 
 
+@pytest.mark.slow
 def test_other_settings_are_listed(uninterrupted: Path):
     changed = run(uninterrupted, "--resume", "--lr", "0.5", "--gamma", "0.5", code=2)
     assert "lr: 0.0003 -> 0.5" in changed.errors
@@ -155,6 +157,7 @@ def test_other_settings_are_listed(uninterrupted: Path):
     assert "Traceback" not in changed.errors
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_overwritten(uninterrupted: Path):
     assert "--resume" in run(uninterrupted, code=2).errors
 
@@ -265,6 +268,7 @@ def test_a_damaged_reference_is_named(finished: Path):
     folder.close()
 
 
+@pytest.mark.slow
 def test_a_run_continues_from_an_older_checkpoint_bit_for_bit(finished: Path, uninterrupted: Path):
     spoil(finished / "checkpoints" / "000006" / "policy" / "model.safetensors", "flipped bit")
     resumed = run(finished, "--resume")

@@ -38,6 +38,7 @@ def losses(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
 FEW = {"replayed": 8, "critic_steps": 3, "utterance_layers": (4,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["archer", "sac_glam"])
 def test_a_frozen_encoder_is_written_once(tmp_path: Path, recipe: str):
     few = FEW | ({"encoder": "frozen"} if recipe == "archer" else {})
@@ -58,6 +59,7 @@ def test_a_frozen_encoder_is_written_once(tmp_path: Path, recipe: str):
         train(recipe, folder, **few, iterations=4, resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("minutes", "saved"), [(1e6, 2), (0.0, 4), (None, 4)])
 def test_minutes_between_checkpoints(tmp_path: Path, minutes: float | None, saved: int):
     train("rloo", tmp_path / "run", save_minutes=minutes, group_size=2)

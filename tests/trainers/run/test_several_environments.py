@@ -70,6 +70,7 @@ class Played(Callback):
         self.episodes += trajectories
 
 
+@pytest.mark.slow
 def test_a_run_plays_evaluates_and_resumes_all_environments(tmp_path: Path):
     whole, first, rest = Played(), Played(), Played()
     run = {**SMALL, **SEVERAL}

@@ -151,6 +151,7 @@ def test_every_loop_halves_its_microbatches(make_policy, batch, loop: Callable[.
     torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_processes_halve_together_and_learn_as_one_does(tmp_path: Path):
     for processes in (1, 2):
         program = ["-m", "tests.helpers.short_of_memory", str(tmp_path)]
