@@ -90,6 +90,7 @@ class ServiceDesk(ToolEnv):
         user: str | Callable[..., str] = "scripted",
         data_dir: str | None = None,
         world: int = 0,
+        requests: int | None = None,
         max_turns: int | None = 40,
         **kwargs,
     ):
@@ -97,7 +98,9 @@ class ServiceDesk(ToolEnv):
             raise ConfigError(
                 f"user must be 'scripted', 'chat:MODEL@URL' or a function, got {user!r:.80}."
             )
-        self.user, self.data_dir, self.world = user, data_dir, world
+        if requests is not None and not 1 <= requests <= 3:
+            raise ValueError(f"requests must be None or 1 to 3, got {requests}.")
+        self.user, self.data_dir, self.world, self.requests = user, data_dir, world, requests
         self._model: Any = make_agent(user) if isinstance(user, str) and ":" in user else None
         super().__init__(max_turns=max_turns, **kwargs)
         if data_dir is None:

@@ -90,12 +90,6 @@ class Retail(RetailTools):
         "- Invent no facts. Transfer to a human agent only if nothing else is possible."
     )
 
-    def __init__(self, *, requests: int | None = None, **kwargs):
-        if requests is not None and not 1 <= requests <= 3:
-            raise ValueError(f"requests must be None or 1 to 3, got {requests}.")
-        super().__init__(**kwargs)
-        self.requests = requests
-
     def _world(self) -> Tables:
         return shop(self.world)
 
