@@ -23,6 +23,7 @@ from agentgym.trainers.policy.distribution import draw
 from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.reading import read, score_places
 from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
+from agentgym.trainers.policy.shared_prefix import as_mask
 from agentgym.trainers.trajectory import Support
 
 IntArray = NDArray[np.int64]
@@ -336,7 +337,7 @@ class Forest:
         lengths = torch.tensor([len(tree.token) - 1 for tree in trees])
         inputs = {
             "input_ids": torch.from_numpy(fed),
-            "attention_mask": _attention_mask(policy, visible),
+            "attention_mask": as_mask(policy, torch.from_numpy(visible)),
             "position_ids": torch.from_numpy(positions),
         }
         device = policy.device
@@ -352,16 +353,6 @@ class Forest:
         """Returns the scores [C] of each tree's candidates, given the log-probs [e] of edges."""
         lengths = [len(tree.token) - 1 for tree in self.trees]
         return [finish(t, some) for t, some in zip(self.trees, edges.split(lengths), strict=True)]
-
-
-def _attention_mask(policy: LanguageModel, visible: NDArray[np.bool_]) -> Tensor:
-    """Returns a mask [B, 1, S, S] as the attention implementation expects it."""
-    mask = torch.from_numpy(visible)[:, None]
-    config = policy.model.config.get_text_config(decoder=True)
-    if getattr(config, "_attn_implementation", None) == "sdpa":
-        return mask
-    dtype = policy.model.get_input_embeddings().weight.dtype
-    return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def _row_totals(

@@ -121,6 +121,8 @@ class Policy(nn.Module):
             holds in memory. They are computed in parts, and again in the backward pass.
         gradient_checkpointing: whether `forward` keeps only the inputs of the model's layers, and
             the backward pass computes the layers again. See `checkpoint_layers`.
+        shares_prefixes: whether `forward` computes the common prefix of its rows once, in a pass of
+            its own, if the model has `blocks` and this is faster. See `shared_length`.
 
     Raises:
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
@@ -128,6 +130,7 @@ class Policy(nn.Module):
 
     logits_at_once: int = 1 << 24
     gradient_checkpointing: bool = False
+    shares_prefixes: bool = True
     version: int | None = None
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int | None = None):

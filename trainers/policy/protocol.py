@@ -35,6 +35,7 @@ class LanguageModel(Protocol):
         head_output: the operations after the output head, or None if they are unknown.
         logits_at_once: maximum number of logits held in memory.
         gradient_checkpointing: whether layers are computed again in the backward pass.
+        shares_prefixes: whether forward passes with gradients compute common prefixes once.
     """
 
     model: Any
@@ -48,6 +49,7 @@ class LanguageModel(Protocol):
     head_output: HeadOutput | None
     logits_at_once: int
     gradient_checkpointing: bool
+    shares_prefixes: bool
 
     @property
     def layer_shapes(self) -> tuple[LayerShape, ...]:

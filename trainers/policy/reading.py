@@ -17,12 +17,15 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agentgym.trainers.policy.lm_head import Head, head_reads, scores_in_parts
 from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.shared_prefix import run_shared, shared_length
 
 
 def read(
     policy: LanguageModel, row: Tensor, column: Tensor, **inputs: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Computes the hidden states of rows of tokens.
+
+    A prefix that all rows have in common is computed once if this is faster (`shared_length`).
 
     Args:
         policy: the model.
@@ -33,14 +36,21 @@ def read(
     Returns:
         The hidden states [B, S, H] before the head, and the inputs [p, ...] of `score_places`.
     """
-    model = policy.model
     known = policy.head_output is not None
-    layers = checkpointed(model) if policy.gradient_checkpointing else nullcontext()
     # If the operations after the head are unknown, the model has to apply them itself.
     some = (row[:0], column[:0]) if known else (row, column)
-    with layers, head_reads(model, lambda hidden: hidden[some][None]) as states:
-        logits = model(**inputs, use_cache=False).logits
-    return states[0], states[0][row, column] if known else logits[0]
+
+    def run(**inputs: Any) -> tuple[Tensor, Tensor]:
+        layers = checkpointed(policy.model) if policy.gradient_checkpointing else nullcontext()
+        with layers, head_reads(policy.model, lambda hidden: hidden[some][None]) as states:
+            logits = policy.model(**inputs, use_cache=False).logits
+        return states[0], logits[0]
+
+    if length := shared_length(policy, **inputs):
+        states = run_shared(policy, lambda **its: run(**its)[0], length, **inputs)
+        return states, states[row, column]
+    states, outputs = run(**inputs)
+    return states, states[row, column] if known else outputs
 
 
 def score_places(
@@ -90,6 +100,7 @@ def checkpointed(model: nn.Module) -> Iterator[None]:
     before = [(layer.training, layer.gradient_checkpointing) for layer in layers]
     for layer in layers:
         layer.training = layer.gradient_checkpointing = True
+        layer._can_checkpoint_with_cache = True  # of `run_shared`, which permits a second pass
         layer._gradient_checkpointing_func = partial(
             checkpoint, use_reentrant=False, preserve_rng_state=False
         )

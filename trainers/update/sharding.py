@@ -62,7 +62,9 @@ def trained_copy(
     assert plugin is not None
     # The autocast of the acting copy, in place of half-precision weights and log-probabilities.
     plugin.mixed_precision_policy = None
-    return Learner(learner.policy.clone(share_base=False), copy.deepcopy(learner.critic))
+    policy = learner.policy.clone(share_base=False)
+    policy.shares_prefixes = False  # the processes must agree on the number of forward passes
+    return Learner(policy, copy.deepcopy(learner.critic))
 
 
 def is_sharded(module: nn.Module) -> bool:
