@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Small tensors run fastest on one thread a process; tests run in several processes.
 export OMP_NUM_THREADS ?= 1
+# Bytecode is kept: without it, each of the processes of the tests compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The engines of the extras, tested in an environment of their own.
 EXTRAS := .venv-extras

@@ -17,7 +17,12 @@ from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_yo
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 from agentgym.utils.action_parsing import match_action
-from agentgym.utils.arguments import check_arguments, check_render_mode, check_types, parameters_of
+from agentgym.utils.arguments import (
+    check_arguments,
+    check_render_mode,
+    check_types,
+    keyword_parameters,
+)
 from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json, to_json
 
@@ -250,7 +255,7 @@ class TextEnv(gymnasium.Env[str, str]):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of all arguments, including those of subclasses."""
-        check_types(cls.__name__, parameters_of(cls), kwargs)
+        check_types(cls.__name__, keyword_parameters(cls), kwargs)
         return super().__new__(cls)
 
     def __init__(
@@ -262,7 +267,7 @@ class TextEnv(gymnasium.Env[str, str]):
         render_mode: str | None = None,
         **unknown: Any,
     ):
-        check_arguments(type(self).__name__, parameters_of(type(self)), unknown)
+        check_arguments(type(self).__name__, keyword_parameters(type(self)), unknown)
         check_limits(split, max_turns)
         check_render_mode(render_mode, self.metadata["render_modes"])
         self.split = split

@@ -12,7 +12,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +30,7 @@ from agentgym.core import INFO_KEYS, TextEnv
 from agentgym.errors import ConfigError, UnknownArgumentError
 from agentgym.making import author_class
 from agentgym.registration import Entry, find
-from agentgym.utils.arguments import parameters_of
+from agentgym.utils.arguments import keyword_parameters
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
@@ -178,7 +178,7 @@ def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
 @every
 def test_arguments_of_a_wrong_type_or_name_are_refused(id: str):
     entry = find(id)
-    known = parameters_of(author_class(entry))
+    known = keyword_parameters(author_class(entry))
     for name in known.keys() - {"render_mode", "world", "rules"}:  # Gymnasium's; a subclass's
         with pytest.raises(ConfigError, match=f"Argument '{name}' of .*; got 1j"):
             make(id, **{name: 1j})
@@ -285,52 +285,40 @@ for line in sys.stdin:
     id, snapshot, actions = json.loads(line)
     try:
         env = bare(id)  # never reset: everything that matters is in the snapshot
-        start = env.restore(snapshot)
-        print(json.dumps([start, plays_on(env, actions)]))
+        found = [env.restore(snapshot), plays_on(env, actions)]
     except Exception:
-        print(json.dumps(traceback.format_exc()))
+        found = traceback.format_exc()
+    print(json.dumps(found), flush=True)
 """
 
 
 @pytest.fixture(scope="module")
-def restored_elsewhere(request: pytest.FixtureRequest) -> dict[str, tuple[Any, Any]]:
-    """Results after a snapshot, in this and in another process, for the ids under test."""
-    ids = {
-        item.callspec.params["id"]  # type: ignore[attr-defined]
-        for item in request.session.items
-        if item.originalname == request.node.name or "elsewhere" in item.name  # type: ignore[attr-defined]
-    }
-    lines, here = [], {}
-    for id in sorted(ids & {entry.id for entry in ENTRIES if available(entry)}):
-        try:
-            player = halfway(id)
-            snapshot = player.env.unwrapped.snapshot()  # type: ignore[attr-defined]
-            start, done = player.results[-1], len(player.actions)
-            for _ in range(12):
-                player.step()
-        except Exception:  # the id's own test reports the reason
-            continue
-        lines.append(json.dumps([id, snapshot, player.actions[done:]]))
-        here[id] = json.loads(json.dumps([[start[0], start[-1]], player.results[done + 1 :]]))
-    run = subprocess.run(
-        [sys.executable, "-c", RESTORE, str(ROOT)],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONHASHSEED": "11"},
-    )
-    assert run.returncode == 0, run.stderr
-    there = map(json.loads, run.stdout.splitlines())
-    return {id: (here[id], other) for id, other in zip(here, there, strict=True)}
+def elsewhere() -> Iterator[Callable[[Any], Any]]:
+    """Sends an id, a snapshot and actions to another process and returns its results."""
+    command = [sys.executable, "-c", RESTORE, str(ROOT)]
+    env = {**os.environ, "PYTHONHASHSEED": "11"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def ask(request: Any) -> Any:
+            print(json.dumps(request), file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())
+
+        yield ask
 
 
 @every
-def test_a_snapshot_continues_elsewhere(id: str, restored_elsewhere: dict[str, tuple[Any, Any]]):
-    if id not in restored_elsewhere:
-        halfway(id).env.unwrapped.snapshot()  # type: ignore[attr-defined]
-    here, there = restored_elsewhere[id]
+def test_a_snapshot_continues_elsewhere(id: str, elsewhere: Callable[[Any], Any]):
+    player = halfway(id)
+    snapshot = player.env.unwrapped.snapshot()  # type: ignore[attr-defined]
+    start, done = player.results[-1], len(player.actions)
+    for _ in range(12):
+        player.step()
+    here = [[start[0], start[-1]], player.results[done + 1 :]]
+    there = elsewhere([id, snapshot, player.actions[done:]])
     assert not isinstance(there, str), there
-    assert here == there
+    assert json.loads(json.dumps(here)) == there
 
 
 @every

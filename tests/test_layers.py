@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+# The tree is parsed once, by the process that runs this module.
+pytestmark = pytest.mark.xdist_group("layers")
+
 ROOT = Path(__file__).parents[1]
+LAYERS = ("agentgym", "agentgym.envs", "agentgym.trainers")
 # Families that play on the engine of another one, on purpose.
 SHARED = {
     "communication": {"lmrl"},  # two-player Twenty Questions
@@ -36,6 +40,8 @@ MODULES = modules()
 def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     """Import statements below a node, those for type checkers excepted."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             for other in child.orelse:
                 yield from statements(other)
@@ -57,50 +63,59 @@ def imported(name: str) -> set[str]:
     return (found & MODULES.keys()) - {name}
 
 
-IMPORTS = {name: imported(name) for name in MODULES}
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """The modules that each module imports."""
+    return {name: imported(name) for name in MODULES}
+
+
+def layer(name: str) -> str:
+    return next(top for top in reversed(LAYERS) if name.startswith(top))
 
 
 def family(name: str) -> str:
     return name.removeprefix("agentgym.envs.").partition(".")[0]
 
 
-def test_imports_are_found():
-    assert "agentgym.core" in IMPORTS["agentgym.envs.numbers.number_line"]
+def test_imports_are_found(imports: dict[str, set[str]]):
+    assert "agentgym.core" in imports["agentgym.envs.numbers.number_line"]
     assert len(MODULES) > 250
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_no_module_imports_a_layer_above_it(name: str):
-    above = {"agentgym.trainers": (), "agentgym.envs": ("agentgym.trainers",)}
-    layer = next((top for top in above if name.startswith(top)), "agentgym")
-    forbidden = above.get(layer, ("agentgym.trainers", "agentgym.envs"))
-    assert not {other for other in IMPORTS[name] if other.startswith(forbidden)} if forbidden else 1
-
-
-def test_families_of_environments_import_only_themselves():
+def test_no_module_imports_a_layer_above_it(imports: dict[str, set[str]]):
     wrong = {
         (name, other)
-        for name in MODULES
-        for other in IMPORTS[name]
+        for name, others in imports.items()
+        for other in others
+        if LAYERS.index(layer(name)) < LAYERS.index(layer(other))
+    }
+    assert not wrong
+
+
+def test_families_of_environments_import_only_themselves(imports: dict[str, set[str]]):
+    wrong = {
+        (name, other)
+        for name, others in imports.items()
+        for other in others
         if name.startswith("agentgym.envs.") and other.startswith("agentgym.envs.")
         if family(other) not in {family(name)} | SHARED.get(family(name), set())
     }
     assert not wrong
 
 
-def test_recipes_import_the_engine_and_never_each_other():
+def test_recipes_import_the_engine_and_never_each_other(imports: dict[str, set[str]]):
     recipes = "agentgym.trainers.recipes"
     users = {
         (name, other)
-        for name in MODULES
-        for other in IMPORTS[name]
+        for name, others in imports.items()
+        for other in others
         if other.startswith(f"{recipes}.")
     }
     assert not users
 
 
-def test_there_is_no_circle_of_imports():
-    remaining = {name: set(others) for name, others in IMPORTS.items()}
+def test_there_is_no_circle_of_imports(imports: dict[str, set[str]]):
+    remaining = {name: set(others) for name, others in imports.items()}
     while free := {name for name, others in remaining.items() if not others & remaining.keys()}:
         for name in free:
             del remaining[name]

@@ -28,7 +28,7 @@ from agentgym.errors import ConfigError, SnapshotError
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.tasks import Tasks
 from agentgym.utils.action_parsing import match_action
-from agentgym.utils.arguments import check_arguments, check_types, parameters_of
+from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters
 from agentgym.utils.serialization import from_json, to_json
 
 GAME_INFO_KEYS = (*INFO_KEYS, "acting")
@@ -124,7 +124,7 @@ class TextGame:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of all arguments, including those of subclasses."""
-        check_types(cls.__name__, parameters_of(cls), kwargs)
+        check_types(cls.__name__, keyword_parameters(cls), kwargs)
         return super().__new__(cls)
 
     def __init__(
@@ -137,7 +137,7 @@ class TextGame:
         max_invalid: int = 3,
         **unknown: Any,
     ):
-        check_arguments(type(self).__name__, parameters_of(type(self)), unknown)
+        check_arguments(type(self).__name__, keyword_parameters(type(self)), unknown)
         count = self.players.start if num_players is None else num_players
         if count not in self.players:
             raise ConfigError(f"num_players must be one of {[*self.players]}, got {num_players!r}.")

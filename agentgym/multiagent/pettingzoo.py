@@ -24,7 +24,12 @@ from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.spaces import UnicodeText
 from agentgym.utils.action_parsing import numbered
-from agentgym.utils.arguments import check_arguments, check_render_mode, optional, parameters_of
+from agentgym.utils.arguments import (
+    check_arguments,
+    check_render_mode,
+    keyword_parameters,
+    optional,
+)
 from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json
 from agentgym.wrappers.encode_observation import WordHash
@@ -419,8 +424,8 @@ def _split(
     game: type[TextGame], arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Splits arguments into those of `PettingZooMixin` and those of the game."""
-    known = {name: parameters_of(PettingZooMixin)[name] for name in SHOWN}
-    check_arguments(game.__name__, {**optional(parameters_of(game)), **known}, arguments)
+    known = {name: keyword_parameters(PettingZooMixin)[name] for name in SHOWN}
+    check_arguments(game.__name__, {**optional(keyword_parameters(game)), **known}, arguments)
     shown = {name: value for name, value in arguments.items() if name in known}
     return shown, {name: value for name, value in arguments.items() if name not in known}
 

@@ -73,8 +73,9 @@ def optional(known: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parame
     return {name: p for name, p in known.items() if p.default is not p.empty}
 
 
-def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Returns the keyword parameters of functions and classes by name.
+@functools.lru_cache(maxsize=1024)
+def keyword_parameters(*makers: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Returns the keyword parameters of functions and classes by name. The result is cached.
 
     If the `__init__` of a class takes `**kwargs`, the parameters of its base classes are included.
     """
@@ -91,12 +92,6 @@ def keyword_parameters(*makers: Callable[..., Any]) -> dict[str, inspect.Paramet
             if not any(p.kind is p.VAR_KEYWORD for p in parameters):
                 break
     return found
-
-
-@functools.cache
-def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
-    """Returns the keyword parameters of a class. The result is cached."""
-    return keyword_parameters(cls)
 
 
 def _has_init(cls: type) -> bool:

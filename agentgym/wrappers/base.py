@@ -13,7 +13,7 @@ from gymnasium.utils import RecordConstructorArgs
 from agentgym.core import refused
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.spaces import UnicodeText
-from agentgym.utils.arguments import check_types, parameters_of
+from agentgym.utils.arguments import check_types, keyword_parameters
 
 
 class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -35,7 +35,7 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], **arguments: Any):
-        check_types(type(self).__name__, parameters_of(type(self)), arguments)
+        check_types(type(self).__name__, keyword_parameters(type(self)), arguments)
         # Not copied: tokenizers are large and never modified.
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)
         super().__init__(env)

@@ -12,7 +12,6 @@ import shutil
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -55,11 +54,6 @@ class Child:
         shutil.rmtree(self._folder)
         assert self.process.exitcode is not None
         return self.process.exitcode
-
-    def wait_for(self, text: str) -> None:
-        """Returns as soon as standard output contains a text, or the program has ended."""
-        while text not in (self._folder / OUTPUTS[0]).read_text() and self.process.is_alive():
-            time.sleep(0.02)
 
 
 def _execute(arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:

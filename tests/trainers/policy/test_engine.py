@@ -144,8 +144,9 @@ def test_an_engine_sleeps_before_every_update(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(OwnEngine, "sleep", lambda self: calls.append("sleep"))
     monkeypatch.setattr(Updater, "update", spy(Updater.update, lambda: calls.append("update")))
     train(
-        "grpo", env_id="NumberLine-v0", model="nano", group_size=2, episodes_per_iteration=2,
-        iterations=2, eval_episodes=0, bc_demonstrations=0, device="cpu", threads=1, quiet=True,
+        "grpo", env_id="NumberLine-v0", env_kwargs={"size": 4, "max_turns": 2}, model="nano",
+        context="current", max_new_tokens=2, group_size=2, episodes_per_iteration=2, iterations=2,
+        eval_episodes=0, bc_demonstrations=0, device="cpu", threads=1, quiet=True,
         run_dir=str(tmp_path),
     )  # fmt: skip
     assert calls == ["sleep", "update"] * 2

@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import sys
-import time
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,29 +86,28 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     extra = f"--port {port} --dtype float32 --enforce-eager --kv-cache-memory-bytes 100000000"
     # The command `vllm` does not start in the package for CPUs.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, *flags[start:], *extra.split()],
-            env={**os.environ, **variables},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [*command, *flags[start:], *extra.split()],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    printed = []
     try:
-        while not answers(url):
-            assert process.poll() is None, (folder / "log").read_text()[-3000:]
-            time.sleep(1)
-        yield url
+        for line in process.stdout:
+            printed.append(line)
+            if "Application startup complete" in line:
+                break
+        else:
+            raise AssertionError("".join(printed)[-3000:])
+        # A full pipe would stop the server.
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait(30)
-
-
-def answers(url: str) -> bool:
-    try:
-        return urllib.request.urlopen(f"{url}/health", timeout=5).status == 200
-    except OSError:
-        return False
 
 
 @pytest.fixture(

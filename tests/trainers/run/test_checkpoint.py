@@ -38,13 +38,9 @@ FLAGS = (
 ).split()
 
 
-def start(folder: Path, *flags: str) -> Child:
-    return Child(["-m", "agentgym.trainers", "poad", *FLAGS, "--run-dir", str(folder), *flags])
-
-
 def run(folder: Path, *flags: str, code: int = 0) -> Child:
     """A run that has ended with an exit code."""
-    child = start(folder, *flags)
+    child = Child(["-m", "agentgym.trainers", "poad", *FLAGS, "--run-dir", str(folder), *flags])
     finish([child], code)
     return child
 
@@ -60,20 +56,20 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "whole"
-    run(folder)
+    train("poad", read_config("poad", [*FLAGS, "--run-dir", str(folder)]))
     return folder
 
 
-# The child kills itself the moment it has logged, played or computed, or begins to write, what the
-# marker says: a SIGKILL at a point that is the same in every test run.
-KILL = """
-import os, signal, sys
+# The child sends itself a signal the moment it has logged, played or computed, or begins to write,
+# what the marker says: at a point that is the same in every test run.
+SIGNAL = """
+import os, sys
 import agentgym.trainers.run.checkpoint as checkpoint
 import agentgym.trainers.rollout.collector as collector
 import agentgym.trainers.run.logger as log
 import agentgym.trainers.update.behaviour_cloning as cloning
 import agentgym.trainers.update.updater as updater
-place, count = sys.argv[1], int(sys.argv[2])
+place, count, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 target = {
     "row": (log.RunLog, "row"),
     "save": (checkpoint, "replace_folder"),
@@ -90,19 +86,25 @@ def counted(*args, **kwargs):
         path, write = args
         def half(folder):
             (folder / "half").write_text("half")
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
         return original(path, half)
     result = original(*args, **kwargs)
     if calls == count:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
     return result
 setattr(*target, counted)
 if place == "save":
     import agentgym.trainers.trainer as trainer
     trainer.replace_folder = counted
 from agentgym.trainers.run.cli import main
-main(["poad", *sys.argv[3:]])
+sys.exit(main(["poad", *sys.argv[4:]]))
 """
+
+
+def signalled(folder: Path, place: str, count: int, number: signal.Signals) -> Child:
+    """Starts a run that sends itself a signal."""
+    marker = [place, str(count), str(int(number))]
+    return Child(["-c", SIGNAL, *marker, *FLAGS, "--run-dir", str(folder)])
 
 
 @pytest.mark.slow
@@ -122,8 +124,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     place: str, count: int, uninterrupted: Path, tmp_path: Path
 ):
     folder = tmp_path / "killed"
-    killed = Child(["-c", KILL, place, str(count), *FLAGS, "--run-dir", str(folder)])
-    finish([killed], -signal.SIGKILL)
+    finish([signalled(folder, place, count, signal.SIGKILL)], -signal.SIGKILL)
     resumed = run(folder, "--resume")
     assert curve(folder) == curve(uninterrupted)
     assert not (folder / "journal").exists()
@@ -136,11 +137,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path):
     folder = tmp_path / "run"
-    child = start(folder, "--iterations", "200")
-    child.wait_for("iteration    1")
-    assert child.process.pid is not None
-    os.kill(child.process.pid, number)
-    (errors,) = finish([child], 128 + number)
+    (errors,) = finish([signalled(folder, "row", 2, number)], 128 + number)
     assert "Stopping at the next safe point" in errors
     assert "--resume" in errors
     assert "Traceback" not in errors
