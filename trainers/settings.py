@@ -320,9 +320,10 @@ class LossConfig:
     """Keep the gradient of tokens above the upper clip, with the bound as their ratio (AEPO)."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
-    ratio: Literal["token", "turn", "turn_product", "trajectory"] = "token"
+    ratio: Literal["token", "turn", "turn_product", "trajectory", "trajectory_product"] = "token"
     """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
-    of a turn or trajectory, or the product over a turn, which is the ratio of the action."""
+    of a turn or trajectory, or the product over them, which is the ratio of the action or of the
+    whole trajectory."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.recipes import archer_iql, digi_q, etpo
+from agentgym.trainers.recipes import archer_iql, digi_q, etpo, inverse_prm
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
@@ -125,6 +126,30 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
     assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
     assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+
+
+def test_inverse_rewards_are_logits_of_the_expert():
+    batch = Batch.of([trajectory([1, 1], [0, 0]), trajectory([1], [0])])
+    assert inverse_prm.following(batch, np.array([1, 2, 3], np.float32)).tolist() == [2, 0, 0]
+    values = torch.tensor([0.5, -1.0], requires_grad=True)
+    targets = torch.tensor([[9.0, 0, 9], [0.5, 1.0, 2.0], [1.0, 0.0, 1.0]])
+    loss = inverse_prm.error_of_labels(values, targets, torch.tensor([1, 2]), batch)
+    expected = 2 * math.log(2) + math.log(1 + math.exp(-2))  # logits 0 and -2
+    assert float(loss.total.detach()) == pytest.approx(expected)
+    assert float(loss.count) == 3
+    loss.total.backward()
+    # An expert's turn is pulled up, one of the policy down.
+    assert torch.allclose(values.grad, torch.tensor([-1.0, 1 / (1 + math.exp(2))]))  # type: ignore
+
+
+@pytest.mark.slow
+def test_inverse_rewards_need_no_reward_of_the_environment(tmp_path: Path):
+    few = {"iterations": 6, "episodes_per_iteration": 32, "model_epochs": 4}
+    nothing = {"reward": lambda transition: 0.0}
+    rows = train("inverse_prm", tmp_path, eval_episodes=0, **few, **nothing)
+    assert rows[-1]["rollout/return"] == 0
+    assert rows[-1]["credit/process_accuracy"] > 0.6
+    assert rows[-1]["rollout/success"] > rows[0]["rollout/success"]
 
 
 def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():

@@ -38,6 +38,8 @@ VALUES: dict[str, Any] = {
     "mc.beta": 1000.0,
     "digi_q.threshold": 10.0,
     "spear.replayed": 1,
+    "spo.preference": "success",
+    "mt_grpo.turn_score": "valid",
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
 # Several good episodes of earlier iterations.
