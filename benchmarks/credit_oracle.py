@@ -54,6 +54,7 @@ from agentgym.trainers.credit.turn_rewards import (
     value_gains,
 )
 from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
+from agentgym.trainers.recipes.spo import WinRate
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
 Estimator = Callable[[Batch, Values], Credit]
@@ -67,8 +68,9 @@ ROWS = {
     "bi-level GAE": "bilevel",
     "chunks of 2 turns": "chunk",
     "ArCHer": "archer sac_glam",
-    "RLOO": "rloo loop orm",  # orm: with an exact model
-    "GRPO": "grpo flow_grpo arpo_replay arpo_entropy aepo",
+    "RLOO": "rloo loop p3o orm",  # orm: with an exact model
+    "SPO": "spo",
+    "GRPO": "grpo flow_grpo mt_grpo arpo_replay arpo_entropy aepo",  # mt_grpo: without turn scores
     "Dr. GRPO": "spear",
     "GiGPO": "gigpo",
     "HGPO": "hgpo",
@@ -305,6 +307,7 @@ def without_critic() -> dict[str, Estimator]:
     return {
         "REINFORCE": reinforce,
         "RLOO": rloo(),
+        "SPO": WinRate(),
         "Dr. GRPO": dr_grpo(),
         "GRPO": grpo(),
         "GiGPO, F = 1": GiGPO(gamma=1.0, scale=False),

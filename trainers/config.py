@@ -30,6 +30,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     ModelConfig,
     OptimisationConfig,
+    RewardConfig,
     RolloutConfig,
     RunConfig,
     check,
@@ -48,6 +49,11 @@ FREE_ON_RESUME = frozenset(
 STALE_CAP = 5.0
 """Default of `importance_cap` with `max_staleness`: `behav_imp_weight_cap` of the published
 configurations of AReaL (arXiv 2505.24298), which drops tokens above it instead of truncating."""
+UNCHANGED_REWARDS: dict[str, Any] = {
+    "kl_in": "loss", "overlong_margin": 0, "shape_progress": 0.0, "process_reward": "",
+    "novelty_bonus": 0.0, "reward_constraints": {},
+}  # fmt: skip
+"""Values of the settings that change rewards, for recipes whose credit does not depend on them."""
 
 
 @dataclass
@@ -70,6 +76,7 @@ class TrainConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     optimisation: OptimisationConfig = field(default_factory=OptimisationConfig)
     loss: LossConfig = field(default_factory=LossConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
     critic: CriticConfig = field(default_factory=CriticConfig)
     imitation: ImitationConfig = field(default_factory=ImitationConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -89,6 +96,7 @@ class TrainConfig:
         _check_optimisation(self)
         _check_rollout(self)
         _check_loss(self)
+        _check_reward(self)
         _check_environments(self)
         _check_roles(self)
         self.game.mixture  # noqa: B018  # raises for unknown opponents
@@ -210,7 +218,7 @@ class TrainConfig:
             outcome: the outcome of an episode that a recipe compares: "return" or "success".
         """
         if outcome == "success":
-            self.fixed("only success is compared, not rewards", kl_in="loss", overlong_margin=0)
+            self.fixed("only success is compared, not rewards", **UNCHANGED_REWARDS)
 
     def chosen_defaults(self) -> str:
         """Returns the defaults by kind of model in one line."""
@@ -393,3 +401,14 @@ def _check_loss(config: TrainConfig) -> None:
         )
     if loss.filter_groups and config.rollout.group_size < 2:
         raise ConfigError("filter_groups compares the episodes of a group: set group_size above 1.")
+    if loss.group_weight != "none" and config.rollout.group_size < 2:
+        raise ConfigError("group_weight counts the successes of a group: set group_size above 1.")
+
+
+def _check_reward(config: TrainConfig) -> None:
+    for name, least in config.reward.reward_constraints.items():
+        number = isinstance(least, int | float) and not isinstance(least, bool)
+        if not number or not math.isfinite(least):
+            raise ConfigError(
+                f"reward_constraints must be numbers, such as {name}=0.5, got {name}={least!r}."
+            )

@@ -320,9 +320,10 @@ class LossConfig:
     """Keep the gradient of tokens above the upper clip, with the bound as their ratio (AEPO)."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
-    ratio: Literal["token", "turn", "turn_product", "trajectory"] = "token"
+    ratio: Literal["token", "turn", "turn_product", "trajectory", "trajectory_product"] = "token"
     """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
-    of a turn or trajectory, or the product over a turn, which is the ratio of the action."""
+    of a turn or trajectory, or the product over them, which is the ratio of the action or of the
+    whole trajectory."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""
@@ -360,6 +361,9 @@ class LossConfig:
     (Clip-Cov)."""
     filter_groups: bool = False
     """Drop groups whose episodes all have the same return (dynamic sampling)."""
+    group_weight: Literal["none", "difficulty"] = "none"
+    """Weight of a group's advantages: equal, or from 1 for a task that the whole group solves to 2
+    for one that it fails ("difficulty"), divided by the mean."""
     thought_coef: NonNegative = 1.0
     """Weight of thought tokens in the policy loss (0: only the action of a reply is trained).
     Thoughts are the parts of a reply that the wrapper ExtractAction does not read."""
@@ -384,6 +388,38 @@ class LossConfig:
                 f"{self.kl_reference!r}."
             )
         return int(number)
+
+
+@dataclass
+class RewardConfig:
+    """Changes of the rewards before credit assignment, for recipes that assign credit from rewards.
+
+    Metrics of the rollout and evaluations show the environment's rewards.
+    """
+
+    shape_progress: NonNegative = 0.0
+    """Weight of potential-based shaping by `info["progress"]`, which leaves optimal policies
+    unchanged (0: none). The potential is 0 at the end of an episode, so undiscounted returns of
+    whole episodes do not change."""
+    process_reward: str = ""
+    """Process reward of each turn: "progress" (1 if the turn raises the progress), "valid" (1 for a
+    valid action), a reward term of the environment, or module:function, which maps a trajectory to
+    scores in [0, 1] (empty: none)."""
+    process_weight: Fraction = 0.5
+    """Weight w of the process reward: (1 - w) reward + w process reward."""
+    process_iterations: Count = 0
+    """Iterations in which the weight falls linearly to 0, so that outcomes decide in the end
+    (Atom-Searcher, 0: a constant weight)."""
+    process_combine: Literal["mean", "outcome"] = "mean"
+    """Process reward of an episode: the mean score of its turns, or scores that are moved by the
+    outcome so that no turn of a success is penalised and none of a failure is rewarded (ReNorm)."""
+    reward_constraints: KeyValues = field(default_factory=dict)
+    """Least means of reward terms per episode, such as format=0. The weight of a term starts at 1,
+    grows while its mean is below and falls while it is above."""
+    constraint_lr: NonNegative = 0.1
+    """Step size of these weights."""
+    novelty_bonus: NonNegative = 0.0
+    """Reward of a turn that leads to a state which is new in the episode."""
 
 
 @dataclass

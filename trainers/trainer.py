@@ -22,7 +22,8 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.making import tasks_of
 from agentgym.trainers.callbacks import Callback, CallbackList
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.critics.heads import ValueHead
@@ -71,6 +72,7 @@ from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
+from agentgym.trainers.update.reward_options import RewardOptions
 from agentgym.trainers.update.sharding import as_whole
 from agentgym.trainers.update.updater import Diverged
 
@@ -128,8 +130,8 @@ class Trainer:
         trackers: Iterable[Any] = (),
     ):
         if algorithm.credit is None:
-            why = f"{recipe} counts no penalties in its credit"
-            config.fixed(why, kl_in="loss", overlong_margin=0)
+            why = f"{recipe} assigns credit from learned models or counts, not from rewards"
+            config.fixed(why, **UNCHANGED_REWARDS, group_weight="none")
         check_critic(
             recipe,
             config.critic,
@@ -196,6 +198,7 @@ class Trainer:
                 reward=reward,
             )
             self.hooks = RecipeHooks()
+            self.rewards = RewardOptions(config)
             self._cloning: dict[str, Any] | None = None
             if start is None:
                 self.rollouts.forget()
@@ -230,6 +233,7 @@ class Trainer:
                 self.own_critic.restore(saved["critic"])
             self.hooks.load_frozen_state(load_frozen(self.folder))
             self.hooks.load_state_dict(saved["experience"])
+            self.rewards.load_state_dict(saved.get("rewards", {}))
             self.rollouts.load_state_dict(saved)
 
     # One iteration.
@@ -275,6 +279,8 @@ class Trainer:
             credit = hooks.credit(rewarded, forward, at, rng)
         else:
             values = None if forward is None else forward.values
+            rewarded = self.rewards(rewarded, at, bootstraps=values is not None)
+            self.rewards.observe(batch)
             credit = self.algorithm.credit(with_penalties(rewarded, forward, config), values)
         if config.loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)
@@ -286,6 +292,8 @@ class Trainer:
             thought_coef=config.loss.thought_coef,
         )
         entering = hooks.on_advantages(batch, entering, at)
+        if config.loss.group_weight == "difficulty":
+            entering = weigh_by_difficulty(entering, batch)
         credit, entering = from_main(self.accelerator, (credit, entering))
         align(self.accelerator, hooks.modules())
         alternatives = self._alternatives(batch)  # before the weights change
@@ -448,7 +456,8 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
         ]
         played = self.play(self.rollouts.seat(episodes, 0))
-        self.own_critic.begin(Batch.of(played), fit_returns, self.rng(CRITIC, 0))
+        batch = self.rewards(Batch.of(played), 0, bootstraps=True)
+        self.own_critic.begin(batch, fit_returns, self.rng(CRITIC, 0))
         align(self.accelerator, [self.own_critic])
         self.state.env_steps += sum(len(t.turns) for t in played)
 
@@ -526,7 +535,7 @@ class Trainer:
             trajectories,
             batch,
             credit,
-            self.hooks.metrics,
+            self.hooks.metrics | self.rewards.metrics,
             forward,
             state.iteration - 1,
         )
@@ -630,6 +639,7 @@ class Trainer:
                     self.rollouts.state_dict()
                     | {
                         "experience": self.hooks.state_dict(),
+                        "rewards": self.rewards.state_dict(),
                         "cloning": self._cloning,
                         "critic": None if self.own_critic is None else self.own_critic.states(),
                     },

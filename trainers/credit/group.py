@@ -6,7 +6,7 @@ is alone in its group gets advantage 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -239,6 +239,24 @@ def anchor_values(batch: Batch, gamma: float) -> Values:
     means = members_of(anchor_groups(batch)).mean(returns)
     zeros = np.zeros(len(batch.trajectories), np.float32)
     return Values(None, means.astype(np.float32), zeros)
+
+
+def weigh_by_difficulty(credit: Credit, batch: Batch) -> Credit:
+    """Returns the credit with larger advantages for groups with fewer successes.
+
+    The weight of a group is 2 - its share of successes, divided by the mean over the trajectories.
+    All members of a group share it, so the direction of the gradient of each task is unchanged.
+    Weights by difficulty are in "UniVG-R1" (arXiv 2505.14231) and GRPO-LEAD (arXiv 2504.09696). The
+    function is ours.
+
+    Args:
+        credit: the credit.
+        batch: its batch.
+    """
+    success = np.array([t.success for t in batch.trajectories], np.float64)
+    weight = 2.0 - members_of(batch.groups).mean(success)
+    weight = (weight / weight.mean())[batch.turn_trajectory][batch.token_turn]
+    return replace(credit, advantages=credit.advantages * weight.astype(np.float32))
 
 
 def trajectory_outcomes(batch: Batch, outcome: Literal["return", "success"]) -> Float64:

@@ -120,7 +120,8 @@ class UpdateData:
                 fraction=settings.covariance_clip,
                 generator=generator,
             )
-        span = {"token": None, "trajectory": trajectory}.get(settings.ratio, turn)
+        kind = settings.ratio.removesuffix("_product")
+        span = {"token": None, "turn": turn, "trajectory": trajectory}[kind]
         sampled = None
         if settings.importance_cap is not None:
             sampled = batch.logprobs if first_pass else batch.sampler_logprobs
@@ -175,7 +176,7 @@ class UpdateData:
             old,
             self.advantages[chosen],
             span=None if self.span is None else self.span[chosen],
-            span_ratio="product" if settings.ratio == "turn_product" else "mean",
+            span_ratio="product" if settings.ratio.endswith("_product") else "mean",
             clip_low=settings.clip,
             clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
             dual_clip=settings.dual_clip,

@@ -217,7 +217,7 @@ class Updater:
         loss, optimisation = self.loss, self.optimisation
         rows = Rows.of(batch, self._bootstraps)
         data = self._data(batch, credit, forward, iteration, first_pass)
-        together = loss.ratio == "trajectory"
+        together = loss.ratio.startswith("trajectory")
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
         self.withdraw()

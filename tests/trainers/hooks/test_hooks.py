@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,10 @@ from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.recipes import archer_iql, digi_q, etpo
+from agentgym.trainers.recipes import agent_rlvr, archer_iql, digi_q, etpo, inverse_prm
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
@@ -125,6 +126,29 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
     assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
     assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+
+
+def test_inverse_rewards_are_logits_of_the_expert():
+    batch = Batch.of([trajectory([1, 1], [0, 0]), trajectory([1], [0])])
+    assert inverse_prm.following(batch, np.array([1, 2, 3], np.float32)).tolist() == [2, 0, 0]
+    values = torch.tensor([0.5, -1.0], requires_grad=True)
+    targets = torch.tensor([[9.0, 0, 9], [0.5, 1.0, 2.0], [1.0, 0.0, 1.0]])
+    loss = inverse_prm.error_of_labels(values, targets, torch.tensor([1, 2]), batch)
+    expected = 2 * math.log(2) + math.log(1 + math.exp(-2))  # logits 0 and -2
+    assert float(loss.total.detach()) == pytest.approx(expected)
+    assert float(loss.count) == 3
+    loss.total.backward()
+    # An expert's turn is pulled up, one of the policy down.
+    assert torch.allclose(values.grad, torch.tensor([-1.0, 1 / (1 + math.exp(2))]))  # type: ignore
+
+
+@pytest.mark.slow
+def test_inverse_rewards_need_no_reward_of_the_environment(tmp_path: Path):
+    def losses(run: str, **changes: Any) -> list[float]:
+        rows = train_quickly("inverse_prm", tmp_path / run, iterations=2, **changes)
+        return [row[name] for row in rows for name in ("losses/policy_loss", "losses/value_loss")]
+
+    assert losses("none", reward=lambda transition: 0.0) == losses("own")
 
 
 def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
@@ -457,3 +481,59 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
 def test_offline_archer_checks_its_settings_at_once(setting: dict[str, Any]):
     with pytest.raises(ConfigError, match=next(iter(setting))):
         archer_iql.Config.of(**setting)
+
+
+def test_hints_are_in_the_first_observations_of_a_retry():
+    kwargs: dict[str, Any] = {"size": 6, "max_turns": 8}
+    env = agent_rlvr.Hinted(make_env("NumberLine-v0", **kwargs), agent_rlvr.expert_action, 2)
+    plain = make_env("NumberLine-v0", **kwargs)
+    for episode in range(2):
+        shown, expected = env.reset(seed=episode)[0], plain.reset(seed=episode)[0]
+        hints = []
+        for _ in range(3):
+            action = str(plain.get_wrapper_attr("expert")())
+            hints.append(shown.removeprefix(expected))
+            assert hints[-1] in ("", f"\nHint: {action}")
+            wrong = "-" if action == "+" else "+"
+            shown, expected = env.step(wrong)[0], plain.step(wrong)[0]
+        assert [bool(hint) for hint in hints] == [True, True, False]
+
+
+def test_guided_successes_join_their_group_without_the_hint(tmp_path: Path, monkeypatch):
+    from agentgym.trainers.api import make_trainer
+
+    class Follower:
+        """Takes the hinted action, and else a wrong one, so that only retries succeed."""
+
+        def __init__(self, policy: Policy):
+            self.policy = policy
+
+        def __call__(self, requests: Sequence[Any], sampling: Sampling, cache: Any = None) -> list:
+            found = []
+            for request in requests:
+                text = self.policy.decode(request.prompt)
+                sign = text.rpartition("Hint: ")[2].strip()[:1] if "Hint: " in text else "x"
+                tokens = np.array(self.policy.encode_action(sign), np.int32)
+                found.append(Sample(tokens, np.full(len(tokens), -9, np.float32), None, sign, True))
+            return found
+
+    trainer = make_trainer(
+        "agent_rlvr", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 8}, model="nano",
+        context="current", instructions=False, group_size=2, episodes_per_iteration=4, retries=1,
+        hinted_turns=8, eval_episodes=0, iterations=1, device="cpu", quiet=True, log_with=(),
+        run_dir=str(tmp_path),
+    )  # fmt: skip
+    hooks = agent_rlvr.Guidance(trainer, trainer.config)  # type: ignore[arg-type]
+    monkeypatch.setattr(trainer.policy, "act", Follower(trainer.policy))
+    fresh = trainer.rollouts.collect(0)
+    assert not any(t.success for t in fresh)
+    mixed = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    new = mixed[len(fresh) :]
+    assert {t.group for t in new} == {t.group for t in fresh} and all(t.success for t in new)
+    for each in new:
+        assert not any("Hint" in turn.observation for turn in each.turns)
+        assert "Hint" not in trainer.policy.decode(each.segments[0].tokens)
+    assert hooks.metrics["guided_success"] == 1
+    assert hooks.env_steps == 2 * sum(len(t.turns) for t in new)
+    trainer.log.close()
+    trainer.folder.close()

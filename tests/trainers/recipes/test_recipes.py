@@ -42,11 +42,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "glam": {"iterations": 10, "episodes_per_iteration": 64},
     "chunk": {"chunk_size": 2, "episodes_per_iteration": 64},
     "loop": {"group_size": 8, "iterations": 20},
+    "p3o": {"group_size": 8, "iterations": 20},
+    "spo": {"group_size": 8, "iterations": 20},
+    "mt_grpo": {"group_size": 8, "iterations": 20},
     "flow_grpo": {"group_size": 8, "iterations": 20},
     "gigpo": {"group_size": 8},
     "spa": {"model_epochs": 4, "iterations": 20},
     "istar": {"group_size": 8, "iterations": 20},
     "agentprm": {"group_size": 4, "iterations": 20, "model_epochs": 4, "entropy_coef": 0.05},
+    "agent_rlvr": {"group_size": 8, "iterations": 20},
+    "inverse_prm": {"episodes_per_iteration": 64, "model_epochs": 4, "iterations": 20},
     "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
     "dpo": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
     "eto": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
@@ -270,25 +275,33 @@ SWITCHES: dict[str, Any] = {
     "overflow": "terminate",
     "lr_warmup": 2,
     "adam_betas": (0.9, 0.95),
+    "shape_progress": 0.5,
+    "process_reward": "progress",
+    "reward_constraints": {"task": 0.5},
+    "novelty_bonus": 0.1,
+    "group_weight": "difficulty",
 }
 # Switches that a recipe has no use for; everything else works together.
-UNREWARDED = {"overlong_margin", "kl_in"}  # credit is not assigned from rewards
+REWARDS = {"shape_progress", "process_reward", "reward_constraints", "novelty_bonus"}
+UNREWARDED = {"overlong_margin", "kl_in"} | REWARDS  # only success is compared
+HOOKED = UNREWARDED | {"group_weight"}  # credit is not assigned from rewards
 UNPLAYED = {"importance_cap", "check_logprobs"}  # the data have no probabilities
-IMITATION = {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED
+IMITATION = {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED
 REFUSED: dict[str, set[str]] = {
     "flow_grpo": UNREWARDED,
-    "vine": UNREWARDED,
-    "rae": UNREWARDED,
-    "at_grpo": UNREWARDED,
-    "dpo": {"normalize_advantages"} | UNREWARDED,
-    "eto": {"filter_groups", "normalize_advantages"} | UNREWARDED | UNPLAYED,
-    "archer": UNREWARDED,
-    "sac_glam": UNREWARDED,
-    "agentprm": UNREWARDED,
-    "etpo": UNREWARDED,
+    "vine": HOOKED,
+    "rae": HOOKED,
+    "at_grpo": HOOKED,
+    "dpo": {"normalize_advantages"} | HOOKED,
+    "eto": {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED,
+    "archer": HOOKED,
+    "sac_glam": HOOKED,
+    "agentprm": HOOKED,
+    "etpo": HOOKED,
     "digi_q": IMITATION,
-    "filtered_bc": {"normalize_advantages", "covariance_clip"} | UNREWARDED,
+    "filtered_bc": {"normalize_advantages", "covariance_clip"} | HOOKED,
     "arpo_replay": {"filter_groups"},
+    "agent_rlvr": UNPLAYED,
     "archer_iql": IMITATION,
     "mc": IMITATION | {"covariance_clip"},
     "bc": IMITATION | {"covariance_clip"},

@@ -38,6 +38,10 @@ VALUES: dict[str, Any] = {
     "mc.beta": 1000.0,
     "digi_q.threshold": 10.0,
     "spear.replayed": 1,
+    "spo.preference": "success",
+    "mt_grpo.turn_score": "valid",
+    "inverse_prm.demonstrations": 1,
+    "agent_rlvr.hint": f"{__name__}:nothing",
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
 # Several good episodes of earlier iterations.
@@ -120,6 +124,11 @@ def legal(recipe: str, name: str, hint: Any, base: dict[str, Any]) -> Any:
 def reward(transition: Any) -> float:
     """Returns that differ between successes."""
     return transition.reward + 0.1 * (transition.action == "+")
+
+
+def nothing(env: Any) -> str:
+    """A hint that is none."""
+    return "none"
 
 
 def outcome(recipe: str, folder: Path, settings: dict[str, Any]) -> Any:

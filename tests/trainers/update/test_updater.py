@@ -74,6 +74,7 @@ def loss_of(
         ({"importance_cap": 3.0}, (-1.2 * 2 - 0.5 + 1.5 + 0.8 / 2) / 4),
         ({"importance_cap": 1.5}, (-1.2 * 1.5 - 0.5 + 1.5 + 0.8 / 2) / 4),
         ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
+        ({"ratio": "trajectory_product"}, (-PRODUCT * 1.5 + 0.8) / 4),
         ({"aggregation": "turn"}, ((-1.2 - 0.5) / 2 + 1.5 + 0.8) / 3),
         ({"aggregation": "trajectory"}, ((-1.2 - 0.5 + 1.5) / 3 + 0.8) / 2),
         ({"aggregation": "constant", "max_new_tokens": 10}, (-0.2 + 0.8) / 10 / 2),

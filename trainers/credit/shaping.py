@@ -1,0 +1,171 @@
+"""Rewards that are added to those of the environment before credit assignment, in every recipe.
+
+Each function returns rewards, scores or a batch with other rewards. The trajectories keep the
+environment's rewards.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.credit.group import members_of
+from agentgym.trainers.credit.scan import Float64
+from agentgym.trainers.trajectory import Batch, Trajectory
+
+ScoreFn = Callable[[Trajectory], Sequence[float]]
+"""Scores the turns of a trajectory, in [0, 1]."""
+
+
+def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bool) -> Batch:
+    """Adds potential-based shaping, with the progress as the potential.
+
+        r'_t = r_t + coef (gamma Phi_{t+1} - Phi_t)
+
+    Phi_t is the progress before turn t. It is 0 at the start of an episode and after its end, so
+    the discounted return from turn t on changes by -coef Phi_t, which no action influences, and
+    optimal policies stay optimal. After a truncation it is the last progress if the critic
+    bootstraps, since the value of the last state changes by -coef Phi too, and 0 otherwise.
+
+    Sources: "Policy Invariance Under Reward Transformations: Theory and Application to Reward
+    Shaping" (Ng et al., ICML 1999). "Reward Shaping in Episodic Reinforcement Learning" (Grzes,
+    AAMAS 2017) for the potential 0 at the end.
+
+    Args:
+        batch: the trajectories.
+        coef: weight of the potential.
+        gamma: discount per turn of the credit function.
+        bootstraps: whether truncated trajectories are bootstrapped by a critic.
+    """
+    after = np.array([turn.progress for turn in batch.turns], np.float64)
+    before = np.append(0.0, after[:-1])
+    before[batch.turn_offsets[:-1]] = 0.0
+    ended = batch.terminated if bootstraps else np.ones_like(batch.terminated)
+    after[batch.turn_offsets[1:][ended] - 1] = 0.0
+    return batch.with_rewards(batch.rewards + coef * (gamma * after - before))
+
+
+def new_states(batch: Batch) -> Float64:
+    """Returns 1 for turns that lead to a state not seen before in the episode, else 0 [M].
+
+    States are compared by `state_key`. The state after the last turn has none, so it counts as 0.
+    """
+    found = np.zeros(batch.num_turns)
+    for trajectory, start in zip(batch.trajectories, batch.turn_offsets, strict=False):
+        keys = [turn.state_key for turn in trajectory.turns]
+        found[start : start + len(keys) - 1] = [
+            keys[t + 1] not in keys[: t + 1] for t in range(len(keys) - 1)
+        ]
+    return found
+
+
+def turn_scores(batch: Batch, source: str) -> Float64:
+    """Returns process scores in [0, 1] of the turns [M].
+
+    Args:
+        batch: the trajectories.
+        source: "progress" (1 for a turn that raises the progress), "valid" (1 for a valid action),
+            a reward term of the environment, or "module:function" with a `ScoreFn`.
+
+    Raises:
+        ConfigError: for an unknown source, or scores that are not numbers in [0, 1], one per turn.
+    """
+    score = score_function(source)
+    scores = [list(score(trajectory)) for trajectory in batch.trajectories]
+    for trajectory, given in zip(batch.trajectories, scores, strict=True):
+        if len(given) != len(trajectory.turns):
+            raise ConfigError(
+                f"Process scores of {source!r} must be one per turn, {len(trajectory.turns)}, got "
+                f"{len(given)}."
+            )
+    found = np.array([each for some in scores for each in some], np.float64)
+    if not ((found >= 0) & (found <= 1)).all():
+        wrong = found[~((found >= 0) & (found <= 1))][0]
+        raise ConfigError(
+            f"Process scores of {source!r} must lie in [0, 1], got {wrong}. A function "
+            "(module:function) may rescale them."
+        )
+    return found
+
+
+def score_function(source: str) -> ScoreFn:
+    """Returns the function of a source of process scores (see `turn_scores`).
+
+    Raises:
+        ConfigError: if there is no such function in the module.
+    """
+    if source == "valid":
+        return lambda trajectory: [float(turn.valid) for turn in trajectory.turns]
+    if source == "progress":
+        return _raises_progress
+    if ":" in source:
+        return imported(source)
+    return lambda trajectory: [reward_term(turn.reward_terms, source) for turn in trajectory.turns]
+
+
+def imported(name: str) -> Callable[..., Any]:
+    """Returns the function "module:function".
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"Expected module:function, got {name!r}: {error}") from error
+    if not callable(found):
+        raise ConfigError(f"Expected module:function, got {name!r}, a {type(found).__name__}.")
+    return found
+
+
+def process_rewards(
+    batch: Batch, scores: Float64, combine: Literal["mean", "outcome"] = "mean"
+) -> Float64:
+    """Returns rewards [M] from process scores p, which add up to a mean over the T turns.
+
+        "mean"     p_t / T
+        "outcome"  (p_t + o - 1) / (sigma T), with o = 1 for a success, else 0
+
+    and sigma the standard deviation of the numerator over the turns of the group. With "outcome",
+    no turn of a success has a negative reward and no turn of a failure a positive one, whatever its
+    score. This is the idea of ReNorm, "Hybrid Reward Normalization for Process-supervised
+    Non-verifiable Agentic Tasks" (arXiv 2509.25598), with a scale of our own.
+
+    Args:
+        batch: the trajectories.
+        scores: [M] scores in [0, 1].
+        combine: the combination with the outcome.
+    """
+    owner = batch.turn_trajectory
+    rewards = scores
+    if combine == "outcome":
+        success = np.array([t.success for t in batch.trajectories], np.float64)
+        rewards = scores + success[owner] - 1.0
+        group = members_of(batch.groups[owner])
+        sigma = np.sqrt(group.mean((rewards - group.mean(rewards)) ** 2))
+        rewards = rewards / np.where(sigma > 1e-6, sigma, 1.0)
+    return rewards / np.diff(batch.turn_offsets)[owner]
+
+
+def _raises_progress(trajectory: Trajectory) -> list[float]:
+    levels = [0.0, *(turn.progress for turn in trajectory.turns)]
+    return [float(b > a) for a, b in pairwise(levels)]
+
+
+def reward_term(terms: dict[str, float], name: str) -> float:
+    """Returns a reward term of a turn.
+
+    Raises:
+        ConfigError: if the environment has no such term.
+    """
+    if name not in terms:
+        raise ConfigError(
+            f"There is no reward term {name!r}. The environment has {', '.join(terms) or 'none'}."
+        )
+    return float(terms[name])

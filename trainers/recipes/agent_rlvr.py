@@ -1,0 +1,182 @@
+"""Agent-RLVR: groups that fail are retried with hints, and guided successes are learned unguided.
+
+"Agent-RLVR: Training Software Engineering Agents via Guidance and Environment Rewards" (Da et al.,
+arXiv 2506.11425). A group whose episodes all fail gives no gradient. It is played again with hints
+in the observations, by default the action of the scripted expert in the first turns. Successes of
+these retries join their group with the prompts that they would have had without the hints, so that
+the policy learns to succeed on its own. Credit is that of GRPO.
+
+Kept: attempt, guidance, reattempt, the update on the rewards of guided episodes under the unguided
+prompt. Changed: group-relative credit (the paper: DPO on pairs), with the probabilities of the
+unguided policy as those of the behaviour policy. Hints come from the expert or a function (theirs:
+plans and feedback of a teacher model).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import group
+from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, samples_of
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    Positive,
+    RolloutConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Trajectory
+
+RETRIES = 1 << 23
+"""Offset that separates the seeds of retries from those of other episodes."""
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of Agent-RLVR."""
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    retries: Positive = 4
+    """Guided episodes for each group without a success."""
+    hinted_turns: Positive = 4
+    """First turns of a retry whose observations have a hint."""
+    hint: str = "expert"
+    """Source of hints: the scripted expert's action ("expert"), or module:function, which maps the
+    environment to a text."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.hint != "expert":
+            imported(self.hint)
+        why = "guided episodes were sampled with other prompts"
+        self.fixed(why, max_staleness=0, importance_cap=None, check_logprobs=None)
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: guided episodes get the probabilities of the unguided policy."""
+        return True
+
+
+class Hinted(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Adds a hint to the first observations of an episode.
+
+    Args:
+        env: a text environment.
+        hint: maps the environment to the hint.
+        turns: number of observations with a hint.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], hint: Callable[[Any], str], turns: int):
+        super().__init__(env)
+        self.hint, self.turns, self.left = hint, turns, 0
+
+    def reset(self, **kwargs: Any) -> tuple[str, dict[str, Any]]:
+        """Resets the environment."""
+        self.left = self.turns
+        observation, info = self.env.reset(**kwargs)
+        return self._with_hint(observation), info
+
+    def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        """Steps the environment."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if not (terminated or truncated):
+            observation = self._with_hint(observation)
+        return observation, reward, terminated, truncated, info
+
+    def _with_hint(self, observation: str) -> str:
+        if not self.left:
+            return observation
+        self.left -= 1
+        return f"{observation}\nHint: {self.hint(self.env)}"
+
+
+class Guidance(RecipeHooks):
+    """Retries failed groups with hints and adds the successes.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    games = False
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__()
+        self.trainer, self.config = trainer, config
+        hint = expert_action if config.hint == "expert" else imported(config.hint)
+        make = trainer.make_env
+        self.pool = EnvPool(
+            lambda: Hinted(make(), hint, config.hinted_turns), config.rollout.num_envs
+        )
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the rollout and the successes of the retries, as if played without hints."""
+        solved = {t.group for t in fresh if t.success}
+        failed = dict.fromkeys((t.task, t.seed) for t in fresh if t.group not in solved)
+        config, trainer = self.config, self.trainer
+        starts = [start for start in failed for _ in range(config.retries)]
+        episodes = [
+            EpisodeSpec(task, seed, (config.run.seed, RETRIES + iteration, i))
+            for i, (task, seed) in enumerate(starts)
+        ]
+        guided: list[Trajectory] = []
+        if episodes:
+            guided = collect(
+                trainer.policy,
+                self.pool,
+                episodes,
+                trainer.context,
+                config.sampling(),
+                constrain=config.rollout.constrain,
+            )
+        good = [i for i, t in enumerate(guided) if t.success]
+        again = [
+            replace(episodes[i], opening=samples_of(guided[i], len(guided[i].turns))) for i in good
+        ]
+        unguided = trainer.play(again) if again else []
+        self.env_steps = sum(len(t.turns) for t in [*guided, *unguided])
+        helped = {t.group for t in unguided}
+        self.metrics = {
+            "failed_groups": float(len(failed)),
+            "guided_success": len(again) / max(len(guided), 1),
+            "helped_groups": float(len(helped)),
+        }
+        return [*fresh, *unguided]
+
+
+def expert_action(env: gymnasium.Env[Any, Any]) -> str:
+    """Returns the action of the scripted expert.
+
+    Raises:
+        ConfigError: if the environment has no expert.
+    """
+    action = env.get_wrapper_attr("expert")()
+    if action is None:
+        raise ConfigError(
+            f"{env} has no scripted expert to give hints: set hint to module:function."
+        )
+    return str(action)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of Agent-RLVR."""
+    return Algorithm(
+        credit=group.GroupBaseline(scale=config.scale),
+        hooks=lambda trainer: Guidance(trainer, config),
+    )

@@ -1,0 +1,148 @@
+"""InversePRM: turn rewards learned from demonstrations, without any reward of the environment.
+
+"Process Reward Models for LLM Agents: Practical Framework and Directions" (Choudhury, arXiv
+2502.10325, section 4). A model Q(s, a) is trained so that its implied reward tells the scripted
+expert (label 1) from the policy (label 0) by binary cross-entropy, as in IQ-Learn:
+
+    r(s, a) = Q(s, a) - gamma Q(s', a'),    a' ~ pi(.|s'),    Q = 0 after the end.
+
+The implied rewards are those of turn-level PPO, with a state-value critic.
+
+Kept: the loss, an a' sampled anew from the policy after turns of the expert, gamma = 0.95, equal
+weights of both labels. Changed: Q(s', a') has no gradient and is that of the iteration before, the
+expert plays in every iteration, and the policy is updated by PPO (the paper's method: online DPO).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.scan import Float64
+from agentgym.trainers.critics.heads import TurnValueHead, value_head
+from agentgym.trainers.critics.transitions import answer
+from agentgym.trainers.hooks.turn_judge import TurnJudge
+from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
+from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
+from agentgym.trainers.update.behaviour_cloning import demonstrate
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.losses import Sum
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of InversePRM."""
+
+    loss: LossConfig = defaults(LossConfig, ratio="turn")
+    gamma: Fraction = 0.95
+    """Discount between turns, of the implied reward and of the critic."""
+    lambda_turn: Fraction = 0.95
+    """GAE lambda between turns."""
+    demonstrations: Positive = 16
+    """Episodes of the scripted expert per iteration, in tasks that the policy played."""
+    model_lr: NonNegative = 1e-3
+    """Learning rate of the process reward model."""
+    model_epochs: Positive = 2
+    """Epochs of the process reward model per iteration."""
+
+
+class InverseReward(TurnJudge):
+    """Rewards turns with the implied rewards of a model of the expert.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    games = False
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(
+            trainer, lr=config.model_lr, epochs=config.model_epochs, loss=error_of_labels
+        )
+        self.trainer, self.config = trainer, config
+        self.shown: list[Trajectory] = []
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Plays the expert in tasks of the rollout, and returns the rollout."""
+        starts = list(dict.fromkeys((t.task, t.seed) for t in fresh))[: self.config.demonstrations]
+        trainer, constrain = self.trainer, self.config.rollout.constrain
+        self.shown = demonstrate(
+            trainer.policy,
+            trainer.pool,
+            [EpisodeSpec(task, seed, (i,)) for i, (task, seed) in enumerate(starts)],
+            trainer.context,
+            action_room(trainer.policy, self.config.sampling(), constrain),
+            constrain=constrain,
+        )
+        self.env_steps = sum(len(trajectory.turns) for trajectory in self.shown)
+        return fresh
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Fits the model to the batch and the demonstrations and returns the implied rewards."""
+        shown, gamma = Batch.of(self.shown), self.config.gamma
+        offsets = [following(batch, self.model.predict(batch)), self._resampled(shown, rng)]
+        labels = np.repeat([0.0, 1.0], [batch.num_turns, shown.num_turns])
+        weights = np.where(labels == 1, 0.5 / shown.num_turns, 0.5 / batch.num_turns) * len(labels)
+        targets = np.stack([gamma * np.concatenate(offsets), labels, weights], -1)
+        both = Batch.of([*batch.trajectories, *self.shown])
+        loss = self.model.fit(both, targets, rng)[-1]
+        values = self.model.predict(batch)
+        rewards = values - gamma * following(batch, values)
+        expert = self.model.predict(shown) - gamma * offsets[1]
+        right = np.concatenate([rewards < 0, expert > 0])
+        weighed = float(right @ weights) / len(right)
+        self.metrics = {"process_loss": loss, "process_accuracy": weighed}
+        return batch.with_rewards(rewards)
+
+    def _resampled(self, shown: Batch, rng: np.random.Generator) -> Float64:
+        """Returns Q(s', a') of the policy's own action after each turn of the expert [M]."""
+        last = np.zeros(shown.num_turns, bool)
+        last[shown.turn_offsets[1:] - 1] = True
+        prompts = [
+            (trajectory.segments[turn.segment].tokens[: turn.start], turn.admissible)
+            for trajectory in shown.trajectories
+            for turn in trajectory.turns[1:]
+        ]
+        found = np.zeros(shown.num_turns)
+        if prompts:
+            constrain = self.config.rollout.constrain
+            answers = answer(self.trainer.act, prompts, constrain, rng)
+            found[~last] = self.model.predict(Batch.of(answers))
+        return found
+
+
+def following(batch: Batch, values: FloatArray) -> Float64:
+    """Returns the value of the next turn of the episode [M], 0 for the last one."""
+    found = np.append(values[1:], 0.0).astype(np.float64)
+    found[batch.turn_offsets[1:] - 1] = 0.0
+    return found
+
+
+def error_of_labels(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) -> Sum:
+    """Returns the binary cross-entropy of Q - offset, with (offset, label, weight) as targets."""
+    offset, label, weight = targets[index].unbind(-1)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(
+        values - offset, label, weight, reduction="sum"
+    )
+    return Sum(loss, weight.sum().detach())
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of InversePRM."""
+    return Algorithm(
+        credit=two_clock.turn(config.gamma, config.lambda_turn),
+        critic=value_head(TurnValueHead, config),
+        hooks=lambda trainer: InverseReward(trainer, config),
+    )

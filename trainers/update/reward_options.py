@@ -1,0 +1,93 @@
+"""`RewardOptions`: the settings of the group `reward`, applied before credit assignment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.scan import Float64
+from agentgym.trainers.credit.shaping import (
+    new_states,
+    process_rewards,
+    reward_term,
+    shape_by_progress,
+    turn_scores,
+)
+from agentgym.trainers.trajectory import Batch
+
+
+class RewardOptions:
+    """Changes rewards: weights of terms, process rewards, bonus and shaping, in this order.
+
+    Args:
+        config: the settings.
+
+    Attributes:
+        weights: weights of the constrained reward terms, by name. They start at 1.
+        metrics: numbers of the last iteration to log.
+    """
+
+    def __init__(self, config: TrainConfig):
+        self.settings = config.reward
+        self.gamma = float(getattr(config, "gamma", 1.0))
+        self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
+        self.metrics: dict[str, float] = {}
+
+    def __call__(self, batch: Batch, iteration: int, *, bootstraps: bool) -> Batch:
+        """Returns the batch with the rewards that credit is assigned from.
+
+        Args:
+            batch: the trajectories.
+            iteration: the number of finished iterations.
+            bootstraps: whether a critic bootstraps truncated trajectories.
+        """
+        settings, rewards = self.settings, batch.rewards
+        for name, weight in self.weights.items():
+            rewards = rewards + (weight - 1.0) * turn_terms(batch, name)
+        if settings.process_reward and (share := self.process_weight(iteration)):
+            scores = turn_scores(batch, settings.process_reward)
+            self.metrics["process_score"] = float(scores.mean())
+            process = process_rewards(batch, scores, settings.process_combine)
+            rewards = (1.0 - share) * rewards + share * process
+        if settings.novelty_bonus:
+            rewards = rewards + settings.novelty_bonus * new_states(batch)
+        if rewards is not batch.rewards:
+            batch = batch.with_rewards(rewards)
+        if settings.shape_progress:
+            coef = settings.shape_progress
+            batch = shape_by_progress(batch, coef, self.gamma, bootstraps=bootstraps)
+        return batch
+
+    def process_weight(self, iteration: int) -> float:
+        """Returns the weight of process rewards, which falls linearly to 0 if they are annealed."""
+        until = self.settings.process_iterations
+        left = max(1.0 - iteration / until, 0.0) if until else 1.0
+        return self.settings.process_weight * left
+
+    def observe(self, batch: Batch) -> None:
+        """Raises the weights of terms below their threshold and lowers the others, at least to 0.
+
+        This is a step on the Lagrangian of "Confronting Reward Model Overoptimization with
+        Constrained RLHF" (arXiv 2310.04373), w_k <- max(0, w_k + lr (threshold_k - J_k)), with J_k
+        the mean of the sum of term k over an episode.
+        """
+        for name, threshold in self.settings.reward_constraints.items():
+            mean = turn_terms(batch, name).sum() / len(batch.trajectories)
+            step = self.settings.constraint_lr * (float(threshold) - mean)
+            self.weights[name] = max(0.0, self.weights[name] + float(step))
+            self.metrics |= {f"weight/{name}": self.weights[name], f"term/{name}": float(mean)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the weights of the constrained terms."""
+        return dict(self.weights)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.weights |= state
+
+
+def turn_terms(batch: Batch, name: str) -> Float64:
+    """Returns a reward term of each turn [M]."""
+    return np.array([reward_term(turn.reward_terms, name) for turn in batch.turns], np.float64)
