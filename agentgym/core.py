@@ -507,6 +507,19 @@ class TextEnv(gymnasium.Env[str, str]):
                     self._restored()
             raise refused(error) from error
 
+    def reseed(self, seed: int) -> None:
+        """Samples the chance events of the rest of the episode anew.
+
+        A restored snapshot continues with the same chance events as the episode it was taken from.
+        Reseeded, it continues with other ones, so that a planner cannot see the future. State that
+        is hidden from the agent stays as it is.
+
+        Args:
+            seed: seed of the new random state.
+        """
+        # In place, because a game shares the generator of its seat.
+        self.np_random.bit_generator.state = np.random.PCG64(seed).state
+
     def _restored(self) -> None:
         """Rebuilds everything that follows from `self.state` but is kept elsewhere.
 

@@ -17,9 +17,15 @@ from agentgym.agents.human import HumanAgent, Quit
 from agentgym.agents.mixed import MixedAgent
 from agentgym.agents.random import RandomAgent
 from agentgym.agents.scripted import ScriptedAgent
+from agentgym.agents.search import ALGORITHMS, SearchAgent
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
-from agentgym.utils.arguments import check_arguments, keyword_parameters
+from agentgym.utils.arguments import (
+    check_arguments,
+    keyword_parameters,
+    parse_arguments,
+    split_arguments,
+)
 
 __all__ = [
     "Agent",
@@ -32,6 +38,7 @@ __all__ = [
     "Quit",
     "RandomAgent",
     "ScriptedAgent",
+    "SearchAgent",
     "Usage",
     "View",
     "make_agent",
@@ -47,7 +54,8 @@ POLICY_AGENTS = {
     "league": "agentgym.trainers.policy_agent:load_league",
 }
 """Entry points of policy agents: strings, so that this package does not import trainers."""
-KINDS = (*_SIMPLE, "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER")
+SEARCHES = tuple(f"search:{algorithm}" for algorithm in ALGORITHMS)
+KINDS = (*_SIMPLE, *SEARCHES, "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER")
 
 
 def make_agent(spec: str, **options: Any) -> Agent:
@@ -55,8 +63,9 @@ def make_agent(spec: str, **options: Any) -> Agent:
 
     Args:
         spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
-            "policy:FOLDER" (a trained checkpoint, which needs the extra "train") or "league:FOLDER"
-            (the average policy of a run with a pool of opponents).
+            "policy:FOLDER" (a trained checkpoint, which needs the extra "train"), "league:FOLDER"
+            (the average policy of a run with a pool of opponents) or "search:ALGORITHM" (a planner:
+            see `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER".
         options: keyword arguments of the agent's class, such as `temperature=0.7`.
 
     Raises:
@@ -75,6 +84,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
                 f"chat:llama3@http://localhost:11434/v1; got {hide_userinfo(spec)!r}."
             )
         return _call(spec, ChatAgent, found.groups(), options)
+    if kind == "search":
+        return _search(spec, rest, options)
     if kind in POLICY_AGENTS and rest:
         try:
             load_agent: Any = load_env_creator(POLICY_AGENTS[kind])
@@ -84,9 +95,20 @@ def make_agent(spec: str, **options: Any) -> Agent:
             raise MissingExtraError("A policy agent", "train", error.name) from error
         return _call(spec, load_agent, (rest,), options)
     raise ConfigError(
-        f"Unknown agent {hide_userinfo(spec)!r}.{did_you_mean(spec, _SIMPLE)} "
+        f"Unknown agent {hide_userinfo(spec)!r}.{did_you_mean(spec, (*_SIMPLE, *SEARCHES))} "
         f"Known: {', '.join(KINDS)}."
     )
+
+
+def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:
+    """Makes a search agent. Its policy is an agent's specification, or the folder of a policy."""
+    algorithm, *words = split_arguments(rest) or [""]
+    options = parse_arguments(words) | options
+    policy = options.get("policy")
+    if isinstance(policy, str):
+        known = policy.partition(":")[0] in (*_SIMPLE, *POLICY_AGENTS, "chat")
+        options["policy"] = make_agent(policy if known else f"policy:{policy}")
+    return _call(spec, SearchAgent, (algorithm,), {"name": spec, **options})
 
 
 def _call(

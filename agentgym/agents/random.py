@@ -25,7 +25,7 @@ class RandomAgent:
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
-        return [_answer(view, self._draw(view)) for view in views]
+        return [write_answer(view, self._draw(view)) for view in views]
 
     def probabilities(self, views: Sequence[View]) -> list[np.ndarray]:
         """Returns the probabilities of the admissible actions of each view."""
@@ -41,7 +41,7 @@ class RandomAgent:
         return space.sample()
 
 
-def _answer(view: View, action: str) -> str:
+def write_answer(view: View, action: str) -> str:
     """Returns an action in the answer format of its environment, if there is one."""
     try:
         answer_format = view.env.get_wrapper_attr("answer_format")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -29,6 +30,8 @@ class View:
             not depend on the other episodes of an evaluation.
         env: the environment. It gives access to the scripted expert and the action space. Agents
             must not read hidden state from it.
+        costs: resources that the agent has used in the episode, by name, such as the environment
+            steps of a search. Reports hold them.
     """
 
     instructions: str
@@ -37,6 +40,7 @@ class View:
     rng: np.random.Generator
     env: gymnasium.Env[Any, Any]
     history: list[tuple[str, str]] = field(default_factory=list)
+    costs: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def start(cls, env: gymnasium.Env[Any, Any], task: str, seed: int) -> View:

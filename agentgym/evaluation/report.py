@@ -37,6 +37,7 @@ class Record:
         valid: share of valid actions, in [0, 1].
         terminated: whether the episode terminated.
         truncated: whether the turn limit truncated it.
+        costs: resources that the agent used, by name: see `View.costs`.
     """
 
     task: str
@@ -49,6 +50,7 @@ class Record:
     valid: float
     terminated: bool
     truncated: bool
+    costs: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Checks that the numbers are finite, as JSON and means need them."""
@@ -137,7 +139,8 @@ class Report:
         """Returns the estimates by name. The result is empty if no episode was finished.
 
         `success` and `truncated` are shares of episodes (Wilson intervals). `reward`, `progress`,
-        `valid`, `turns` and each `reward/TERM` are means over episodes (t intervals).
+        `valid`, `turns`, each `reward/TERM` and each `cost/NAME` are means over episodes (t
+        intervals).
 
         The intervals assume independent episodes. If each task of a small split is played several
         times, they are conservative (too wide).
@@ -154,6 +157,8 @@ class Report:
         terms = [e.reward_terms for e in episodes]
         for term in [name for name in terms[0] if all(name in each for each in terms)]:
             columns[f"reward/{term}"] = [e.reward_terms[term] for e in episodes]
+        for name in dict.fromkeys(name for e in episodes for name in e.costs):
+            columns[f"cost/{name}"] = [e.costs.get(name, 0.0) for e in episodes]
         shares = {
             "success": sum(e.success for e in episodes),
             "truncated": sum(e.truncated for e in episodes),
@@ -223,6 +228,7 @@ def compare(reports: Sequence[Report]) -> Table:
             above = heading
         table.add_row(Text(printable(f"  {report.agent}")), *_cells(report))
     caption = "success, valid and truncated in %; ± and [low, high]: 95 % confidence"
+    caption += "".join(f"\n{line}" for line in map(_costs, reports) if line)
     if any(report.interrupted for report in reports):
         caption += "\ninterrupted: short episodes are over-represented"
     table.caption, table.caption_justify = Text(caption), "left"
@@ -252,6 +258,19 @@ def _cells(report: Report) -> list[str]:
         f"{found['turns'].mean:.1f}",
         f"{100 * found['truncated'].mean:.1f}",
     ]
+
+
+def _costs(report: Report) -> str:
+    """Returns the mean costs of an episode as a line, "" if the agent counts none."""
+    means = {
+        name.removeprefix("cost/").replace("_", " "): f"{found.mean:,.1f}"
+        for name, found in report.aggregate().items()
+        if name.startswith("cost/")
+    }
+    listed = ", ".join(f"{name} {mean}" for name, mean in means.items())
+    return (
+        printable(f"{report.agent} on {_heading(report)}, per episode: {listed}") if listed else ""
+    )
 
 
 def _plus_minus(mean: Estimate) -> str:

@@ -76,6 +76,7 @@ class EpisodeLog:
             valid=sum(bool(info["valid"]) for info in self.infos) / len(self.infos),
             terminated=bool(self.terminated),
             truncated=bool(self.truncated),
+            costs={name: float(cost) for name, cost in self.view.costs.items()},
         )
 
     def transcript(self) -> dict[str, Any]:
@@ -343,7 +344,7 @@ def read_saved(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
         try:
             lines.append(json.loads(line))
-            from_json(Record, lines[-1])
+            _record(lines[-1])
         except (ValueError, RecursionError) as error:
             raise ConfigError(
                 f"{path} cannot be continued: line {number} is not an episode of an evaluation "
@@ -356,6 +357,11 @@ def read_saved(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
+def _record(line: Any) -> Record:
+    """Returns the record of a saved episode, which earlier versions wrote without costs."""
+    return from_json(Record, {"costs": {}, **line} if isinstance(line, dict) else line)
+
+
 def _continued(
     path: Path, header: Mapping[str, Any], plan: Sequence[tuple[str, int]]
 ) -> dict[int, Record]:
@@ -365,7 +371,7 @@ def _continued(
     for line in read_saved(path):
         if any(line.get(name) != value for name, value in header.items()):
             continue
-        record = from_json(Record, line)
+        record = _record(line)
         place = places.get((record.task, record.seed))
         if place is None or place in found:
             raise ConfigError(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.core import TextEnv, TimeStep
-from agentgym.errors import SnapshotError
+from agentgym.errors import ConfigError, SnapshotError
 from agentgym.tasks import Tasks, task_rng
 
 Describe = Callable[[Any, Any], str]
@@ -138,6 +138,18 @@ class Textified(TextEnv):
         truncated = truncated or (self._now.truncated and not terminated)
         self._over = terminated or truncated
         return observation, reward, terminated, truncated, info
+
+    def reseed(self, seed: int) -> None:
+        """Refuses: snapshots replay the chance events of the episode's seed.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"The chance events of {self.env} follow from the episode's seed and cannot be sampled "
+            "anew. A search needs future=known here: it is exact if there is no chance, and an "
+            "upper bound otherwise."
+        )
 
     def _restored(self) -> None:
         """Replays the recorded actions.

@@ -8,6 +8,7 @@ import json
 import math
 import numbers
 import os
+import re
 import reprlib
 import types
 import typing
@@ -34,6 +35,15 @@ _KINDS: dict[Any, Any] = {
     os.PathLike: os.PathLike,
 }
 """Annotation -> types that its values must be instances of. Other annotations are not checked."""
+
+
+_COMMA = re.compile(r",(?=\s*[A-Za-z_][\w-]*=)")
+"""A comma between two arguments. Other commas belong to a value."""
+
+
+def split_arguments(text: str) -> list[str]:
+    """Splits "k=4,keep_first=true" at the commas between arguments. "" has none."""
+    return _COMMA.split(text) if text else []
 
 
 def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +11,14 @@ import gymnasium
 from gymnasium.spaces import Text
 
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.utils.arguments import check_arguments, keyword_parameters, parse_arguments
+from agentgym.utils.arguments import (
+    check_arguments,
+    keyword_parameters,
+    parse_arguments,
+    split_arguments,
+)
 from agentgym.wrappers.answer_format import AnswerFormat
 from agentgym.wrappers.extract_action import ExtractAction
-
-_COMMA = re.compile(r",(?=\s*[A-Za-z_][\w-]*=)")
-"""A comma between two arguments. Other commas belong to a value."""
 
 TextGym = gymnasium.Env[Any, Any]
 
@@ -96,7 +97,7 @@ def _parse(spec: str) -> tuple[str, Any, dict[str, Any]]:
             f"Unknown wrapper {name!r}.{did_you_mean(name, names)} Known: {', '.join(names)}, "
             "and module:Class."
         )
-    return name, wrapper, parse_arguments(_COMMA.split(rest) if rest else ())
+    return name, wrapper, parse_arguments(split_arguments(rest))
 
 
 def _imported(module: str, name: str) -> Any:

@@ -92,6 +92,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             agents.ExpertAgent,
             agents.HumanAgent,
             agents.ChatAgent,
+            agents.SearchAgent,
             PolicyAgent,
         ],
     ),

@@ -178,6 +178,18 @@ def test_an_interrupt_before_the_first_episode_leaves_an_empty_report():
     assert "0/4" in str(report)
 
 
+def test_files_of_earlier_versions_without_costs_are_continued(tmp_path):
+    path = tmp_path / "played.jsonl"
+    report = evaluate("NumberLine-v0", "search:mcts", tasks=3, save=path)
+    assert all(episode.costs["search_steps"] > 0 for episode in report.episodes)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        del line["costs"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = evaluate("NumberLine-v0", "search:mcts", tasks=3, save=path, resume=True)
+    assert [(e.task, e.costs) for e in again.episodes] == [(e.task, {}) for e in report.episodes]
+
+
 def test_saved_lines_hold_the_whole_transcripts(tmp_path):
     path = tmp_path / "played.jsonl"
     report = evaluate("NumberLine-v0", NoisyAgent(), tasks=20, num_envs=3, save=path)

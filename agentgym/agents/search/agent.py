@@ -1,0 +1,145 @@
+"""`SearchAgent`: plans on snapshots of the environment and plays the plan."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.agents.search.guide import SearchGuide, Settings, Value
+from agentgym.agents.search.simulator import Future, Node, Simulator
+from agentgym.agents.search.tree import astar, best_first, mcts
+from agentgym.agents.view import Agent, View
+from agentgym.errors import ConfigError, did_you_mean
+
+ALGORITHMS = {"best_first": best_first, "astar": astar, "mcts": mcts}
+
+
+@dataclass
+class _Episode:
+    """A search agent's memory of an episode.
+
+    Attributes:
+        visited: keys of the states that the episode has passed.
+        plan: the states that the plan expects, the next one first.
+        expected: key of the state that the last action of the plan should have led to.
+    """
+
+    visited: set[str] = field(default_factory=set)
+    plan: deque[Node] = field(default_factory=deque)
+    expected: str = ""
+
+
+class SearchAgent:
+    """Searches from the current state, plays the plan, and searches again at its end.
+
+    A plan is also given up as soon as the episode takes another course than planned. The costs of
+    an episode are in `View.costs` and in reports: `search_steps` (environment steps),
+    `search_tokens` (tokens of the policy), `searches`, and `plans_given_up`.
+
+    The search knows the rules and the whole state of the environment, hidden parts included, such
+    as the cards of other players. Results of agents that only observe are not comparable. It does
+    not know chance events to come unless `future` is "known".
+
+    Args:
+        algorithm: "best_first" (arXiv 2407.01476), "astar" (arXiv 2310.13227) or "mcts".
+        budget: environment steps per search.
+        tokens: tokens of the policy per search. None: no limit.
+        value: the value of a state. "progress": `info["progress"]`. "random" and "policy": the mean
+            return of `rollouts` episodes that random actions or the policy play from it, whose
+            steps count. "critic": the policy's critic. "judge": the policy's judge of actions.
+        policy: an agent that proposes actions. None: all admissible actions are tried.
+        width: proposed actions per state. None: all admissible actions, or 5 of a policy.
+        rollouts: episodes per state of the values "random" and "policy".
+        exploration: the constant c of MCTS.
+        turns: turns from value 0 to value 1, for A*.
+        future: "sampled" or "known": whether chance events are sampled anew in the search, or are
+            those of the episode, which no honest agent can know.
+        name: name in reports.
+
+    Raises:
+        ConfigError: for an unknown algorithm, a number out of range, or a value that needs a
+            policy.
+    """
+
+    def __init__(
+        self,
+        algorithm: str,
+        *,
+        budget: int = 32,
+        tokens: int | None = None,
+        value: Value = "progress",
+        policy: Agent | None = None,
+        width: int | None = None,
+        rollouts: int = 1,
+        exploration: float = 0.5,
+        turns: float = 20.0,
+        future: Future = "sampled",
+        name: str | None = None,
+    ):
+        if algorithm not in ALGORITHMS:
+            raise ConfigError(
+                f"Unknown search {algorithm!r}.{did_you_mean(algorithm, ALGORITHMS)} "
+                f"Known: {', '.join(ALGORITHMS)}."
+            )
+        given = {"budget": budget, "tokens": tokens, "width": width, "rollouts": rollouts}
+        for option, number in given.items():
+            if number is not None and number < 1:
+                raise ConfigError(f"{option} must be at least 1, got {number}.")
+        for option, number in {"exploration": exploration, "turns": turns}.items():
+            if number < 0:
+                raise ConfigError(f"{option} must be at least 0, got {number}.")
+        method = {"policy": "act", "critic": "values", "judge": "scores"}.get(value)
+        if method is not None and not hasattr(policy, method):
+            raise ConfigError(
+                f"value={value} needs a policy with a method `{method}`, "
+                f"got {getattr(policy, 'name', None)!r}: give policy=FOLDER."
+            )
+        self.name = name or f"search:{algorithm}"
+        self.wrap = tuple(getattr(policy, "wrap", ()))
+        self.budget, self.tokens = budget, tokens
+        self.future: Future = future
+        self.settings = Settings(value, policy, width, rollouts, exploration, turns)
+        self._search = ALGORITHMS[algorithm]
+        self._episodes: weakref.WeakKeyDictionary[View, _Episode] = weakref.WeakKeyDictionary()
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        """Returns an action for each view.
+
+        Raises:
+            ConfigError: if an environment has no snapshots, or lists no actions and there is no
+                policy.
+        """
+        return [self._act(view) for view in views]
+
+    def _act(self, view: View) -> str:
+        episode = self._episodes.setdefault(view, _Episode())
+        before = tokens_of(self.settings.policy)
+        limit = None if self.tokens is None else before + self.tokens
+        exhausted = lambda: limit is not None and tokens_of(self.settings.policy) >= limit  # noqa: E731
+        with Simulator(view, self.budget, self.future, exhausted) as sim:
+            here = sim.root.key
+            episode.visited.add(here)
+            if episode.plan and episode.expected != here:
+                episode.plan.clear()
+                view.costs["plans_given_up"] += 1
+            if not episode.plan:
+                guide = SearchGuide(sim, self.settings, episode.visited)
+                episode.plan.extend(self._search(sim, guide))
+                view.costs["searches"] += 1
+        view.costs["search_steps"] += sim.steps
+        if self.settings.policy is not None:
+            view.costs["search_tokens"] += tokens_of(self.settings.policy) - before
+        following = episode.plan.popleft()
+        episode.expected = following.key
+        return following.action
+
+
+def tokens_of(agent: Any) -> int:
+    """Returns the tokens that an agent has read and generated so far, 0 if it counts none."""
+    usage = getattr(agent, "usage", None)
+    if usage is not None:
+        return usage.prompt_tokens + usage.completion_tokens
+    return getattr(agent, "tokens", 0)

@@ -1,0 +1,180 @@
+"""`Simulator`: tries actions in states of an episode and leaves the episode as it was.
+
+Going back is a `restore` of a snapshot, which every id supports, instead of an undo action.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from agentgym.agents.view import View
+from agentgym.errors import ConfigError
+
+Future = Literal["sampled", "known"]
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A state that a search has reached.
+
+    Attributes:
+        snapshot: the state.
+        key: equal for equal states, regardless of turn and random state.
+        observation: the observation.
+        info: the info.
+        parent: the state before. None: the state of the episode.
+        action: the action that led here.
+        reward: sum of the rewards since the state of the episode, undiscounted.
+        over: whether the episode has terminated or was truncated.
+        chance: whether a chance event took part in the last step, so that it may end elsewhere.
+        depth: number of actions since the state of the episode.
+        value: the estimate of the search.
+    """
+
+    snapshot: dict[str, Any]
+    key: str
+    observation: str
+    info: dict[str, Any]
+    parent: Node | None = None
+    action: str = ""
+    reward: float = 0.0
+    over: bool = False
+    chance: bool = False
+    depth: int = 0
+    value: float = 0.0
+
+    @property
+    def path(self) -> list[Node]:
+        """The states after that of the episode, up to this one."""
+        found, node = [], self
+        while node.parent is not None:
+            found.append(node)
+            node = node.parent
+        return found[::-1]
+
+    @property
+    def solved(self) -> bool:
+        """Whether the episode has ended with success."""
+        return self.over and bool(self.info["success"])
+
+
+class Simulator:
+    """Plays actions in the environment of an episode, within a budget. A context manager.
+
+    At its end, the environment is in the state of the episode again, random state included.
+
+    Args:
+        view: the episode.
+        budget: the environment steps that may be taken.
+        future: "sampled" gives the copy of a state a new random state, so that the outcomes of
+            chance are those that can happen. "known" keeps the random state, so that they are
+            those that will happen.
+        exhausted: returns whether another budget is used up. One step is taken regardless.
+
+    Attributes:
+        root: the state of the episode.
+        steps: environment steps taken.
+        chance: whether a chance event took part in any of them.
+
+    Raises:
+        ConfigError: if the environment has no snapshots, or its chance events cannot be sampled.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        budget: int,
+        future: Future = "sampled",
+        exhausted: Callable[[], bool] = lambda: False,
+    ):
+        self.view, self.budget, self.future, self._exhausted = view, budget, future, exhausted
+        try:
+            self._snapshot = view.env.get_wrapper_attr("snapshot")
+            self._restore = view.env.get_wrapper_attr("restore")
+        except AttributeError:
+            raise ConfigError(
+                f"A search needs snapshots, and {view.env} has none. Play an id of AgentGym, or a "
+                "single seat of a game."
+            ) from None
+        self.steps, self.chance = 0, False
+        here = self._snapshot()
+        self.root = Node(here, state_key(here), view.observation, view.info)
+        self._at = self.root
+
+    def __enter__(self) -> Simulator:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.steps:
+            self._restore(self.root.snapshot)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no more steps may be taken."""
+        return self.steps >= self.budget
+
+    @property
+    def spent(self) -> bool:
+        """Whether a budget is used up, so that no more states are expanded."""
+        return self.stopped or (self.steps > 0 and self._exhausted())
+
+    def step(self, node: Node, action: str) -> Node:
+        """Plays an action in a state and returns the next one."""
+        env: Any = self.view.env.unwrapped
+        if self._at is not node:
+            self._restore(node.snapshot)
+        if self.future == "sampled":
+            env.reseed(int(self.view.rng.integers(2**63)))
+        before = env.np_random.bit_generator.state
+        self.steps += 1
+        self._at = node  # an error leaves an unknown state, which is restored at the end
+        observation, reward, terminated, truncated, info = self.view.env.step(action)
+        chance = self.future == "sampled" and env.np_random.bit_generator.state != before
+        self.chance |= chance
+        snapshot = self._snapshot()
+        self._at = Node(
+            snapshot, state_key(snapshot), observation, info, node, action,
+            node.reward + float(reward), terminated or truncated, chance, node.depth + 1,
+        )  # fmt: skip
+        return self._at
+
+    def view_of(self, node: Node) -> View:
+        """Returns a state as an agent sees it, with a generator of its own."""
+        turns = [(n.parent.observation, n.action) for n in node.path if n.parent is not None]
+        return View(
+            instructions=self.view.instructions,
+            observation=node.observation,
+            info=node.info,
+            rng=np.random.default_rng(int(self.view.rng.integers(2**63))),
+            env=self.view.env,
+            history=[*self.view.history, *turns],
+        )
+
+    def views_of(self, nodes: Sequence[Node]) -> list[View]:
+        """Returns several states as an agent sees them."""
+        return [self.view_of(node) for node in nodes]
+
+
+def state_key(snapshot: dict[str, Any]) -> str:
+    """Returns a text that is equal for snapshots of the same state.
+
+    Turn, last step and random state are left out: they may differ between equal states.
+    """
+    memories = []
+    while "wrapper" in snapshot:
+        memories.append(snapshot["memory"])
+        snapshot = snapshot["env"]
+    return json.dumps([memories, snapshot["task"], _without_generators(snapshot["state"])])
+
+
+def _without_generators(value: Any) -> Any:
+    """Returns JSON values without the random states among them, such as that of a game."""
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if not (k == "rng" and isinstance(v, dict))}
+        return {key: _without_generators(item) for key, item in kept.items()}
+    return [_without_generators(item) for item in value] if isinstance(value, list) else value
