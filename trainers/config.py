@@ -355,7 +355,7 @@ def _check_roles(config: TrainConfig) -> None:
     game = config.game
     given = config.as_dict() | {"opponents": " ".join(each.kind for each in game.mixture)}
     if game.roles == "shared":
-        for name in ("role_lr", "alternate"):
+        for name in ("role_lr", "alternate", "exchange"):
             if given[name]:
                 raise ConfigError(
                     f"{name} is for roles with policies of their own, and roles is 'shared': set "

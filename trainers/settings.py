@@ -141,9 +141,12 @@ class GameConfig:
     ("separate"), or one frozen base model with a LoRA adapter for each role ("adapters")."""
     role_lr: KeyValues = field(default_factory=dict)
     """Learning rates of roles that have a policy of their own, such as verifier=1e-5, in place of
-    `lr`. 0 freezes the policy and the critic of a role."""
+    `lr`. 0 freezes a role: its policy, and its critic with `critic_trunk` policy."""
     alternate: Count = 0
     """Train one role at a time, for this number of iterations (0: all roles at once)."""
+    exchange: Count = 0
+    """Iterations after which each role takes over the policy, critic and optimiser of the role
+    before it (0: never)."""
 
     @property
     def mixture(self) -> tuple[Opponent, ...]:

@@ -308,6 +308,8 @@ class Trainer:
         state.episodes += config.rollout.episodes_per_iteration if trajectories else 0
         state.env_steps += len(turns) + hooks.env_steps
         state.tokens += tokens
+        if config.game.exchange and state.iteration % config.game.exchange == 0:
+            self.updaters.exchange()
         times = {
             "time/collect": collected - begun,
             "time/update": updated - collected,
