@@ -364,7 +364,7 @@ def _check_roles(config: TrainConfig) -> None:
         return
     needed = {
         "opponents": "mirror", "engine": "own", "rollout_workers": 0,
-        "continuous_batching": False, "critic_trunk": "policy", "kl_reference": "start",
+        "continuous_batching": False, "kl_reference": "start",
     }  # fmt: skip
     for name, value in needed.items():
         if given[name] != value:

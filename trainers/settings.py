@@ -407,7 +407,12 @@ class CriticConfig:
     """Number of first iterations in which only the critic is trained."""
     critic_trunk: Literal["policy", "own"] = "policy"
     """The language model that the critic reads with: the policy, or a copy that only the value loss
-    trains (an adapter's base is shared). Values of the copy are normalised."""
+    trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of
+    their own share one such critic."""
+    critic_sees: Literal["own", "all"] = "own"
+    """Input of a critic with its own trunk in a game: the prompt of the agent ("own"), or also the
+    observations of all other agents at that time ("all"), as for the central critic of MAPPO. The
+    policy never reads them."""
     critic_epochs: Positive = 2
     """Epochs per iteration of a critic with its own trunk."""
     critic_rounds: Positive = 4

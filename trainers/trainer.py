@@ -25,6 +25,7 @@ from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
+from agentgym.trainers.critics.central import CentralView
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -135,6 +136,7 @@ class Trainer:
             config.critic,
             has_critic=algorithm.critic is not None,
             credits_returns=algorithm.credit is not None,
+            games=not config.game.scripted,
         )
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)
@@ -436,6 +438,7 @@ class Trainer:
             batch_tokens=critic.critic_batch_tokens,
             rounds=critic.critic_rounds,
             normalize=True,
+            view=CentralView(self.context) if critic.critic_sees == "all" else None,
         )
 
     def _fit_own_critic(self) -> None:

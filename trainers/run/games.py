@@ -53,6 +53,7 @@ class Lineup:
         self.agents: dict[str, tuple[str, ...]] = {}
         self._all: dict[str, tuple[str, ...]] = {}
         self._size, self._game = config.rollout.group_size, config.game
+        self._central = config.critic.critic_sees == "all"
         self.roles: tuple[str, ...] = ("",)
         if config.game.scripted:
             return
@@ -164,6 +165,7 @@ class Lineup:
             seats=tuple(seats.items()),
             opponent=word if kind == "outside" else "",
             by_role=self.roles != ("",),
+            central=self._central,
         )
 
 
