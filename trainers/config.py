@@ -40,10 +40,11 @@ from agentgym.trainers.settings import (
 # Settings that may differ when a run is resumed: they change its length, its output or its random
 # numbers (the engine), not its distribution of results.
 FREE_ON_RESUME = frozenset(
-    "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
-    "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
-    "trust_remote_code gradient_checkpointing save_minutes engine engine_url engine_memory "
-    "engine_sleep continuous_batching rollout_workers worker_cpus worker_gpus ray_address".split()
+    "iterations env_steps eval_every eval_episodes eval_baselines eval_nashconv save_every keep "
+    "run_dir resume threads env_workers microbatch_tokens generation_batch device quiet "
+    "transcripts log_with trust_remote_code gradient_checkpointing save_minutes engine "
+    "engine_url engine_memory engine_sleep continuous_batching rollout_workers worker_cpus "
+    "worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
 """Default of `importance_cap` with `max_staleness`: `behav_imp_weight_cap` of the published
@@ -96,6 +97,10 @@ class TrainConfig:
             raise ConfigError(
                 "learners names seats of self-play, so it needs opponents such as mirror or "
                 "past:5. Against scripted opponents, use env_kwargs seat=player_0."
+            )
+        if self.evaluation.eval_nashconv and not self.evaluation.eval_episodes:
+            raise ConfigError(
+                "eval_nashconv is part of the evaluations: set eval_episodes above 0."
             )
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(

@@ -454,6 +454,10 @@ class EvaluationConfig:
     """Sampling temperature of evaluations (0: greedy)."""
     eval_env_id: tuple[str, ...] = ()
     """Further environments of the evaluations, which are not trained on."""
+    eval_nashconv: bool = False
+    """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
+    logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is
+    evaluated as it plays in training."""
     eval_baselines: bool = False
     """Also evaluate the random agent and the scripted expert at the end."""
 

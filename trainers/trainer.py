@@ -46,6 +46,7 @@ from agentgym.trainers.run.evaluation import (
     evaluate_agent,
     evaluate_seats,
     evaluation_metrics,
+    exact_metrics,
     join_seats,
     policy_agent,
 )
@@ -589,12 +590,13 @@ class Trainer:
         """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
         config, seats = self.config, self.lineup.agents.get("", ())
         arguments = config, self.make_eval_env, agent
+        exact = exact_metrics(config, agent)
         if not seats or config.evaluation.eval_env_id:
             report = evaluate_agent(*arguments, self.accelerator, self.stop.check)
-            return report, evaluation_metrics(report, config)
+            return report, evaluation_metrics(report, config) | exact
         reports = evaluate_seats(*arguments, seats, self.accelerator, self.stop.check)
         report = join_seats(reports)
-        numbers = evaluation_metrics(report, config)
+        numbers = evaluation_metrics(report, config) | exact
         for seat, part in reports.items():
             numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
         return report, numbers

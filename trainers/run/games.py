@@ -29,6 +29,9 @@ Player = tuple[str, str]
 """The player of the other seats: ("mirror", ""), ("frozen", name of its weights), or ("outside",
 level or word for `game_agent`, "" for the opponents of the environment)."""
 
+SEAT_ARGUMENTS = ("game", "seat", "opponents", "split", "invalid_penalty", "render_mode")
+"""Arguments of a `SingleSeat` environment that its game does not take."""
+
 OPPONENT = 1
 """Purpose of the randomness that samples an episode's opponent, derived from the episode's key."""
 
