@@ -41,10 +41,11 @@ from agentgym.trainers.settings import (
 # Settings that may differ when a run is resumed: they change its length, its output or its random
 # numbers (the engine), not its distribution of results.
 FREE_ON_RESUME = frozenset(
-    "iterations env_steps eval_every eval_episodes eval_baselines save_every keep run_dir resume "
-    "threads env_workers microbatch_tokens generation_batch device quiet transcripts log_with "
-    "trust_remote_code gradient_checkpointing save_minutes engine engine_url engine_memory "
-    "engine_sleep continuous_batching rollout_workers worker_cpus worker_gpus ray_address".split()
+    "iterations env_steps eval_every eval_episodes eval_baselines eval_nashconv save_every keep "
+    "run_dir resume threads env_workers microbatch_tokens generation_batch device quiet "
+    "transcripts log_with trust_remote_code gradient_checkpointing save_minutes engine "
+    "engine_url engine_memory engine_sleep continuous_batching rollout_workers worker_cpus "
+    "worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
 """Default of `importance_cap` with `max_staleness`: `behav_imp_weight_cap` of the published
@@ -104,6 +105,10 @@ class TrainConfig:
             raise ConfigError(
                 "learners names seats of self-play, so it needs opponents such as mirror or "
                 "past:5. Against scripted opponents, use env_kwargs seat=player_0."
+            )
+        if self.evaluation.eval_nashconv and not self.evaluation.eval_episodes:
+            raise ConfigError(
+                "eval_nashconv is part of the evaluations: set eval_episodes above 0."
             )
         if any(turns < 1 for turns in self.environment.horizons):
             raise ConfigError(
@@ -363,7 +368,7 @@ def _check_roles(config: TrainConfig) -> None:
     game = config.game
     given = config.as_dict() | {"opponents": " ".join(each.kind for each in game.mixture)}
     if game.roles == "shared":
-        for name in ("role_lr", "alternate"):
+        for name in ("role_lr", "alternate", "exchange"):
             if given[name]:
                 raise ConfigError(
                     f"{name} is for roles with policies of their own, and roles is 'shared': set "
@@ -372,7 +377,7 @@ def _check_roles(config: TrainConfig) -> None:
         return
     needed = {
         "opponents": "mirror", "engine": "own", "rollout_workers": 0,
-        "continuous_batching": False, "critic_trunk": "policy", "kl_reference": "start",
+        "continuous_batching": False, "kl_reference": "start",
     }  # fmt: skip
     for name, value in needed.items():
         if given[name] != value:

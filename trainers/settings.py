@@ -141,9 +141,12 @@ class GameConfig:
     ("separate"), or one frozen base model with a LoRA adapter for each role ("adapters")."""
     role_lr: KeyValues = field(default_factory=dict)
     """Learning rates of roles that have a policy of their own, such as verifier=1e-5, in place of
-    `lr`. 0 freezes the policy and the critic of a role."""
+    `lr`. 0 freezes a role: its policy, and its critic with `critic_trunk` policy."""
     alternate: Count = 0
     """Train one role at a time, for this number of iterations (0: all roles at once)."""
+    exchange: Count = 0
+    """Iterations after which each role takes over the policy, critic and optimiser of the role
+    before it (0: never)."""
 
     @property
     def mixture(self) -> tuple[Opponent, ...]:
@@ -440,7 +443,12 @@ class CriticConfig:
     """Number of first iterations in which only the critic is trained."""
     critic_trunk: Literal["policy", "own"] = "policy"
     """The language model that the critic reads with: the policy, or a copy that only the value loss
-    trains (an adapter's base is shared). Values of the copy are normalised."""
+    trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of
+    their own share one such critic."""
+    critic_sees: Literal["own", "all"] = "own"
+    """Input of a critic with its own trunk in a game: the prompt of the agent ("own"), or also the
+    observations of all other agents at that time ("all"), as for the central critic of MAPPO. The
+    policy never reads them."""
     critic_epochs: Positive = 2
     """Epochs per iteration of a critic with its own trunk."""
     critic_rounds: Positive = 4
@@ -482,6 +490,10 @@ class EvaluationConfig:
     """Sampling temperature of evaluations (0: greedy)."""
     eval_env_id: tuple[str, ...] = ()
     """Further environments of the evaluations, which are not trained on."""
+    eval_nashconv: bool = False
+    """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
+    logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is
+    evaluated as it plays in training."""
     eval_baselines: bool = False
     """Also evaluate the random agent and the scripted expert at the end."""
 

@@ -26,6 +26,7 @@ from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
+from agentgym.trainers.critics.central import CentralView
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -46,6 +47,7 @@ from agentgym.trainers.run.evaluation import (
     evaluate_agent,
     evaluate_seats,
     evaluation_metrics,
+    exact_metrics,
     join_seats,
     policy_agent,
 )
@@ -137,6 +139,7 @@ class Trainer:
             config.critic,
             has_critic=algorithm.critic is not None,
             credits_returns=algorithm.credit is not None,
+            games=not config.game.scripted,
         )
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)
@@ -316,6 +319,8 @@ class Trainer:
         state.episodes += config.rollout.episodes_per_iteration if trajectories else 0
         state.env_steps += len(turns) + hooks.env_steps
         state.tokens += tokens
+        if config.game.exchange and state.iteration % config.game.exchange == 0:
+            self.updaters.exchange()
         times = {
             "time/collect": collected - begun,
             "time/update": updated - collected,
@@ -442,6 +447,7 @@ class Trainer:
             batch_tokens=critic.critic_batch_tokens,
             rounds=critic.critic_rounds,
             normalize=True,
+            view=CentralView(self.context) if critic.critic_sees == "all" else None,
         )
 
     def _fit_own_critic(self) -> None:
@@ -593,12 +599,13 @@ class Trainer:
         """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
         config, seats = self.config, self.lineup.agents.get("", ())
         arguments = config, self.make_eval_env, agent
+        exact = exact_metrics(config, agent)
         if not seats or config.evaluation.eval_env_id:
             report = evaluate_agent(*arguments, self.accelerator, self.stop.check)
-            return report, evaluation_metrics(report, config)
+            return report, evaluation_metrics(report, config) | exact
         reports = evaluate_seats(*arguments, seats, self.accelerator, self.stop.check)
         report = join_seats(reports)
-        numbers = evaluation_metrics(report, config)
+        numbers = evaluation_metrics(report, config) | exact
         for seat, part in reports.items():
             numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
         return report, numbers

@@ -85,6 +85,8 @@ class Turn:
         clock: turn of the environment in which the agent acted (see `TextGame.clock`), likewise.
         delayed: (clock, reward) of the parts of the reward that were received in other turns of the
             environment than the action's.
+        others: the observations of the other agents of a game before the action, for a critic that
+            sees all (`critic_sees`). The policy never reads them. "": not recorded.
     """
 
     segment: int
@@ -107,6 +109,7 @@ class Turn:
     order: int | None = None
     clock: int | None = None
     delayed: tuple[tuple[int, float], ...] = ()
+    others: str = ""
 
 
 @dataclass(slots=True)
@@ -127,6 +130,7 @@ class Trajectory:
         bootstrap: index of the segment that ends with the observation after the last turn, or None
             if the trajectory terminated.
         final_observation: that observation as text.
+        final_others: the observations of the other agents at that time (see `Turn.others`).
         agent: name of the agent in a game in which several seats are played, else "".
         role: its role in the game, such as "werewolf". Without roles, the name of the agent.
         opponent: the players of the other seats: "self", the name of other weights, or a level of
@@ -147,6 +151,7 @@ class Trajectory:
     success: bool
     bootstrap: int | None = None
     final_observation: str = ""
+    final_others: str = ""
     agent: str = ""
     role: str = ""
     opponent: str = ""

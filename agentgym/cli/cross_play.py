@@ -16,6 +16,7 @@ from rich.text import Text
 from agentgym.cli.eval_output import tell_apart
 from agentgym.evaluation.crossplay import CrossPlay, cross_play, line_ups
 from agentgym.evaluation.exploitability import NashConv, nashconv
+from agentgym.evaluation.pictures import draw_cross_play
 from agentgym.evaluation.report import Estimate
 from agentgym.multiagent.seats import game_agent
 from agentgym.registration import make_parallel
@@ -29,6 +30,7 @@ def show_cross_play(
     console: Console,
     exact: bool,
     json: Path | None,
+    picture: Path | None,
     env_kwargs: dict[str, Any],
     episodes: int,
     **settings: Any,
@@ -41,6 +43,7 @@ def show_cross_play(
         console: where to print.
         exact: whether to compute NashConv of each agent.
         json: file for the result.
+        picture: file for the matrix as a heat map.
         env_kwargs: arguments of the game.
         episodes: number of deals.
         **settings: further arguments of `cross_play`.
@@ -68,6 +71,8 @@ def show_cross_play(
     console.print(agent_table(result, values))
     if (gap := result.self_play_gap()) is not None:
         console.print(f"self-play minus cross-play: {gap:.3f}")
+    if picture is not None:
+        draw_cross_play(result, picture)
     if json is not None:
         found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
         text = json_module.dumps(found, indent=1, allow_nan=False)

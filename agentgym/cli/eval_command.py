@@ -51,6 +51,7 @@ def run_evaluation(
     agent_kwargs: KeyValues = (),
     price: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="IN OUT")] = None,
     json: Path | None = None,
+    picture: Path | None = None,
     save: Path | None = None,
     resume: bool = False,
 ) -> int:
@@ -80,26 +81,32 @@ def run_evaluation(
         price: Prices per million prompt tokens and completion tokens of a served model, to show the
             cost.
         json: Write the reports, with every episode, to this file.
+        picture: With --agents, draw the matrix of returns as a heat map in this file, such as
+            matrix.png.
         save: Write transcripts to this new file, one line of JSON per finished episode. agentgym
             view shows them.
         resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
     ids = [full_id(id) for id in envs]
-    if agents or nashconv:
+    if agents or nashconv or picture:
         if suite or wrap or agent_kwargs or resume or price or split == "both" or len(ids) != 1:
             raise ConfigError(
                 "--agents plays one game on one split: name one id, without --suite, --wrap, "
                 "--agent-kwargs, --price, --resume and --split both."
             )
         if not agents:
-            raise ConfigError("--nashconv needs --agents, such as --agents equilibrium.")
-        _check_files(json, save, resume)
+            flag = "--nashconv" if nashconv else "--picture"
+            raise ConfigError(f"{flag} needs --agents, such as --agents equilibrium.")
+        if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
+            raise ConfigError(f"--picture must end in .png, .svg or .pdf, got {str(picture)!r}.")
+        _check_files(json, save, resume, picture)
         return show_cross_play(
             ids[0],
             agents,
             console=standard_output(),
             exact=nashconv,
             json=json,
+            picture=picture,
             episodes=episodes,
             split=split,
             num_games=num_envs,
@@ -233,9 +240,11 @@ def _evaluate_one(
     return report
 
 
-def _check_files(json: Path | None, save: Path | None, resume: bool) -> None:
+def _check_files(
+    json: Path | None, save: Path | None, resume: bool, picture: Path | None = None
+) -> None:
     """Finds out before the episodes, rather than after them, that a file cannot be written."""
-    for path in (json, save):
+    for path in (json, save, picture):
         if path is not None and not path.parent.is_dir():
             raise ConfigError(f"There is no folder {str(path.parent)!r} to write {path.name} to.")
         if path is not None and path.is_dir():

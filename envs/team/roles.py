@@ -8,7 +8,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError, did_you_mean
 
-KINDS = ("note", "act", "check")
+KINDS = ("note", "try", "act", "check")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class Role:
     Attributes:
         name: name of the role, such as "verifier".
         kind: "note": writes a message to the roles after it. "act": proposes an action for the
-            environment. "check": accepts the proposed action, which is then played, or rejects it.
+            environment. "try": proposes an action, which is also tried out for its reward. "check":
+            accepts the proposed action, which is then played, or rejects it.
         instructions: the assignment of the role, shown to all roles and repeated when it acts.
     """
 
@@ -49,12 +50,17 @@ TEAMS: dict[str, tuple[Role, ...]] = {
             "Check the proposed action. Reply accept, or reject: and the reason.",
         ),
     ),
+    "pioneer-observer": (
+        Role("pioneer", "try", "Reply with the action that you think is right."),
+        Role("observer", "act", "Reply with the action, or a better one than that of the pioneer."),
+    ),
 }
 """The named teams. The roles are in the order in which they act.
 
 thinker-reasoner: the meta-thinker and the reasoner of ReMA (arXiv 2503.09501).
 generator-verifier-refiner: MALT (arXiv 2412.01928).
 proposer-checker: an action is played once the checker accepts it.
+pioneer-observer: CORY (arXiv 2410.06101). Both get the sum of the rewards of their actions.
 """
 
 
@@ -77,7 +83,7 @@ def as_roles(roles: str | Sequence[Role | Mapping[str, Any]]) -> tuple[Role, ...
     if len(found) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"A team needs at least two roles with different names, got {names}.")
     kinds = [role.kind for role in found]
-    if "act" not in kinds or kinds[-1] == "note":
+    if "act" not in kinds or kinds[-1] in ("note", "try"):
         raise ConfigError(
             f'A team needs a role of kind "act", and its last role must act or check, got {kinds}.'
         )

@@ -19,6 +19,8 @@ from agentgym.utils.action_parsing import LONGEST, match_action, plain
 
 MAX_NOTE = 1000
 ACCEPT, REJECT = "accept", "reject"
+PROPOSES = ("try", "act")
+"""The kinds of roles that propose an action."""
 
 
 @dataclass
@@ -52,11 +54,13 @@ class TeamGame(TextGame):
     """Several roles solve the task of one environment together, with a shared reward.
 
     ## Description
-    The roles act in a fixed order and read the messages of the roles before them. There are three
+    The roles act in a fixed order and read the messages of the roles before them. There are four
     kinds of roles:
 
     - "note": writes a message to the roles after it, such as a plan or a critique.
     - "act": proposes an action. It replaces the action proposed before.
+    - "try": proposes an action, which is also played in a copy of the environment. The team gets
+      its reward, and nothing else of the copy is kept.
     - "check": accepts the proposed action, which is played at once, or rejects it.
 
     After the last role, the proposed action is played in the environment. If a last role that
@@ -67,7 +71,7 @@ class TeamGame(TextGame):
     Text:
 
     - Note: any message, put on one line and cut after 1,000 characters.
-    - Act: an action of the environment. If the environment lists its actions, one of them.
+    - Act or try: an action of the environment. If the environment lists its actions, one of them.
     - Check: `accept`, or `reject: reason`.
 
     ## Observation Space
@@ -75,7 +79,8 @@ class TeamGame(TextGame):
     its last action.
 
     ## Rewards
-    All agents get the rewards of the environment, under the names of its terms. An invalid action
+    All agents get the rewards of the environment, under the names of its terms, and those of
+    actions that are tried. An invalid action
     costs the agent's own `invalid_penalty`, also if the environment finds it invalid.
 
     ## Starting State
@@ -95,8 +100,8 @@ class TeamGame(TextGame):
     - `env` (str, default "Countdown-v0"): id of the environment.
     - `env_kwargs` (dict or None, default None): arguments of the environment.
     - `roles` (str or list, default "generator-verifier-refiner"): "thinker-reasoner",
-      "generator-verifier-refiner", "proposer-checker", or a list of roles with the keys `name`,
-      `kind` ("note", "act" or "check") and `instructions`.
+      "generator-verifier-refiner", "proposer-checker", "pioneer-observer", or a list of roles with
+      the keys `name`, `kind` ("note", "try", "act" or "check") and `instructions`.
     - `attempts` (int, default 3): number of times that the roles act before an action is played
       although it was rejected.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
@@ -114,6 +119,7 @@ class TeamGame(TextGame):
     ## References
     - MALT (arXiv 2412.01928): generator, verifier, refiner.
     - ReMA (arXiv 2503.09501): meta-thinker and reasoner.
+    - CORY (arXiv 2410.06101): pioneer and observer.
     - MARFT (arXiv 2504.16129): agents that act in order and read the earlier actions of the turn.
 
     ## Version History
@@ -223,7 +229,7 @@ class TeamGame(TextGame):
         elif agent not in self._acting():
             asks = f"It is the turn of the {self.roles[state.place].name}."
         said = [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in state.log]
-        acts = role.kind == "act" and agent in self._acting()
+        acts = role.kind in PROPOSES and agent in self._acting()
         return TimeStep(
             text="\n\n".join([f"You are the {role.name}. {asks}", last.observation, *said]),
             success=last.success,
@@ -257,13 +263,14 @@ class TeamGame(TextGame):
         ((_, move),) = moves.items()
         role = self.roles[state.place]
         state.log.append((role.name, move))
-        if role.kind == "act":
+        if role.kind in PROPOSES:
             state.proposal, state.author = move, state.place
         if role.kind == "check" and move == ACCEPT:
             return self._play_proposal()
+        rewards = self._try_proposal() if role.kind == "try" else {}
         state.place += 1
         if state.place < len(self.roles):
-            return {}
+            return rewards
         if role.kind == "check" and state.attempt < self.attempts:
             state.place, state.attempt = 0, state.attempt + 1
             return {}
@@ -271,13 +278,30 @@ class TeamGame(TextGame):
 
     def _play_proposal(self) -> Rewards:
         """Plays the proposed action in the environment and begins a new turn of the team."""
-        state = self.state
+        ended, cut, refused, rewards = self._step()
+        self.state = State(ended=ended, cut=cut, refused=refused)
+        return rewards
+
+    def _try_proposal(self) -> Rewards:
+        """Plays the proposed action, takes it back, and returns its rewards."""
+        before, generator = self.inner.snapshot(), self.np_random.bit_generator.state
+        _, _, self.state.refused, rewards = self._step()
+        self.inner.restore(before)
+        self.np_random.bit_generator.state = generator
+        return rewards
+
+    def _step(self) -> tuple[bool, bool, str, Rewards]:
+        """Plays the proposed action in the environment.
+
+        Returns:
+            Whether the environment's episode has terminated, whether it was truncated, the author
+            of the action if it was invalid (else ""), and the rewards.
+        """
         self.inner.np_random = self.np_random
-        _, _, ended, cut, info = self.inner.step(state.proposal)
-        author = "" if info["valid"] else self.possible_agents[state.author]
-        self.state = State(ended=ended, cut=cut, refused=author)
+        _, _, ended, cut, info = self.inner.step(self.state.proposal)
+        refused = "" if info["valid"] else self.possible_agents[self.state.author]
         terms = {name: info["reward_terms"][name] for name in self.reward_names}
-        return dict.fromkeys(self.possible_agents, terms)
+        return ended, cut, refused, dict.fromkeys(self.possible_agents, terms)
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         kind = self._role(agent).kind
@@ -292,7 +316,7 @@ class TeamGame(TextGame):
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         best, role, state = self.inner.expert(), self._role(agent), self.state
         agrees = best is None or (state.author >= 0 and state.proposal == best)
-        if role.kind == "act":
+        if role.kind in PROPOSES:
             return self._random(agent, rng) if best is None else best
         if role.kind == "check":
             return ACCEPT if agrees else f"{REJECT}: I suggest {best}"

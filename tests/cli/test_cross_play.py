@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from agentgym.cli import main as cli
 from agentgym.evaluation import cross_play, nashconv
@@ -41,6 +43,28 @@ def test_agents_are_compared_in_all_seats(tmp_path: Path, capsys):
     assert "caller" in games.with_suffix(".html").read_text()
 
 
+@pytest.mark.parametrize("agents", [("caller",), ("caller", "maniac", "random")])
+def test_the_matrix_is_drawn_with_a_colour_for_each_return(agents, tmp_path: Path, capsys):
+    figures = []
+    file = tmp_path / "matrix.png"
+    with pytest.MonkeyPatch.context() as patch:
+        save = Figure.savefig
+        patch.setattr(Figure, "savefig", lambda *a, **k: (figures.append(a[0]), save(*a, **k)))
+        words = ("--agents", *agents, "--episodes", "2", "--picture", str(file))
+        assert cli.main(["eval", "KuhnPoker-v0", *words]) == 0
+    capsys.readouterr()
+    axes = figures[0].axes[0]
+    expected = cross_play("AgentGym/KuhnPoker-v0", agents, episodes=2)
+    means = [[cell.mean for cell in row] for row in expected.matrix()]
+    assert axes.images[0].get_array().tolist() == means
+    assert sum(axes.images[0].get_clim()) == pytest.approx(0)  # white is 0
+    assert [text.get_text().split("\n")[0] for text in axes.texts] == [
+        f"{mean:.2f}" for row in means for mean in row
+    ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(agents)
+    assert imread(file).shape[0] > 200
+
+
 def test_a_dilemma_shows_its_rates(capsys):
     words = ("--agents", "defect", "tit_for_tat", "--episodes", "2", "--split", "train")
     assert cli.main(["eval", "PrisonersDilemma-v0", *words]) == 0
@@ -66,6 +90,9 @@ def test_one_agent_has_no_rating(capsys):
         ("eval Werewolf-v0 --agents random --nashconv", "has no exact evaluation"),
         ("eval KuhnPoker-v0 --agents random --episodes 0", "at least 1"),
         ("eval KuhnPoker-v0 --agents random --save .", "is a folder"),
+        ("eval KuhnPoker-v0 --picture a.png", "--picture needs --agents"),
+        ("eval KuhnPoker-v0 --agents random --picture a.txt", "must end in .png"),
+        ("eval KuhnPoker-v0 --agents random --picture no/a.png", "There is no folder 'no'"),
         ("play KuhnPoker-v0 --opponents tigh", "Did you mean: tight"),
         ("play NumberLine-v0 --opponents tight", "unexpected keyword argument 'opponents'"),
     ],

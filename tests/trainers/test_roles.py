@@ -335,7 +335,6 @@ def test_learning_rates_of_roles_are_flags():
         ({"roles": "separate", "opponents": "past:2"}, "needs opponents = 'mirror'"),
         ({"roles": "separate", "opponents": "scripted"}, "needs opponents = 'mirror'"),
         ({"roles": "separate", "continuous_batching": True}, "needs continuous_batching = False"),
-        ({"roles": "separate", "critic_trunk": "own"}, "needs critic_trunk = 'policy'"),
         ({"roles": "separate", "role_lr": {"player_0": -1.0}}, "numbers of at least 0"),
         ({"roles": "separate", "role_lr": {"player_0": "x"}}, "numbers of at least 0"),
         ({"roles": "separate", "role_lr": {"player_7": 0.1}}, "got 'player_7'. Did you mean"),

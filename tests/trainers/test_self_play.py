@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import CheckpointError, ConfigError
+from agentgym.evaluation import nashconv
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
@@ -27,6 +28,7 @@ from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import LoraSettings, Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.recipes.marshal import ReturnToGo, RoleMeans
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
@@ -97,6 +99,21 @@ def test_all_seats_are_trained_and_logged_by_role(tmp_path: Path):
     assert trainer.state.episodes == 16
     first, second = (rows[-1][f"eval/player_{i}/reward"] for i in range(2))
     assert rows[-1]["eval/reward"] == pytest.approx((first + second) / 2)
+
+
+def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
+    shown = {"eval_every": 1, "eval_episodes": 2, "eval_nashconv": True, "eval_temperature": 1.0}
+    _, rows = run("rae", tmp_path, iterations=1, **shown)
+    policy = load_agent(str(tmp_path / "checkpoints" / "000001" / "policy"))
+    expected = nashconv("KuhnPoker-v0", policy, env_kwargs=SMALL["env_kwargs"])
+    found = [row["eval/nashconv"] for row in rows if "eval/nashconv" in row]
+    assert len(found) == 2 and found[0] != found[1] == pytest.approx(expected.nashconv)
+    for changes, message in (
+        ({"env_id": "Werewolf-Menu-v0", "env_kwargs": {}}, "has no exact evaluation"),
+        ({"eval_episodes": 0}, "set eval_episodes above 0"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            run("rae", tmp_path / "wrong", **shown | changes)
 
 
 @pytest.mark.parametrize(("recipe", "horizons"), [("poad", (1, 2)), ("rae", ())])

@@ -61,6 +61,8 @@ class ValueModel(nn.Module):
             "Learning values across many orders of magnitude" (PopArt, arXiv 1602.07714). When
             these change, the head is rescaled, so that all values stay as they are.
         loss: the loss to minimise.
+        view: maps a batch to one with other tokens, which are read in place of its own. It may
+            change no more than segments and the positions of actions in them.
     """
 
     def __init__(
@@ -75,8 +77,10 @@ class ValueModel(nn.Module):
         together: bool = False,
         normalize: bool = False,
         loss: Loss = squared_error,
+        view: Callable[[Batch], Batch] | None = None,
     ):
         super().__init__()
+        self._view = view or (lambda batch: batch)
         self.trunk, self.head = policy.clone(), head.to(policy.device)
         self.head.detach = False
         self._epochs, self._batch_tokens, self._together = epochs, batch_tokens, together
@@ -103,11 +107,11 @@ class ValueModel(nn.Module):
 
     def predict(self, batch: Batch) -> FloatArray:
         """Returns the values of a batch: [K] if the head reads tokens, else [M]."""
-        return self._predict(batch)[0]
+        return self._predict(self._view(batch))[0]
 
     def evaluate(self, batch: Batch) -> Values:
         """Returns the values of the states of a batch and its bootstrap values."""
-        values, bootstrap = self._predict(batch)
+        values, bootstrap = self._predict(self._view(batch))
         if self.head.reads == "turns":
             return Values(None, values, bootstrap)
         return Values(values, values[batch.token_offsets[:-1]], bootstrap)
@@ -122,14 +126,14 @@ class ValueModel(nn.Module):
             credit: computes the targets from the batch and its values.
             rng: shuffles the steps.
         """
-        targets = None
+        read, targets = self._view(batch), None
         for _ in range(self._epochs):
             targets = credit(batch, self.evaluate(batch)).targets
             assert targets is not None
-            self._rescale([(batch, targets)])
-            self._epoch([(batch, targets)], rng)
+            self._rescale([(read, targets)])
+            self._epoch([(read, targets)], rng)
         assert targets is not None
-        self._earlier.append((batch, targets))
+        self._earlier.append((read, targets))
 
     def fit(self, batch: Batch, targets: ArrayLike, rng: np.random.Generator) -> list[float]:
         """Fits the values to a batch and to those of the rounds before.
@@ -142,7 +146,7 @@ class ValueModel(nn.Module):
         Returns:
             The mean loss of each epoch, of normalised values.
         """
-        latest = batch, np.asarray(targets, np.float32)
+        latest = self._view(batch), np.asarray(targets, np.float32)
         rounds = [*self._earlier, latest]
         self._rescale(rounds)
         losses = [self._epoch(rounds, rng) for _ in range(self._epochs)]

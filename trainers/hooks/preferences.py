@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from agentgym.trainers.credit.turn_rewards import episode_credit
 from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -23,12 +25,16 @@ class Preferences(RecipeHooks):
         super().__init__()
         self.beta = beta
 
+    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+        """Returns the indices (better, worse) of all pairs: here, of a group by their returns."""
+        return pairs_of(trajectories)
+
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
         """Returns -d loss / d log pi of every episode, times the number of episodes."""
         assert forward is not None and forward.reference is not None
-        pairs = pairs_of(batch.trajectories)
+        pairs = self.pairs(batch.trajectories)
         weights = np.zeros(len(batch.trajectories))
         self.metrics = {"pairs": float(len(pairs))}
         if pairs:

@@ -21,7 +21,7 @@ agents. An episode of T turns costs about `group_size` T^2 / 2 turns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -30,11 +30,11 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at
+from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
 from agentgym.trainers.rollout.collector import EpisodeSpec
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Credit, Segment, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
 STATES = 1 << 22
@@ -148,20 +148,8 @@ class StateGroups(RecipeHooks):
             place = turn_at(trajectory, order)
             if place is None:
                 continue
-            turn = trajectory.turns[place]
-            seen = Segment(trajectory.segments[turn.segment].tokens[: turn.stop])
-            extras = {STATE: state, OUTCOME: self._outcome(trajectory, place)}
-            found.append(
-                replace(
-                    trajectory,
-                    segments=[seen],
-                    turns=[replace(turn, segment=0)],
-                    terminated=True,
-                    truncated=False,
-                    bootstrap=None,
-                    extras=trajectory.extras | extras,
-                )
-            )
+            outcome = self._outcome(trajectory, place)
+            found.append(single_turn(trajectory, place, **{STATE: state, OUTCOME: outcome}))
         return found
 
     def credit(

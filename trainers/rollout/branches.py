@@ -8,8 +8,10 @@ in each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from agentgym.trainers.trajectory import Trajectory, episode_numbers
+from agentgym.trainers.trajectory import Segment, Trajectory, episode_numbers
 
 
 def episodes_of(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:
@@ -50,3 +52,23 @@ def state_of(members: Sequence[Trajectory], order: int) -> tuple[object, ...]:
         for turn in each.turns[: turns_before(each, order)]
     ]
     return (first.env_id, first.task, first.seed, *acted)
+
+
+def single_turn(trajectory: Trajectory, place: int, **extras: Any) -> Trajectory:
+    """Returns one turn of a trajectory as a trajectory of its own, which terminates.
+
+    Args:
+        trajectory: the trajectory.
+        place: index of the turn.
+        **extras: further entries of `extras`.
+    """
+    turn = trajectory.turns[place]
+    return replace(
+        trajectory,
+        segments=[Segment(trajectory.segments[turn.segment].tokens[: turn.stop])],
+        turns=[replace(turn, segment=0)],
+        terminated=True,
+        truncated=False,
+        bootstrap=None,
+        extras=trajectory.extras | extras,
+    )

@@ -50,12 +50,14 @@ class GameSpec(EpisodeSpec):
             the environment.
         by_role: whether each role has weights of its own in training, with the name of the role.
         openings: the recorded actions of each seat that are replayed first, in place of `opening`.
+        central: whether to record what the other agents see, for a critic that sees all.
     """
 
     seats: tuple[tuple[str, str], ...] = ()
     opponent: str = ""
     by_role: bool = False
     openings: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
+    central: bool = False
 
     @property
     def replayed(self) -> int:
@@ -89,6 +91,7 @@ class SeatPlay(Play):
         self.weights = self._weights[agent]
         self._single, self._table = single, game.table
         self._role, self._by_role = single.game.role(agent), spec.by_role
+        self._central = spec.central
         possible = single.game.possible_roles(agent)
         if spec.by_role and self._role not in possible:
             raise ConfigError(
@@ -121,7 +124,7 @@ class SeatPlay(Play):
         """Records the action, and when it is taken."""
         super().record(sample, policy)
         game, turn = self._table.game, self.turns[-1]
-        turn.order, turn.clock = game.turn, game.clock()
+        turn.order, turn.clock, turn.others = game.turn, game.clock(), self._others()
 
     def _complete_turn(self) -> None:
         super()._complete_turn()
@@ -136,13 +139,20 @@ class SeatPlay(Play):
         """Returns the trajectory of the seat, which has at least one turn."""
         found = super().trajectory()
         found.agent, found.role, found.opponent = self.agent, self._role, self._opponent()
-        found.episode = self._key
+        found.episode, found.final_others = self._key, self._others()
         return found
 
     @property
     def total(self) -> float:
         """The sum of the rewards so far."""
         return sum(turn.reward for turn in self.turns)
+
+    def _others(self) -> str:
+        """Returns the observations of the other agents in the game, if they are to be recorded."""
+        game = self._table.game
+        names = game.possible_agents if self._central else ()
+        others = [agent for agent in names if agent != self.agent and not game.terminated(agent)]
+        return "\n".join(f"{agent} sees: {game.seen(agent).observation}" for agent in others)
 
     def _opponent(self) -> str:
         players = {agent: name or SELF for agent, name in self._weights.items()}

@@ -9,7 +9,7 @@ from agentgym.trainers.settings import CriticConfig
 
 
 def check_critic(
-    recipe: str, critic: CriticConfig, *, has_critic: bool, credits_returns: bool
+    recipe: str, critic: CriticConfig, *, has_critic: bool, credits_returns: bool, games: bool
 ) -> None:
     """Raises ConfigError for settings of a critic that the recipe does not have.
 
@@ -19,6 +19,7 @@ def check_critic(
         has_critic: whether the recipe has a critic.
         credits_returns: whether its credit, and with it the targets of the critic, is a function of
             trajectories and values alone.
+        games: whether the policy plays in seats of games.
     """
     own = critic.critic_trunk == "own"
     if own and not has_critic:
@@ -31,6 +32,13 @@ def check_critic(
             f"critic_episodes = {critic.critic_episodes} fits a critic with its own trunk to the "
             "returns before RL: set critic_trunk to 'own' with a recipe such as poad or turn, or "
             "critic_episodes to 0."
+        )
+    if critic.critic_sees == "all" and not (own and games):
+        raise ConfigError(
+            "critic_sees = 'all' shows a critic the observations of all agents of a game, beside "
+            "the prompt of the policy: set critic_trunk to 'own' and opponents to 'mirror' or "
+            f"another kind than 'scripted', got critic_trunk = {critic.critic_trunk!r}"
+            f"{'' if games else ' and opponents = scripted'}. Or set critic_sees to 'own'."
         )
 
 

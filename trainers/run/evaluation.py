@@ -11,6 +11,8 @@ from accelerate import Accelerator
 from rich.console import Console
 
 from agentgym.agents import Agent
+from agentgym.errors import ConfigError
+from agentgym.evaluation.exploitability import nashconv
 from agentgym.evaluation.report import Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 from agentgym.mixture import Mixture
@@ -19,6 +21,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run.checkpoint import RunFolder, write_text
 from agentgym.trainers.run.environment import MakeEnv
+from agentgym.trainers.run.games import SEAT_ARGUMENTS
 from agentgym.trainers.run.logger import RunLog, draw_curve
 from agentgym.trainers.run.processes import shared
 from agentgym.trainers.run.setup import RunState
@@ -156,6 +159,21 @@ def evaluation_metrics(report: Report, config: TrainConfig) -> dict[str, float]:
         name = id.rpartition("/")[2]
         numbers |= {f"eval/{name}/{key}": e.mean for key, e in part.aggregate().items()}
     return numbers
+
+
+def exact_metrics(config: TrainConfig, agent: Agent) -> dict[str, float]:
+    """Returns NashConv of an agent in all seats of the game of the run, if it is set.
+
+    Raises:
+        ConfigError: if the run has several games, or its game has no exact evaluation.
+    """
+    if not config.evaluation.eval_nashconv:
+        return {}
+    ids, kwargs = config.environment.ids, config.environment.env_kwargs
+    if len(ids) > 1:
+        raise ConfigError(f"eval_nashconv evaluates one game, and the run has {', '.join(ids)}.")
+    rules = {name: value for name, value in kwargs.items() if name not in SEAT_ARGUMENTS}
+    return {"eval/nashconv": nashconv(ids[0], agent, env_kwargs=rules).nashconv}
 
 
 def conclude(

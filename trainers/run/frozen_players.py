@@ -23,13 +23,11 @@ from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.collector import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.checkpoint import RunFolder
+from agentgym.trainers.run.games import SEAT_ARGUMENTS
 from agentgym.trainers.run.league import League, MatrixOf, member_name
 from agentgym.trainers.run.payoffs import Payoffs
 from agentgym.trainers.run.pool import Pool
 from agentgym.trainers.trajectory import Trajectory
-
-SEAT_ARGUMENTS = ("game", "seat", "opponents", "split", "invalid_penalty", "render_mode")
-"""Arguments of a `SingleSeat` environment that its game does not take."""
 
 
 class FrozenPlayers:

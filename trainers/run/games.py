@@ -29,6 +29,9 @@ Player = tuple[str, str]
 """The player of the other seats: ("mirror", ""), ("frozen", name of its weights), or ("outside",
 level or word for `game_agent`, "" for the opponents of the environment)."""
 
+SEAT_ARGUMENTS = ("game", "seat", "opponents", "split", "invalid_penalty", "render_mode")
+"""Arguments of a `SingleSeat` environment that its game does not take."""
+
 OPPONENT = 1
 """Purpose of the randomness that samples an episode's opponent, derived from the episode's key."""
 
@@ -53,6 +56,7 @@ class Lineup:
         self.agents: dict[str, tuple[str, ...]] = {}
         self._all: dict[str, tuple[str, ...]] = {}
         self._size, self._game = config.rollout.group_size, config.game
+        self._central = config.critic.critic_sees == "all"
         self.roles: tuple[str, ...] = ("",)
         if config.game.scripted:
             return
@@ -164,6 +168,7 @@ class Lineup:
             seats=tuple(seats.items()),
             opponent=word if kind == "outside" else "",
             by_role=self.roles != ("",),
+            central=self._central,
         )
 
 

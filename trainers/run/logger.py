@@ -248,24 +248,26 @@ def critic_curve(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
 def draw_curve(folder: Path, title: str) -> None:
     """Draws `curve.png`: the return in training and of evaluations over environment steps.
 
-    A panel below shows the explained variance of the critic, if there is one.
+    Panels below show the explained variance of the critic and NashConv, if there are any.
     """
     # The object interface: pyplot would choose a backend for the whole process.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     rows = read_metrics(folder)
-    explained = critic_curve(rows)
-    figure = Figure(figsize=(7, 5.4 if explained else 4.2), layout="constrained")
+    exact = [(r["env_steps"], r["eval/nashconv"]) for r in rows if "eval/nashconv" in r]
+    curves = {"explained\nvariance": critic_curve(rows), "NashConv": exact}
+    curves = {label: points for label, points in curves.items() if points}
+    figure = Figure(figsize=(7, 4.2 + 1.2 * len(curves)), layout="constrained")
     FigureCanvasAgg(figure)
-    heights = [3, 1] if explained else [1]
+    heights = [3, *[1] * len(curves)]
     axes, *below = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[
         :, 0
     ]
-    for panel in below:
+    for panel, (label, points) in zip(below, curves.items(), strict=True):
         panel.axhline(0, color="0.7", linewidth=1)
-        panel.plot(*zip(*explained, strict=True), color="C1")
-        panel.set(xlabel="environment steps", ylabel="explained\nvariance", ylim=(-1, 1))
+        panel.plot(*zip(*points, strict=True), color="C1", marker="." if points is exact else "")
+        panel.set(ylabel=label, ylim=(0, None) if points is exact else (-1, 1))
         panel.grid(alpha=0.3)
     train = [(r["env_steps"], r["rollout/return"]) for r in rows if "rollout/return" in r]
     if train:
@@ -281,7 +283,8 @@ def draw_curve(folder: Path, title: str) -> None:
             steps, means, yerr=[means - low, high - means], marker="o", capsize=3, color="C0",
             label="held-out tasks (95 % confidence)",
         )  # fmt: skip
-    axes.set(xlabel="" if below else "environment steps", ylabel="return", title=title)
+    axes.set(ylabel="return", title=title)
+    (axes, *below)[-1].set_xlabel("environment steps")
     if train or held:
         axes.legend()
     axes.grid(alpha=0.3)

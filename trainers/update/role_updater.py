@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +111,23 @@ class RoleUpdater:
             _whole(tokens, [each.entropy for each in found]),
         )
 
+    def exchange(self) -> None:
+        """Gives each role the policy, critic and optimiser of the role before it, cyclically.
+
+        Source: the exchange of roles of CORY (arXiv 2410.06101).
+        """
+        updaters = list(self.parts.values())
+        states = [
+            copy.deepcopy((each.policy.own_weights(), _critic(each), each.optimizer.state_dict()))
+            for each in updaters
+        ]
+        for updater, state in zip(updaters, states[-1:] + states[:-1], strict=True):
+            weights, critic, optimizer = state
+            updater.policy.load_own_weights(weights)
+            if updater.module.critic is not None:
+                updater.module.critic.load_state_dict(critic)
+            updater.optimizer.load_state_dict(optimizer)
+
     def update(
         self,
         batch: Batch,
@@ -144,6 +162,11 @@ class RoleUpdater:
         means = {name: float(np.mean([each[name] for each in found.values()])) for name in names}
         each = {f"{role}/{name}": x for role in found if role for name, x in found[role].items()}
         return means | each
+
+
+def _critic(updater: Updater) -> dict[str, Any]:
+    critic = updater.module.critic
+    return {} if critic is None else critic.state_dict()
 
 
 def _whole(indices: list[IntArray], pieces: list[FloatArray]) -> FloatArray:

@@ -59,6 +59,31 @@ def test_the_last_proposal_is_played():
     assert where(game) == start + 1
 
 
+def test_the_team_gets_the_rewards_of_a_tried_action_which_is_taken_back():
+    game, seen = team("pioneer-observer"), []
+    start, target = where(game), game.inner.state.target
+    step = "+" if target > start else "-"
+    other = "-" if step == "+" else "+"
+    while abs(where(game) - target) > 1:
+        says(game, step, step)
+    before, generator = game.inner.snapshot(), game.np_random.bit_generator.state
+    assert says(game, step) == ["player_0"]
+    assert (game.inner.snapshot(), game.np_random.bit_generator.state) == (before, generator)
+    seen += [game.reward(agent) for agent in game.possible_agents]
+    assert not game.over("player_0") and f"pioneer: {step}" in game.seen("player_1").text
+    assert game.seen("player_1").admissible == ("+", "-")
+    says(game, other)  # the observer knows no better
+    seen += [game.reward(agent) for agent in game.possible_agents]
+    assert seen == [1.0, 1.0, 0.0, 0.0] and not game.over("player_0")
+
+
+def test_an_invalid_action_that_is_tried_is_charged_to_its_author():
+    game = team("pioneer-observer", "Countdown-v0", invalid_penalty=0.5)
+    says(game, "nonsense")
+    assert not game.outcome("player_0").valid and game.outcome("player_1").valid
+    assert (game.reward("player_0"), game.reward("player_1")) == (-0.5, 0.0)
+
+
 def test_a_rejected_action_is_proposed_anew():
     game = team("proposer-checker", attempts=2)
     start = where(game)

@@ -21,5 +21,18 @@ def test_the_curve_has_a_panel_for_the_critic_if_there_is_one(tmp_path: Path, na
     found = critic_curve(read_metrics(tmp_path))
     assert found == ([] if name is None else [(10, 0.5), (20, 0.5)])
     draw_curve(tmp_path, "title")
-    height = imread(tmp_path / "curve.png").shape[0]
-    assert (height > 600) == (name is not None)
+    assert _height(tmp_path) == round(120 * (4.2 if name is None else 5.4))
+
+
+def test_the_curve_has_a_panel_for_nashconv_if_it_was_computed(tmp_path: Path):
+    rows = [
+        {"iteration": i, "env_steps": i, "losses/explained_variance": 0.1, "eval/nashconv": 1 / i}
+        for i in (1, 2)
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    draw_curve(tmp_path, "title")
+    assert _height(tmp_path) == round(120 * 6.6)
+
+
+def _height(folder: Path) -> int:
+    return imread(folder / "curve.png").shape[0]

@@ -1,0 +1,185 @@
+"""A critic that sees what all agents of a game see, beside a policy that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.errors import ConfigError
+from agentgym.making import make_env
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.critics.central import CentralView
+from agentgym.trainers.critics.heads import TurnValueHead
+from agentgym.trainers.critics.value_model import ValueModel
+from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sample, Sampling
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.rollout.collector import EnvPool, collect
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.seats import GameSpec
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.update.update_data import explained_variance
+
+SEATS = (("player_0", ""), ("player_1", ""))
+SMALL: dict[str, Any] = {
+    "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 2}, "opponents": "mirror",
+    "context": "current", "instructions": False, "constrain": True, "iterations": 2,
+    "episodes_per_iteration": 8, "num_envs": 8, "epochs": 1, "minibatches": 1, "eval_every": 0,
+    "lr": 1e-3, "critic_lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1,
+    "quiet": True, "log_with": (), "critic_trunk": "own",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_policy("KuhnPoker-v0", size="nano", folder=folder, episodes=16)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def policy(folder: Path) -> Policy:
+    return Policy.load(folder)
+
+
+@pytest.fixture(autouse=True)
+def quick(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SMALL, "model", str(folder))
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+
+
+class Bold:
+    """Bets and calls with every card, so that the cards alone decide."""
+
+    def __init__(self, policy: Policy):
+        self.policy = policy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
+
+    def act(self, requests: Any, *_: Any) -> list[Sample]:
+        found = []
+        for request in requests:
+            [text] = {"bet", "call"} & set(request.candidates)
+            tokens = np.array(self.policy.encode_action(text), np.int32)
+            found.append(Sample(tokens, np.zeros(len(tokens), np.float32), None, text, True))
+        return found
+
+
+def play(
+    policy: Any, count: int, *, central: bool, limit: int | None = None, **context: Any
+) -> list[Trajectory]:
+    specs = [
+        GameSpec(f"train/{i}", i, (7, i), max_turns=limit, seats=SEATS, central=central)
+        for i in range(count)
+    ]
+    builder = make_context(policy, ContextSettings(**context))
+    with EnvPool(lambda: make_env("KuhnPoker-v0", hands=1), 8) as pool:
+        return collect(policy, pool, specs, builder, Sampling(), constrain=True)
+
+
+@pytest.mark.parametrize("mode", ["current", "full"])
+def test_the_policy_never_reads_what_the_critic_does(policy: Policy, mode: Any):
+    plain, recorded = (play(policy, 8, central=central, mode=mode) for central in (False, True))
+    assert all(turn.others for t in recorded for turn in t.turns)
+    blank = [
+        replace(t, turns=[replace(turn, others="") for turn in t.turns], final_others="")
+        for t in recorded
+    ]
+    assert [pack(t) for t in blank] == [pack(t) for t in plain]
+    assert [pack(unpack(pack(t))) for t in recorded] == [pack(t) for t in recorded]
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("mode", ["current", "full"])
+def test_the_others_observations_stand_between_prompt_and_action(
+    policy: Policy, mode: Any, short: bool
+):
+    batch = Batch.of(play(policy, 16, central=True, mode=mode, limit=1))
+    lengths = [len(s.tokens) for t in batch.trajectories for s in t.segments]
+    limit = max(lengths) + 6 if short else None
+    context = make_context(policy, ContextSettings(mode, max_tokens=limit))
+    seen = CentralView(context)(batch)
+    cut = 0
+    for mine, read in zip(batch.trajectories, seen.trajectories, strict=True):
+        for turn, moved in zip(mine.turns, read.turns, strict=True):
+            tokens, longer = (t.segments[turn.segment].tokens for t in (mine, read))
+            action = slice(moved.start, moved.stop)
+            assert np.array_equal(longer[action], tokens[turn.start : turn.stop])
+            assert limit is None or len(longer) <= limit
+            text = policy.decode(longer[: moved.start].tolist())
+            cut += turn.others not in text
+            if mode == "current":
+                own = policy.decode(tokens[: turn.start].tolist())
+                assert text.rstrip() == own + turn.others or short
+        if mine.bootstrap is not None:
+            assert mine.final_others
+            end = policy.decode(read.segments[mine.bootstrap].tokens.tolist())
+            assert end.rstrip().endswith(mine.final_others) or short
+    assert any(t.bootstrap is not None for t in batch.trajectories)
+    assert bool(cut) == short
+    assert np.array_equal(seen.token_offsets, batch.token_offsets)
+
+
+def test_it_explains_more_than_any_function_of_the_own_prompt(policy: Policy):
+    """With the middle card, the other's card decides between +2 and -2."""
+    batch = Batch.of(play(Bold(policy), 16, central=True, mode="current", instructions=False))
+    returns = np.array([t.episode_return for t in batch.trajectories], np.float32)
+    targets = returns[batch.turn_trajectory]
+    seen = np.unique([turn.observation for turn in batch.turns], return_inverse=True)[1]
+    means = np.bincount(seen, targets) / np.bincount(seen)
+    best = explained_variance(means[seen].astype(np.float32), targets)
+    critic = ValueModel(
+        policy,
+        TurnValueHead(policy.hidden_size, (32,)),
+        lr=3e-3,
+        epochs=12,
+        batch_tokens=512,
+        view=CentralView(make_context(policy, ContextSettings("current", instructions=False))),
+    )
+    critic.fit(batch, targets, np.random.default_rng(0))
+    assert 0.4 < best < 0.85 < explained_variance(critic.predict(batch), targets)
+
+
+def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[str, Any]]]:
+    trainer = make_trainer(recipe, run_dir=str(folder), **SMALL | changes)
+    trainer.run()
+    rows = read_metrics(folder)
+    return trainer, [{k: v for k, v in row.items() if "time/" not in k} for row in rows]
+
+
+def test_a_run_resumes_as_if_never_stopped_and_plays_as_with_another_critic(tmp_path: Path):
+    _, whole = run("poad", tmp_path / "whole", critic_sees="all", iterations=2)
+    run("poad", tmp_path / "parts", critic_sees="all", iterations=1)
+    _, resumed = run("poad", tmp_path / "parts", critic_sees="all", iterations=2, resume=True)
+    assert resumed[-1] == whole[-1]
+    _, own = run("poad", tmp_path / "own", iterations=1)
+    same = {k: v for k, v in whole[0].items() if k.startswith("rollout/")}
+    assert same == {k: v for k, v in own[0].items() if k.startswith("rollout/")}
+    assert own[0]["losses/value_loss"] != whole[0]["losses/value_loss"]
+
+
+def test_one_critic_reads_for_all_roles(tmp_path: Path):
+    trainer, rows = run("turn", tmp_path, critic_sees="all", roles="separate")
+    assert trainer.own_critic is not None
+    assert all(part.module.critic is None for part in trainer.updaters.parts.values())
+    assert rows[-1]["losses/value_loss"] < rows[-1]["losses/value_loss_first"]
+    assert {"losses/player_0/kl", "losses/player_1/kl"} <= rows[-1].keys()
+
+
+def test_a_critic_that_cannot_see_all_is_refused(tmp_path: Path):
+    for changes in (
+        {"critic_trunk": "policy"},
+        {"opponents": "scripted"},
+        {"env_id": "NumberLine-v0", "env_kwargs": {}, "opponents": "scripted"},
+    ):
+        with pytest.raises(ConfigError, match="critic_sees = 'all' shows a critic"):
+            run("turn", tmp_path / "run", critic_sees="all", **changes)

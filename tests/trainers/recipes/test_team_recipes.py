@@ -1,0 +1,229 @@
+"""Recipes for teams and self-play: `malt`, `cory`, `rema` and `spag`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.errors import ConfigError
+from agentgym.trainers import recipes
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.recipes import malt, spag
+from agentgym.trainers.recipes.malt import FAMILY, VALUE, Node, Trees
+from agentgym.trainers.rollout.branches import episodes_of
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+
+from ...helpers.worlds import trajectory
+
+SMALL: dict[str, Any] = {
+    "env_id": "Team-NumberLine-v0", "opponents": "mirror", "context": "current",
+    "env_kwargs": {"env_kwargs": {"size": 4, "max_turns": 3}}, "max_new_tokens": 4,
+    "instructions": False, "constrain": True, "iterations": 2, "episodes_per_iteration": 6,
+    "num_envs": 16, "epochs": 1, "minibatches": 1, "eval_every": 0, "lr": 1e-3, "critic_lr": 1e-3,
+    "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True, "log_with": (),
+}  # fmt: skip
+PIONEER = {"env_kwargs": SMALL["env_kwargs"] | {"roles": "pioneer-observer"}}
+REFINER = {"env_kwargs": SMALL["env_kwargs"] | {"roles": "generator-verifier-refiner"}}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_policy("Team-NumberLine-v0", size="nano", folder=folder, episodes=8)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def quick(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SMALL, "model", model)
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+
+
+def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[str, Any]]]:
+    trainer = make_trainer(recipe, run_dir=str(folder), **SMALL | changes)
+    trainer.run()
+    rows = read_metrics(folder)
+    return trainer, [{k: v for k, v in row.items() if "time/" not in k} for row in rows]
+
+
+# MALT.
+
+
+@pytest.fixture(scope="module")
+def tree(model: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trees, list[Trajectory]]:
+    """A tree of 3^3 episodes of a team of three, and its outputs."""
+    folder = str(tmp_path_factory.mktemp("run") / "run")
+    changes = {"model": model, "group_size": 3, "episodes_per_iteration": 3, **REFINER}
+    trainer = make_trainer("malt", run_dir=folder, **SMALL | changes)
+    hooks = trainer._make_hooks()
+    assert isinstance(hooks, Trees)
+    fresh = trainer.rollouts.collect(0)
+    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    trainer.folder.close()
+    played = hooks.env_steps + sum(len(each.turns) for each in fresh)
+    assert played > len(outputs) > len(episodes_of(outputs)) == 27
+    return hooks, outputs
+
+
+def test_malt_grows_a_tree_with_n_outputs_for_each_prompt(tree: Any):
+    _, outputs = tree
+    assert [sum(t.role == role for t in outputs) for role in ("generator", "verifier", "refiner")] \
+        == [3, 9, 27]  # fmt: skip
+    families: dict[int, list[Trajectory]] = {}
+    for each in outputs:
+        assert len(each.turns) == 1 and len(each.segments[0].tokens) == each.turns[0].stop
+        families.setdefault(each.extras[FAMILY], []).append(each)
+    assert len(families) == 1 + 3 + 9
+    for members in families.values():
+        prompts = {m.segments[0].tokens[: m.turns[0].start].tobytes() for m in members}
+        assert len(members) == 3 and len(prompts) == 1
+    below = [np.mean([m.extras[VALUE] for m in members]) for members in families.values()]
+    values = [each.extras[VALUE] for each in outputs]
+    assert values[:12] == pytest.approx(below[1:])  # those after the first family, in order
+    assert set(values[12:]) <= {0.0, 1.0}
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**20))
+def test_malt_credit_is_the_gradient_of_its_loss(tree: Any, seed: int):
+    hooks, outputs = tree
+    rng = np.random.default_rng(seed)
+    for each in outputs:
+        each.extras[VALUE] = float(rng.random())
+    batch = Batch.of(outputs)
+    logprobs = torch.tensor(rng.normal(size=batch.num_tokens), requires_grad=True)
+    reference = torch.tensor(rng.normal(size=batch.num_tokens))
+    owner = torch.from_numpy(batch.token_turn)
+    score = torch.zeros(len(outputs), dtype=torch.float64)
+    score = score.index_add(0, owner, logprobs - reference)
+    lengths = torch.bincount(owner, minlength=len(outputs))
+    good = [t.extras[VALUE] > 0.5 for t in outputs]
+    pairs = [
+        (a, b)
+        for a, x in enumerate(outputs)
+        for b, y in enumerate(outputs)
+        if x.extras[FAMILY] == y.extras[FAMILY] and good[a] and not good[b]
+    ]
+    loss = -torch.stack([
+        torch.nn.functional.logsigmoid(hooks.beta * (score[a] - score[b])) for a, b in pairs
+    ]).mean()  # fmt: skip
+    means = torch.zeros(len(outputs), dtype=torch.float64).index_add(0, owner, logprobs) / lengths
+    loss = loss - hooks.config.sft_coef * means[torch.tensor(good)].mean()
+    loss.backward()
+    assert logprobs.grad is not None
+    old, ref = (x.detach().numpy().astype(np.float32) for x in (logprobs, reference))
+    forward = ForwardPass(old, None, ref, old)
+    credit = hooks.credit(batch, forward, 0, rng)
+    expected = -logprobs.grad.numpy() * len(outputs)
+    np.testing.assert_allclose(credit.advantages, expected, atol=1e-4)
+    assert hooks.metrics["pairs"] == len(pairs) and hooks.metrics["positive"] == np.mean(good)
+
+
+def test_malt_values_are_those_of_each_agent():
+    """In a zero-sum game, one agent's success is the other's failure."""
+    won, lost = trajectory([1], [1.0]), trajectory([1], [-1.0])
+    won.agent, lost.agent, won.success = "a", "b", True
+    node = Node([won, lost], 0, [Node([won, lost], 1), Node([won, lost], 1)])
+    assert (node.value("a"), node.value("b"), node.following) == (1.0, 0.0, None)
+    assert preference_weights(np.zeros(2), [(0, 1)], 0.1)[0][0] > 0
+
+
+def test_malt_trains_a_policy_for_each_role_and_resumes(tmp_path: Path):
+    few = {**REFINER, "roles": "separate", "group_size": 2, "episodes_per_iteration": 2}
+    _, whole = run("malt", tmp_path / "a", **few)
+    run("malt", tmp_path / "b", **few | {"iterations": 1})
+    _, resumed = run("malt", tmp_path / "b", **few, resume=True)
+    assert resumed[-1] == whole[-1]
+    assert whole[-1]["credit/outputs"] == 2 + 4 + 8
+    assert malt.Config().grouped_by_agent
+
+
+# CORY and ReMA.
+
+
+def weights(trainer: Trainer, role: str) -> list[torch.Tensor]:
+    """Weights of policy and critic, and the state of the optimiser."""
+    updater = trainer.updaters.parts[role]
+    state = updater.optimizer.state_dict()["state"]
+    found = [*updater.module.state_dict().values(), *(v["exp_avg"] for v in state.values())]
+    return [tensor.clone() for tensor in found]
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_pioneer_and_observer_exchange_policies_critics_and_optimisers(tmp_path: Path):
+    few = {**PIONEER, "roles": "separate", "iterations": 1}
+    plain, _ = run("cory", tmp_path / "plain", **few)
+    swapped, _ = run("cory", tmp_path / "swapped", **few, exchange=1)
+    pioneer, observer = (weights(plain, role) for role in ("pioneer", "observer"))
+    assert not same(pioneer, observer)
+    assert same(weights(swapped, "pioneer"), observer)
+    assert same(weights(swapped, "observer"), pioneer)
+
+
+def test_an_exchange_is_repeated_exactly_when_a_run_resumes(tmp_path: Path):
+    few = {**PIONEER, "roles": "separate", "exchange": 1}
+    trainer, whole = run("cory", tmp_path / "a", **few)
+    run("cory", tmp_path / "b", **few | {"iterations": 1})
+    again, resumed = run("cory", tmp_path / "b", **few, resume=True)
+    assert resumed[-1] == whole[-1]
+    assert all(same(weights(again, r), weights(trainer, r)) for r in ("pioneer", "observer"))
+
+
+def test_an_exchange_needs_policies_of_roles(tmp_path: Path):
+    with pytest.raises(ConfigError, match="exchange is for roles with policies of their own"):
+        run("cory", tmp_path, exchange=5)
+
+
+def test_rema_compares_each_role_with_itself_and_clips_turns(tmp_path: Path):
+    loss = recipes.load("rema").Config().loss
+    assert (loss.ratio, loss.aggregation, loss.dual_clip, loss.clip) == ("turn", "turn", 3.0, 0.2)
+    _, rows = run("rema", tmp_path, group_size=3, roles="separate", alternate=1)
+    learned = [{r for r in ("thinker", "reasoner") if f"losses/{r}/kl" in row} for row in rows]
+    assert learned == [{"thinker"}, {"reasoner"}]
+
+
+# SPAG.
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([-1.0, 0.0, 1.0])), min_size=2),
+    st.floats(0.3, 1.0),
+)
+def test_spag_divides_one_over_the_turns_of_each_winner(games: Any, decay: float):
+    """Weights as in the authors' code: (1/decay)^k of turn k, of sum 1, and n / (2 n_role)."""
+    played = []
+    for i, (turns, outcome) in enumerate(games):
+        one = trajectory([2] * turns, [0.0] * (turns - 1) + [outcome])
+        one.role = "attacker" if i % 2 else "defender"
+        played.append(one)
+    batch = Batch.of(played)
+    credit = spag.WinnersCredit(decay)(batch)
+    credit = spag.EqualRoles().on_advantages(batch, credit, 0)
+    wins = {r: sum(o > 0 and t.role == r for t, (_, o) in zip(played, games, strict=True))
+            for r in ("attacker", "defender")}  # fmt: skip
+    won = {r: n for r, n in wins.items() if n}
+    expected = []
+    for one, (turns, outcome) in zip(played, games, strict=True):
+        raw = np.array([(1 / decay) ** (k + 1) for k in range(turns)])
+        weight = sum(wins.values()) / (len(won) * wins[one.role]) if outcome > 0 else 0.0
+        expected += np.repeat(weight * raw / raw.sum(), 2).tolist()
+    np.testing.assert_allclose(credit.advantages, expected, rtol=1e-4, atol=1e-6)
+    for role in won:
+        mine = [one.role == role for one in played]
+        total = credit.advantages[np.array(mine)[batch.turn_trajectory[batch.token_turn]]].sum()
+        assert total == pytest.approx(2 * sum(wins.values()) / len(won), rel=1e-4)

@@ -1,0 +1,56 @@
+"""CORY: PPO for a pioneer and an observer who exchange their roles.
+
+"Coevolving with the Other You: Fine-Tuning LLM with Sequential Cooperative Multi-Agent
+Reinforcement Learning" (arXiv 2410.06101). Two copies of a model answer the same question. The
+pioneer reads the question q, the observer also the pioneer's answer:
+
+    a_1 ~ pi_1(q),    a_2 ~ pi_2(q, a_1),    each gets r(a_1) + r(a_2)
+
+and both learn with token-level PPO, with a KL penalty in the reward. From time to time the copies
+exchange their roles, so that both answer with and without help. Either may be used alone.
+
+The team is `env_kwargs roles=pioneer-observer`, in which both answers are played and rewarded. The
+two copies are `roles separate exchange 5` (or `adapters`). With `roles shared`, one policy has both
+roles.
+
+Kept: the common reward, the KL penalty in the reward with coefficient 0.4, clip 0.2, GAE over
+tokens with gamma 1 and lambda 0.95, the exchange (theirs: every 5 updates). Changed: the
+coefficient is fixed (theirs adapts it), the copies keep their optimisers when they exchange roles
+(theirs makes new ones), and rewards are not divided by their running deviation. In an episode of
+several turns, gamma and lambda hold between turns as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.two_clock import TwoClockGAE
+from agentgym.trainers.critics.heads import TokenValueHead, value_head
+from agentgym.trainers.settings import Fraction, LossConfig, defaults
+from agentgym.trainers.trainer import Algorithm
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of CORY."""
+
+    loss: LossConfig = defaults(LossConfig, kl_coef=0.4, kl_in="reward")
+    gamma: Fraction = 1.0
+    """Discount between tokens and between turns."""
+    lambda_: Fraction = 0.95
+    """GAE lambda between tokens and between turns."""
+
+    @property
+    def team_credit(self) -> bool:
+        """True: pioneer and observer get the sum of their rewards."""
+        return True
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of CORY."""
+    gamma, lambda_ = config.gamma, config.lambda_
+    return Algorithm(
+        credit=TwoClockGAE(gamma, lambda_, gamma, lambda_),
+        critic=value_head(TokenValueHead, config),
+    )

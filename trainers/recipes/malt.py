@@ -1,0 +1,204 @@
+"""MALT: supervised and preference learning from a tree of the actions of a team.
+
+"MALT: Improving Reasoning with Multi-Agent LLM Training" (arXiv 2412.01928). A generator answers, a
+verifier criticises the answer and a refiner answers anew. Each of them is sampled n times for each
+output before, which gives a tree with n^3 final answers. The value of an output is the mean outcome
+(0 or 1) of the answers below it:
+
+    V(refiner's) = outcome,    V(verifier's) = mean V(its refinements),    V(generator's) = likewise
+
+An output is positive if V > 0.5. A role learns by imitation from its positive outputs, and by DPO
+(see `dpo`) from pairs of a positive and a negative one with the same prompt, so that a verifier
+learns which remarks help:
+
+    -log sigmoid(beta [log pi/ref (positive) - log pi/ref (negative)]) - sft_coef log pi (positive)
+
+with the mean over the tokens in the second term. The team is `Team-Countdown-v0`, a policy for each
+role is `roles adapters` (theirs) or `separate`.
+
+Kept: the tree, n = 3 (`group_size`), values, the threshold, pairs within a prompt. Changed: both
+losses are minimised together, for all roles, on a tree of the current policy in every iteration
+(theirs: imitation first, once, on trees of the base model); there is no majority vote over several
+answers at test time. In other games and environments, the tree branches at the first `depth`
+actions, and the outcome is the success of the episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
+from agentgym.trainers.settings import (
+    Fraction,
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    Positive,
+    RolloutConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+
+TREES = 1 << 23
+"""Offset that separates the seeds of the episodes of a tree from those of other episodes."""
+FAMILY, VALUE = "family", "branch_value"
+"""Keys of the number of the prompt and of the value of an output in a trajectory's `extras`."""
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of MALT."""
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=3, episodes_per_iteration=24)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    depth: Positive = 3
+    """First actions of an episode at which the tree branches. A tree has `group_size` to this power
+    episodes."""
+    threshold: Fraction = 0.5
+    """Value above which an output is positive."""
+    beta: NonNegative = 0.1
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
+    sft_coef: NonNegative = 1.0
+    """Coefficient of the imitation of positive outputs."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+
+    @property
+    def grouped_by_agent(self) -> bool:
+        """True: an output is compared with the same agent's outputs only."""
+        return True
+
+
+@dataclass(eq=False)
+class Node:
+    """An episode, and the branches of it that share its actions up to a turn of the game.
+
+    Attributes:
+        members: the trajectories of the episode.
+        order: the turn of the game whose actions are valued.
+        children: the episodes with the same actions up to this turn, with itself. None: it alone.
+    """
+
+    members: list[Trajectory]
+    order: int
+    children: list[Node] = field(default_factory=list)
+
+    def value(self, agent: str) -> float:
+        """Returns the mean outcome of an agent below this node."""
+        if self.children:
+            return float(np.mean([child.value(agent) for child in self.children]))
+        return float(next(each.success for each in self.members if each.agent == agent))
+
+    @property
+    def following(self) -> int | None:
+        """The next turn of the game, or None at the end of the episode."""
+        return next((order for order in orders_of(self.members) if order > self.order), None)
+
+    def outputs(self) -> Iterator[tuple[Trajectory, int]]:
+        """Yields the trajectories of the agents that act in this turn, and their own turns."""
+        for each in self.members:
+            place = turn_at(each, self.order)
+            if place is not None:
+                yield each, place
+
+
+class Trees(Preferences):
+    """Grows a tree from the episodes of each start, and learns from the outputs in it.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    branches = True
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(config.beta)
+        self.trainer, self.config = trainer, config
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns a trajectory of one turn for each output in the trees."""
+        starts: dict[tuple[str, str, int], list[Node]] = {}
+        for members in episodes_of(fresh):
+            node = Node(members, orders_of(members)[0])
+            starts.setdefault(members[0].group[:3], []).append(node)
+        levels = [list(starts.values())]
+        self.env_steps = 0
+        for depth in range(1, self.config.depth):
+            parents = [node for family in levels[-1] for node in family]
+            levels.append(self._grow(parents, (TREES + iteration, depth)))
+        families = [family for level in levels for family in level]
+        return [
+            single_turn(each, place, **{FAMILY: number, VALUE: node.value(each.agent)})
+            for number, family in enumerate(families)
+            for node in family
+            for each, place in node.outputs()
+        ]
+
+    def _grow(self, parents: Sequence[Node], key: tuple[int, int]) -> list[list[Node]]:
+        """Plays the branches after the turns of some nodes, and returns the children of each."""
+        more, lineup = self.config.rollout.group_size - 1, self.trainer.lineup
+        open_ = [(node, order) for node in parents if (order := node.following) is not None]
+        seed = self.trainer.config.run.seed
+        episodes = [
+            lineup.branch(node.members, order, (seed, *key, more * i + k))
+            for i, (node, order) in enumerate(open_)
+            for k in range(more)
+        ]
+        played = self.trainer.play(episodes) if episodes else []
+        turns = sum(len(each.turns) for each in played)
+        self.env_steps += turns - sum(episode.replayed for episode in episodes)
+        branches = episodes_of(played)
+        for i, (node, order) in enumerate(open_):
+            found = [node.members, *branches[more * i : more * (i + 1)]]
+            node.children = [Node(members, order) for members in found]
+        return [node.children for node, _ in open_]
+
+    def _positive(self, trajectories: Sequence[Trajectory]) -> list[bool]:
+        return [each.extras[VALUE] > self.config.threshold for each in trajectories]
+
+    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+        """Returns (positive, negative) for all pairs of outputs of one prompt."""
+        positive = self._positive(trajectories)
+        families: dict[tuple[int, str], list[int]] = {}
+        for number, each in enumerate(trajectories):
+            families.setdefault((each.extras[FAMILY], each.agent), []).append(number)
+        return [
+            (a, b)
+            for family in families.values()
+            for a in family
+            for b in family
+            if positive[a] and not positive[b]
+        ]
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns minus the derivative of the loss by log pi of each token, times the outputs."""
+        credit = super().credit(batch, forward, iteration, rng)
+        positive = np.array(self._positive(batch.trajectories))
+        self.metrics |= {"outputs": float(len(positive)), "positive": float(positive.mean())}
+        lengths = np.bincount(batch.token_turn, minlength=batch.num_turns)  # one turn in each
+        share = self.config.sft_coef * len(positive) / max(1, positive.sum())
+        imitated = share * positive / np.maximum(lengths, 1)
+        advantages = credit.advantages + imitated[batch.token_turn]
+        return replace(credit, advantages=advantages.astype(np.float32))
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of MALT."""
+    return Algorithm(hooks=lambda trainer: Trees(trainer, config))
