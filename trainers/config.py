@@ -120,6 +120,15 @@ class TrainConfig:
                 "bc_share divides a budget of env_steps between demonstrations and rollouts: set "
                 "env_steps, and leave bc_demonstrations at 0."
             )
+        if bc.data and (bc.bc_share or bc.bc_demonstrations):
+            raise ConfigError(
+                "The episodes of data replace demonstrations of the expert: leave "
+                "bc_demonstrations and bc_share at 0, or leave out data."
+            )
+        if bc.general_data and not (self.imitates or self.offline):
+            raise ConfigError(
+                "general_data is cloned together with episodes: set data or bc_demonstrations."
+            )
         model = self.model
         if model.lora_rank and model.model in NEW_MODELS:
             raise ConfigError(
@@ -234,7 +243,14 @@ class TrainConfig:
     @property
     def imitates(self) -> bool:
         """Whether the run begins with behaviour cloning."""
-        return self.imitation.bc_demonstrations > 0 or self.imitation.bc_share > 0
+        bc = self.imitation
+        cloned = bc.data and not self.offline
+        return bc.bc_demonstrations > 0 or bc.bc_share > 0 or bool(cloned)
+
+    @property
+    def offline(self) -> bool:
+        """Whether the recipe learns from a fixed data set, the group of settings `dataset`."""
+        return "dataset" in groups_of(type(self))
 
     @property
     def grouped_by_agent(self) -> bool:

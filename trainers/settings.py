@@ -461,7 +461,7 @@ class CriticConfig:
 
 @dataclass
 class ImitationConfig:
-    """Behaviour cloning of the scripted expert before RL."""
+    """Behaviour cloning before RL, and data from files."""
 
     bc_demonstrations: Count = 0
     """Expert demonstrations on training tasks (0: no behaviour cloning)."""
@@ -476,6 +476,17 @@ class ImitationConfig:
     """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
     bc_share: Fraction = 0.0
     """Share of `env_steps` spent on demonstrations, in place of `bc_demonstrations`."""
+    data: tuple[str, ...] = ()
+    """Files with episodes to learn from, in place of the scripted expert's: chats (`messages`),
+    ShareGPT, AgentInstruct, `agentgym export`, or folders of runs. They are cloned before RL, and
+    are the data set of a recipe that learns offline."""
+    data_mask: bool = True
+    """Leave invalid actions of `data` out of the policy loss. They stay in the prompts. Replies
+    marked by `weight` 0 or `loss` false are always left out."""
+    general_data: tuple[str, ...] = ()
+    """Files with general text in the same formats, cloned together with the episodes."""
+    general_share: Annotated[float, Ge(0.0), Lt(1.0)] = 0.8
+    """Share of the general text in the loss of cloning (AgentTuning: 0.8)."""
 
 
 @dataclass

@@ -83,6 +83,7 @@ class Turn:
         order: turn of the game in which the agent acted, equal for agents that act at once. None:
             the number of its earlier actions.
         clock: turn of the environment in which the agent acted (see `TextGame.clock`), likewise.
+        weight: weight of the action's tokens in policy losses. 0: the action is not imitated.
         delayed: (clock, reward) of the parts of the reward that were received in other turns of the
             environment than the action's.
         others: the observations of the other agents of a game before the action, for a critic that
@@ -108,6 +109,7 @@ class Turn:
     version: int | None = None
     order: int | None = None
     clock: int | None = None
+    weight: float = 1.0
     delayed: tuple[tuple[int, float], ...] = ()
     others: str = ""
 
@@ -306,9 +308,11 @@ class Batch:
     def weights(self, thought_coef: float = 1.0) -> FloatArray:
         """Returns the weight of each token in the policy loss [K].
 
-        It is 0 for forced tokens, `thought_coef` for other thought tokens, and 1 otherwise.
+        It is 0 for forced tokens, `thought_coef` for other thought tokens, and 1 otherwise, times
+        the weight of the turn.
         """
-        return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free
+        turns = np.array([turn.weight for turn in self.turns], np.float32)[self.token_turn]
+        return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free * turns
 
     def select(self, chosen: IntArray) -> Batch:
         """Returns the batch of some trajectories.

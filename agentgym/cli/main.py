@@ -1,4 +1,4 @@
-"""The command `agentgym`: list | play | eval | train | view."""
+"""The command `agentgym`: list | play | eval | train | view | export."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from agentgym.cli.command_line import (
 )
 from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
+from agentgym.cli.export_command import export
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
@@ -243,6 +244,7 @@ COMMANDS = {
     "eval": run_evaluation,
     "train": train,
     "view": view_run,
+    "export": export,
 }
 
 

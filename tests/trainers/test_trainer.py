@@ -27,10 +27,10 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.run.logger import find_alternatives
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update.behaviour_cloning import demonstrate
 from agentgym.trainers.update.updater import Updater
 
 MODES = ("full", "window", "actions", "current")

@@ -108,11 +108,11 @@ class ReplayBuffer:
     """The latest trajectories, up to a maximum number.
 
     Args:
-        size: the maximum number.
+        size: the maximum number. None: no limit.
     """
 
-    def __init__(self, size: int):
-        if size < 1:
+    def __init__(self, size: int | None):
+        if size is not None and size < 1:
             raise ValueError(f"A replay buffer holds at least one trajectory, got size {size}.")
         self._kept: deque[tuple[int, Trajectory]] = deque(maxlen=size)
 

@@ -1,4 +1,4 @@
-"""A fixed data set for offline recipes: episodes of the expert and of the starting policy."""
+"""A fixed data set for offline recipes: episodes of files or the expert, and of the policy."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
 from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, draw_tasks
+from agentgym.trainers.rollout.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.settings import Count
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.behaviour_cloning import demonstrate
 from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -26,13 +26,21 @@ class DatasetConfig:
     dataset_episodes: Count = 256
     """Episodes of the starting policy in the data set."""
     dataset_demonstrations: Count = 64
-    """Episodes of the scripted expert in the data set."""
+    """Episodes of the scripted expert in the data set. With `data`, its episodes replace them."""
 
 
-def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
-    """Raises ConfigError for settings that a fixed data set does not support."""
-    if not dataset.dataset_episodes + dataset.dataset_demonstrations:
-        raise ConfigError("The data set is empty: set dataset_episodes above 0.")
+def check_offline(config: TrainConfig, dataset: DatasetConfig, *, rewarded: bool = True) -> None:
+    """Raises ConfigError for settings that a fixed data set does not support.
+
+    Args:
+        config: the settings.
+        dataset: the data set.
+        rewarded: whether the recipe learns from rewards.
+    """
+    if not (dataset.dataset_episodes + dataset.dataset_demonstrations or config.imitation.data):
+        raise ConfigError("The data set is empty: set dataset_episodes above 0, or name data.")
+    if rewarded:
+        config.fixed("general text has no rewards", general_data=())
     config.fixed("no episodes are played", filter_groups=False)
     config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
     config.fixed(
@@ -50,16 +58,17 @@ class DataSet(RecipeHooks):
     Args:
         trainer: the trainer of the policy.
         dataset: the size of the data set.
+        rewarded: whether the recipe learns from rewards.
     """
 
     plays = False
 
-    def __init__(self, trainer: Trainer, dataset: DatasetConfig):
+    def __init__(self, trainer: Trainer, dataset: DatasetConfig, *, rewarded: bool = True):
         super().__init__()
-        self.trainer = trainer
+        self.trainer, self.rewarded = trainer, rewarded
         self.sizes = dataset.dataset_demonstrations, dataset.dataset_episodes
         self.count = trainer.config.rollout.episodes_per_iteration
-        self.kept = ReplayBuffer(max(1, sum(self.sizes)))
+        self.kept = ReplayBuffer(None)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -68,25 +77,29 @@ class DataSet(RecipeHooks):
         self.env_steps = 0
         if not len(self.kept):
             self.kept.add(self._make(rng), 0)
-            self.env_steps = sum(len(t.turns) for t in self.kept.since(0))
         everything = self.kept.since(0)
         count = min(self.count, len(everything))
         return [everything[i] for i in rng.choice(len(everything), count, replace=False)]
 
     def _make(self, rng: np.random.Generator) -> list[Trajectory]:
         trainer, (shown, played) = self.trainer, self.sizes
-        config = trainer.config
+        config, policy, context = trainer.config, trainer.policy, trainer.context
+        from_files: list[Trajectory] = []
+        if config.imitation.data:
+            env = trainer.pool.env(0)
+            from_files = read_data(policy, env, context, config, rewarded=self.rewarded)
+            shown = 0
         starts = draw_tasks(trainer.tasks, shown + played, rng, config.environment.train_tasks)
         episodes = [
             EpisodeSpec(task, seed, (config.run.seed, 1 << 30, i))
             for i, (task, seed) in enumerate(starts)
         ]
-        policy, constrain = trainer.policy, config.rollout.constrain
+        constrain = config.rollout.constrain
         room = action_room(policy, config.sampling(), constrain)
-        found = demonstrate(
-            policy, trainer.pool, episodes[:shown], trainer.context, room, constrain
-        )
-        return found + trainer.play(episodes[shown:])
+        found = demonstrate(policy, trainer.pool, episodes[:shown], context, room, constrain)
+        found += trainer.play(episodes[shown:])
+        self.env_steps = sum(len(trajectory.turns) for trajectory in found)
+        return with_general(policy, [*from_files, *found], context, config)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the data set."""
@@ -98,10 +111,10 @@ class DataSet(RecipeHooks):
 
 
 class Demonstrations(DataSet):
-    """A data set for behaviour cloning: every turn has the weight 1."""
+    """A data set for behaviour cloning: every turn has the advantage 1."""
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Returns the weight 1 for every token."""
+        """Returns the advantage 1 for every token."""
         return turn_credit(np.ones(batch.num_turns), batch)

@@ -1,4 +1,4 @@
-"""Behaviour cloning of the scripted expert.
+"""Behaviour cloning of the scripted expert, or of episodes in files.
 
 "ALVINN: An Autonomous Land Vehicle in a Neural Network" (Pomerleau, NeurIPS 1988). The policy is
 fitted to a sample of a fixed set of demonstrations in every iteration. Its learning curve is the
@@ -30,7 +30,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        check_offline(self, self.dataset)
+        check_offline(self, self.dataset, rewarded=False)
         self.fixed("every token has the same weight", covariance_clip=0.0)
 
     @property
@@ -41,4 +41,4 @@ class Config(TrainConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of behaviour cloning."""
-    return Algorithm(hooks=lambda trainer: Demonstrations(trainer, config.dataset))
+    return Algorithm(hooks=lambda trainer: Demonstrations(trainer, config.dataset, rewarded=False))

@@ -17,6 +17,7 @@ import numpy as np
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
+from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -27,7 +28,6 @@ from agentgym.trainers.settings import (
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Trajectory
-from agentgym.trainers.update.behaviour_cloning import demonstrate
 
 
 @dataclass

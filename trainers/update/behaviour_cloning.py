@@ -1,7 +1,7 @@
-"""Behaviour cloning of the scripted expert before RL.
+"""Behaviour cloning before RL, of the scripted expert or of episodes in files.
 
-Demonstrations are played on training tasks and tokenised by the context builder of the rollouts, so
-the prompts are the same in both. The loss is the cross-entropy of the expert's action tokens over
+Demonstrations are tokenised by the context builder of the rollouts, so the prompts are the same in
+both. The loss is the cross-entropy of the expert's action tokens over
 the full vocabulary, even if rollouts are constrained: the cloned policy then works with and without
 the constraint. `bc_lm_coef` adds the loss of the other tokens, from which a new model learns to
 read and to copy.
@@ -20,22 +20,18 @@ from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from numpy.typing import NDArray
 
-from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.policy.generate import candidate_support
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.rollout.collector import (
     EnvPool,
     EpisodeSpec,
-    Play,
-    Room,
     action_room,
     draw_tasks,
     rollout_metrics,
 )
 from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.rollout.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import Rows
@@ -45,76 +41,35 @@ from agentgym.trainers.update.sharding import as_whole, load_optimizer
 from agentgym.trainers.update.updater import Updater, clip_gradients
 
 
-def demonstrate(
-    policy: Policy,
-    pool: EnvPool,
-    episodes: Sequence[EpisodeSpec],
-    context: Context,
-    room: Room,
-    constrain: bool = False,
-) -> list[Trajectory]:
-    """Plays episodes with the scripted expert and returns them tokenised as rollouts of the policy.
-
-    Args:
-        policy: the policy whose tokenizer is used.
-        pool: the environment pool.
-        episodes: the episodes to play.
-        context: builds the prompts.
-        room: number of tokens reserved for an action, given the admissible actions.
-        constrain: record the legal tokens at every position under the admissible actions, so that
-            the policy can compute the probability of the expert's action under its constraint.
-
-    Raises:
-        ConfigError: if the environment has no expert.
-    """
-    env = pool.env(0)
-    found = []
-    for index, episode in enumerate(episodes):
-        play = Play(index, episode, 0, env)
-        play.start()
-        while not play.over:
-            text = env.get_wrapper_attr("expert")()
-            if text is None:
-                raise ConfigError(
-                    f"{env} has no scripted expert to clone: set bc_demonstrations = 0."
-                )
-            tokens = np.array(policy.encode_action(text), np.int32)
-            own = len(tokens)
-            play.read(context, lambda texts, own=own: max(room(texts), own))
-            if not play.over:
-                support = candidate_support(policy, play.admissible, text) if constrain else None
-                play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
-                play.step()
-        if not play.overflow:
-            play.read(context, room)
-        found.append(play.trajectory())
-    return found
-
-
 @dataclass(frozen=True)
 class _Material:
     """Demonstrations in which every token of a segment except the first is a target."""
 
     batch: Batch
-    action: torch.Tensor  # [K] True for the expert's action tokens
+    action: torch.Tensor  # [K] True for action tokens
+    weight: torch.Tensor  # [K] weights of action tokens, 1 for the others
 
     @classmethod
     def of(cls, trajectories: Sequence[Trajectory], observations: bool) -> _Material:
         if not observations:
             batch = Batch.of(trajectories)
-            return cls(batch, torch.ones(batch.num_tokens, dtype=torch.bool))
-        whole, masks = [], []
+            weight = np.array([turn.weight for turn in batch.turns])[batch.token_turn]
+            action = torch.ones(batch.num_tokens, dtype=torch.bool)
+            return cls(batch, action, torch.from_numpy(weight))
+        whole, masks, weights = [], [], []
         for trajectory in trajectories:
             turns = []
             for number, segment in enumerate(trajectory.segments):
                 spans = [turn for turn in trajectory.turns if turn.segment == number]
                 if not spans:
                     continue
-                mask = np.zeros(len(segment.tokens), bool)
+                mask, weight = np.zeros(len(segment.tokens), bool), np.ones(len(segment.tokens))
                 for turn in spans:
                     mask[turn.start : turn.stop] = True
+                    weight[turn.start : turn.stop] = turn.weight
                 stop = max(turn.stop for turn in spans)
                 masks.append(mask[1:stop])
+                weights.append(weight[1:stop])
                 turns.append(_whole_segment(number, stop))
             whole.append(
                 Trajectory(
@@ -122,7 +77,8 @@ class _Material:
                     turns, terminated=True, truncated=False, success=trajectory.success,
                 )
             )  # fmt: skip
-        return cls(Batch.of(whole), torch.from_numpy(np.concatenate(masks)))
+        found = (torch.from_numpy(np.concatenate(arrays)) for arrays in (masks, weights))
+        return cls(Batch.of(whole), *found)
 
 
 def _whole_segment(segment: int, stop: int) -> Turn:
@@ -147,7 +103,7 @@ def clone_expert(
     progress: dict[str, Any] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> int:
-    """Plays demonstrations and fits the policy to them and returns the number of turns played.
+    """Fits the policy to demonstrations and returns the number of turns played or read.
 
     Args:
         updater: the learner and its accelerator.
@@ -166,7 +122,8 @@ def clone_expert(
     Raises:
         ConfigError: if the environment has no expert.
     """
-    trajectories = _demonstrations(updater.policy, pool, context, tasks, config, rng(0), check)
+    policy = updater.policy
+    trajectories = _demonstrations(policy, pool, context, tasks, config, rng(0), check)
     turns = sum(len(trajectory.turns) for trajectory in trajectories)
     shown = rollout_metrics(trajectories)
     say(
@@ -199,7 +156,7 @@ def clone_expert(
         updater.learner,
         # Not prepared: accelerate would keep it and its state for the rest of the run.
         AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
-        trajectories,
+        with_general(policy, trajectories, context, config),
         lr=config.imitation.bc_lr,
         finished=done,
         epochs=config.imitation.bc_epochs,
@@ -222,7 +179,12 @@ def _demonstrations(
     rng: np.random.Generator,
     check: Callable[[], None],
 ) -> list[Trajectory]:
-    """Plays `bc_demonstrations` demonstrations, or as many as `bc_share` of the steps allows."""
+    """Plays `bc_demonstrations` demonstrations, or as many as `bc_share` of the steps allows.
+
+    With `data`, they are read from files instead.
+    """
+    if config.imitation.data:
+        return read_data(policy, pool.env(0), context, config)
     budget = config.imitation.bc_share * (config.run.env_steps or 0)
     most = config.imitation.bc_demonstrations or max(1, int(budget))
     starts = draw_tasks(tasks, most, rng, config.environment.train_tasks)
@@ -311,17 +273,20 @@ def _step(
     """
     trained = accelerator.unwrap_model(learner)
     policy = trained.policy
-    mask = material.action[torch.from_numpy(np.concatenate([rows.tokens[j] for j in step]))]
-    actions, others = float(mask.sum()), float((~mask).sum())
+    chosen = torch.from_numpy(np.concatenate([rows.tokens[j] for j in step]))
+    mask, weight = material.action[chosen], material.weight[chosen]
+    actions, others = float(weight[mask].sum()), float((~mask).sum())
 
     def loss(piece: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
         collated = collate(material.batch, [rows.rows[j] for j in piece], policy.pad_token)
         turn = torch.from_numpy(material.batch.token_turn)[collated.index].to(policy.device)
         mine = material.action[collated.index].to(policy.device)
         output = trained(collated.to(policy.device), turn)
-        losses = -output.logprobs.float()
+        losses = (
+            -output.logprobs.float() * material.weight[collated.index].to(policy.device).float()
+        )
         acted, read = losses[mine].sum(), losses[~mine].sum()
-        loss = acted / max(actions, 1.0) + lm_coef * read / max(others, 1.0)
+        loss = acted / (actions or 1.0) + lm_coef * read / max(others, 1.0)
         for values in (output.values, output.bootstrap):
             if values is not None:  # DDP needs every parameter in the graph
                 loss = loss + 0.0 * values.sum()

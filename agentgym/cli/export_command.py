@@ -1,0 +1,147 @@
+"""`agentgym export`: episodes as training data of other projects."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from agentgym.agents import make_agent
+from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
+from agentgym.data.episode import RecordedEpisode
+from agentgym.data.reading import read_episodes
+from agentgym.data.writing import WRITERS
+from agentgym.errors import ConfigError
+from agentgym.evaluation.runner import evaluate
+from agentgym.making import full_id, make_env
+from agentgym.registration import TABLE
+from agentgym.utils.arguments import parse_arguments
+
+Sources = tyro.conf.Positional[
+    Annotated[tuple[str, ...], tyro.conf.arg(metavar="[ID|RUN|FILE ...]", help_behavior_hint="")]
+]
+
+
+def export(
+    sources: Sources = (),
+    /,
+    *,
+    out: Path,
+    format: Literal["chat", "sharegpt", "preferences", "own"] = "chat",
+    agent: Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT [AGENT ...]")] = ("expert",),
+    episodes: int = 200,
+    split: Literal["train", "test"] = "train",
+    seed: int = 0,
+    num_envs: int = 16,
+    suite: Literal["core"] | None = None,
+    successes: bool = False,
+    min_reward: float | None = None,
+    env_kwargs: KeyValues = (),
+    wrap: Wrappers = (),
+) -> int:
+    """Write episodes as training data: one line of JSON per episode, or per pair.
+
+    agentgym train bc --data FILE learns from the file.
+
+    Args:
+        sources: Ids of environments, which --agent plays, folders of training runs, or files that
+            agentgym eval --save, agentgym export or another project has written.
+        out: The new file.
+        format: chat (OpenAI, TRL), sharegpt, preferences (the best episode of a task and seed
+            against the worse ones: name several agents), or own (as agentgym eval --save).
+        agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER.
+        episodes: Episodes per agent and environment.
+        split: Tasks to play.
+        seed: Samples the tasks and seeds the episodes.
+        num_envs: Episodes played at the same time.
+        suite: All environments of a suite that have an expert. core: those without an extra.
+        successes: Leave out episodes that do not solve their task.
+        min_reward: Leave out episodes with a lower return.
+        env_kwargs: Arguments of the environments.
+        wrap: Wrappers of the environments, as in eval.
+    """
+    if out.exists():
+        raise ConfigError(f"{str(out)!r} exists: give a new name, or delete it first.")
+    if not out.parent.is_dir():
+        raise ConfigError(f"There is no folder {str(out.parent)!r} to write {out.name} to.")
+    given = [*sources, *(_with_expert() if suite else ())]
+    if not given:
+        raise ConfigError("Name at least one environment, run or file, or --suite core.")
+    settings: dict[str, Any] = {"tasks": episodes, "split": split, "seed": seed}
+    settings |= {"num_envs": num_envs}
+    kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
+    found: list[RecordedEpisode] = []
+    for source in given:
+        path = Path(source)
+        found += _read(path) if path.exists() else _play(source, agent, kwargs, settings)
+    kept = [
+        each
+        for each in found
+        if (each.success or not successes) and (min_reward is None or each.reward >= min_reward)
+    ]
+    rows = list(WRITERS[format](kept))
+    if not rows:
+        raise ConfigError(
+            f"Nothing to write: none of the {len(found)} episodes remain, or no two of them have "
+            "the same task and seed and different returns."
+        )
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    out.write_text(text, encoding="utf-8")
+    standard_output().print(f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True)
+    return 0
+
+
+def _with_expert() -> list[str]:
+    """Returns the ids of the core suite that have an expert."""
+    found = []
+    for entry in TABLE:
+        if entry.extra is None:
+            env = make_env(entry.id)
+            env.reset(seed=0)
+            if env.get_wrapper_attr("expert")() is not None:
+                found.append(entry.id)
+            env.close()
+    return found
+
+
+def _play(
+    id: str, agents: Sequence[str], kwargs: dict[str, Any], settings: dict[str, Any]
+) -> list[RecordedEpisode]:
+    """Plays episodes of an environment with each of the agents."""
+    id = full_id(id)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, spec in enumerate(agents):
+            file = Path(folder) / f"{number}.jsonl"
+            evaluate(id, make_agent(spec), env_kwargs=kwargs, save=file, **settings)
+            found += read_episodes([file])
+    return found
+
+
+def _read(path: Path) -> list[RecordedEpisode]:
+    """Returns the episodes of a file or a run, with instructions."""
+    found = read_episodes([path])
+    if all(episode.instructions is not None for episode in found):
+        return found
+    config = (path if path.is_dir() else path.parent) / "config.json"
+    try:
+        run = json.loads(config.read_text(encoding="utf-8"))["config"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"{path} holds no instructions, and the settings of its run cannot be read "
+            f"({error!r}): give the folder of the run."
+        ) from error
+    kwargs = run["env_kwargs"] | {"wrap": run["wrap"]}
+    mixed = not isinstance(run["env_id"], str) and len(run["env_id"]) > 1
+    envs = {id: make_env(id, **kwargs) for id in dict.fromkeys(episode.env for episode in found)}
+    for episode in found:
+        if mixed:  # a task of a mixture is named "environment task"
+            episode.task = episode.task.partition(" ")[2]
+        episode.complete(envs[episode.env])
+    for env in envs.values():
+        env.close()
+    return found

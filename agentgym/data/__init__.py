@@ -1,0 +1,1 @@
+"""Episodes as data: reading and writing the file formats of other projects."""

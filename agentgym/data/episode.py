@@ -1,0 +1,85 @@
+"""`RecordedEpisode`: an episode as data, in common to all file formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+
+from agentgym.errors import DataError, UnknownTaskError
+
+
+@dataclass
+class RecordedTurn:
+    """One turn of a recorded episode.
+
+    Attributes:
+        observation: the observation before the action.
+        action: the action.
+        reward: the reward of the action.
+        reward_terms: components of the reward, by name.
+        valid: whether the environment accepted the action.
+        progress: progress after the action, in [0, 1].
+        weight: weight of the action in losses. 0 masks a wrong step: it is read, but not imitated.
+        admissible: the admissible actions, empty if they were not recorded.
+    """
+
+    observation: str
+    action: str
+    reward: float = 0.0
+    reward_terms: dict[str, float] = field(default_factory=dict)
+    valid: bool = True
+    progress: float = 0.0
+    weight: float = 1.0
+    admissible: tuple[str, ...] = ()
+
+
+@dataclass
+class RecordedEpisode:
+    """An episode that was played or written elsewhere.
+
+    Attributes:
+        turns: the turns, at least one.
+        instructions: the system prompt. None: that of the environment, to be completed.
+        env: id of the environment, "" if it is unknown.
+        agent: name of the agent.
+        task: name of the task.
+        seed: seed of the episode.
+        success: whether the task was solved.
+        terminated: whether the episode reached a terminal state.
+        last_observation: the observation after the last action.
+        rewarded: whether the rewards were recorded.
+    """
+
+    turns: list[RecordedTurn]
+    instructions: str | None = ""
+    env: str = ""
+    agent: str = ""
+    task: str = ""
+    seed: int = 0
+    success: bool = False
+    terminated: bool = True
+    last_observation: str = ""
+    rewarded: bool = False
+
+    def complete(self, env: gymnasium.Env[Any, Any]) -> None:
+        """Takes missing instructions from the environment that the episode was played in.
+
+        Raises:
+            DataError: if the environment has no such task.
+        """
+        if self.instructions is None:
+            try:
+                env.reset(seed=self.seed, options={"task": self.task})
+            except UnknownTaskError as error:
+                raise DataError(
+                    f"An episode of {self.env or 'an unknown environment'} holds no instructions, "
+                    f"and the environment to take them from has no such task: {error}"
+                ) from error
+            self.instructions = str(env.get_wrapper_attr("instructions"))
+
+    @property
+    def reward(self) -> float:
+        """The sum of the rewards, undiscounted."""
+        return sum(turn.reward for turn in self.turns)

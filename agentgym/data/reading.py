@@ -1,0 +1,181 @@
+"""`read_episodes`: episodes from files of chats, of ShareGPT, AgentInstruct and AgentGym.
+
+Each line of a file is a JSON object, and its keys decide about the format:
+
+- `messages`: a chat in the format of OpenAI and TRL, with `role` and `content`. `weight` 0 masks a
+  reply.
+- `conversations`: ShareGPT, with `from` and `value`. `loss` false masks a reply (AgentInstruct).
+- `transcript`: an episode of `agentgym eval --save` or `agentgym export --format own`.
+- `turns`: a trajectory of a training run (`trajectories.jsonl`).
+- `text`: plain text, as the reply to an empty observation.
+
+A file may also be a JSON list of such objects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.errors import DataError
+
+AGENT = ("assistant", "gpt", "bot", "chatgpt", "model", "function_call")
+SYSTEM = ("system", "developer")
+OTHERS = ("user", "human", "tool", "function", "observation", "function_response", "environment")
+
+
+def read_episodes(paths: Sequence[str | Path]) -> list[RecordedEpisode]:
+    """Returns the episodes of files, in order.
+
+    Args:
+        paths: files, or folders of training runs, which stand for their `trajectories.jsonl`.
+
+    Raises:
+        DataError: if a file is missing, has no episodes, or holds anything else.
+    """
+    found = []
+    for path in map(Path, paths):
+        file = path / "trajectories.jsonl" if path.is_dir() else path
+        before = len(found)
+        for where, row in _rows(file):
+            try:
+                found.append(_episode(row))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise DataError(f"{file}, {where}: not an episode ({error!r:.200}).") from error
+        if len(found) == before:
+            raise DataError(f"{file} has no episodes.")
+    return found
+
+
+def _rows(file: Path) -> Iterator[tuple[str, Any]]:
+    """Yields the place and the JSON object of each episode."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file} cannot be read as text: {error}.") from error
+    try:
+        if text.lstrip().startswith("["):
+            yield from ((f"entry {i}", row) for i, row in enumerate(json.loads(text), 1))
+            return
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield f"line {number}", json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file} is not JSON, one object per line: {error!s:.200}.") from error
+
+
+def _episode(row: Any) -> RecordedEpisode:
+    for key, read in FORMATS.items():
+        if key in row:
+            episode = read(row)
+            if not episode.turns:
+                raise ValueError("it has no reply of the agent")
+            return episode
+    known = ", ".join(FORMATS)
+    raise ValueError(f"expected one of the keys {known}, got {', '.join(row)!s:.100}")
+
+
+def _chat(row: Mapping[str, Any]) -> RecordedEpisode:
+    messages = [
+        (str(each["role"]), _content(each), float(each.get("weight", 1)))
+        for each in row["messages"]
+    ]
+    return _dialogue(messages, row)
+
+
+def _sharegpt(row: Mapping[str, Any]) -> RecordedEpisode:
+    messages = [
+        (str(each["from"]), str(each["value"]), float(each.get("loss") is not False))
+        for each in row["conversations"]
+    ]
+    if row.get("system"):
+        messages.insert(0, ("system", str(row["system"]), 1.0))
+    return _dialogue(messages, row)
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """Returns the text of a message of a chat."""
+    if message.get("tool_calls"):
+        raise ValueError("tool_calls have no text here: write them into `content`")
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content)
+
+
+def _dialogue(
+    messages: Sequence[tuple[str, str, float]], row: Mapping[str, Any]
+) -> RecordedEpisode:
+    """Returns the episode of messages (role, text, weight), with what AgentGym adds to a row."""
+    instructions: list[str] = []
+    waiting: list[str] = []
+    turns: list[RecordedTurn] = []
+    for role, text, weight in messages:
+        if role in SYSTEM:
+            instructions.append(text)
+        elif role in OTHERS:
+            waiting.append(text)
+        elif role in AGENT:
+            turns.append(RecordedTurn("\n\n".join(waiting), text, weight=weight))
+            waiting = []
+        else:
+            raise ValueError(f"unknown role {role!r}: {', '.join((*SYSTEM, *OTHERS, *AGENT))}")
+    rewards = row.get("rewards")
+    for number, turn in enumerate(turns):
+        if rewards is not None:
+            turn.reward = float(rewards[number])
+            turn.valid = bool(row.get("valid", [True] * len(turns))[number])
+    return RecordedEpisode(
+        turns,
+        "\n\n".join(instructions),
+        last_observation="\n\n".join(waiting) or str(row.get("last_observation", "")),
+        rewarded=rewards is not None,
+        **_start(row),
+    )
+
+
+def _start(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the facts about an episode that AgentGym's files hold, with defaults for others."""
+    return {
+        "env": str(row.get("env", "")),
+        "agent": str(row.get("agent", "")),
+        "task": str(row.get("task", "")),
+        "seed": int(row.get("seed", 0)),
+        "success": bool(row.get("success", False)),
+        "terminated": bool(row.get("terminated", True)),
+    }
+
+
+def _own(row: Mapping[str, Any]) -> RecordedEpisode:
+    turns = [
+        RecordedTurn(
+            str(turn["observation"]),
+            str(turn["action"]),
+            float(turn.get("reward", 0.0)),
+            dict(turn.get("reward_terms", {})),
+            bool(turn.get("valid", True)),
+            float(turn.get("progress", 0.0)),
+            float(turn.get("weight", 1.0)),
+            tuple(turn.get("admissible") or ()),
+        )
+        for turn in row["transcript" if "transcript" in row else "turns"]
+    ]
+    instructions, last = row.get("instructions"), str(row.get("last_observation", ""))
+    return RecordedEpisode(turns, instructions, last_observation=last, rewarded=True, **_start(row))
+
+
+def _text(row: Mapping[str, Any]) -> RecordedEpisode:
+    return RecordedEpisode([RecordedTurn("", str(row["text"]))])
+
+
+FORMATS: dict[str, Callable[[Mapping[str, Any]], RecordedEpisode]] = {
+    "messages": _chat,
+    "conversations": _sharegpt,
+    "transcript": _own,
+    "turns": _own,
+    "text": _text,
+}
+"""The readers, by the key that marks their format."""

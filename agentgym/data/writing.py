@@ -1,0 +1,114 @@
+"""Episodes as rows of JSON in the formats of other projects. `read_episodes` reads them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from agentgym.data.episode import RecordedEpisode
+
+Rows = Iterator[dict[str, Any]]
+
+
+def chat_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
+    """Yields chats in the format of OpenAI and TRL. A masked action has `weight` 0."""
+    for episode in episodes:
+        yield {"messages": _messages(episode), **_facts(episode)}
+
+
+def sharegpt_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
+    """Yields conversations in the format of ShareGPT. A masked action has `loss` false."""
+    names = {"system": "system", "user": "human", "assistant": "gpt"}
+    for episode in episodes:
+        turns = [
+            {"from": names[message["role"]], "value": message["content"]}
+            | ({"loss": False} if "weight" in message else {})
+            for message in _messages(episode)
+        ]
+        yield {"conversations": turns, **_facts(episode)}
+
+
+def own_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
+    """Yields episodes in the format of `agentgym eval --save`, which `agentgym view` shows."""
+    for episode in episodes:
+        row = _facts(episode)
+        del row["rewards"], row["valid"]
+        yield {
+            **row,
+            "reward": episode.reward,
+            "instructions": episode.instructions,
+            "transcript": [vars(turn) for turn in episode.turns],
+        }
+
+
+def preference_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
+    """Yields pairs of episodes with the same start and different returns, as TRL reads them.
+
+    `prompt` holds the messages that both share, `chosen` and `rejected` the others. Each episode
+    with the highest return of its start is paired with each one of a lower return.
+    """
+    starts: dict[tuple[str, str, int, str], list[RecordedEpisode]] = {}
+    for episode in episodes:
+        first = episode.turns[0].observation
+        key = (episode.env, episode.task, episode.seed, first)
+        starts.setdefault(key, []).append(episode)
+    for group in starts.values():
+        best = max(episode.reward for episode in group)
+        for chosen in (episode for episode in group if episode.reward == best):
+            for rejected in (episode for episode in group if episode.reward < best):
+                yield from _pair(chosen, rejected)
+
+
+def _pair(chosen: RecordedEpisode, rejected: RecordedEpisode) -> Rows:
+    """Yields the pair, or nothing if chance made the same actions better in one of them."""
+    better, worse = _messages(chosen), _messages(rejected)
+    shared = 0
+    while shared < min(len(better), len(worse)) and better[shared] == worse[shared]:
+        shared += 1
+    if shared == min(len(better), len(worse)) or better[shared]["role"] != "assistant":
+        return
+    yield {
+        "prompt": better[:shared],
+        "chosen": better[shared:],
+        "rejected": worse[shared:],
+        "chosen_reward": chosen.reward,
+        "rejected_reward": rejected.reward,
+        "env": chosen.env,
+        "task": chosen.task,
+        "seed": chosen.seed,
+    }
+
+
+def _messages(episode: RecordedEpisode) -> list[dict[str, Any]]:
+    """Returns the messages of an episode, without the last observation."""
+    messages: list[dict[str, Any]] = []
+    if episode.instructions:
+        messages.append({"role": "system", "content": episode.instructions})
+    for turn in episode.turns:
+        messages.append({"role": "user", "content": turn.observation})
+        reply: dict[str, Any] = {"role": "assistant", "content": turn.action}
+        messages.append(reply if turn.weight else {**reply, "weight": 0})
+    return messages
+
+
+def _facts(episode: RecordedEpisode) -> dict[str, Any]:
+    return {
+        "env": episode.env,
+        "agent": episode.agent,
+        "task": episode.task,
+        "seed": episode.seed,
+        "success": episode.success,
+        "terminated": episode.terminated,
+        "last_observation": episode.last_observation,
+        "rewards": [turn.reward for turn in episode.turns],
+        "valid": [turn.valid for turn in episode.turns],
+    }
+
+
+WRITERS: dict[str, Callable[[Sequence[RecordedEpisode]], Rows]] = {
+    "chat": chat_rows,
+    "sharegpt": sharegpt_rows,
+    "preferences": preference_rows,
+    "own": own_rows,
+}
+"""The writers by the name of their format."""

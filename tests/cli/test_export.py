@@ -1,0 +1,59 @@
+"""`agentgym export`: files for other trainers, and errors in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from trl.data_utils import is_conversational
+
+from agentgym.cli.main import main
+
+NUMBER_LINE = ["export", "NumberLine-v0", "--episodes", "4", "--env-kwargs", "size=8"]
+
+
+def rows(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_preferences_are_conversations_of_trl(tmp_path):
+    words = ["--agent", "expert", "random", "--format", "preferences", "--out"]
+    assert main([*NUMBER_LINE, *words, str(tmp_path / "pairs.jsonl")]) == 0
+    found = rows(tmp_path / "pairs.jsonl")
+    assert found and all(is_conversational(row) for row in found)
+    for row in found:
+        assert row["chosen_reward"] > row["rejected_reward"]
+        assert [row[side][0]["role"] for side in ("chosen", "rejected")] == ["assistant"] * 2
+        assert row["chosen"] != row["rejected"] and row["prompt"][-1]["role"] == "user"
+
+
+def test_failures_can_be_left_out(tmp_path):
+    words = ["--agent", "expert", "random", "--out"]
+    assert main([*NUMBER_LINE, *words, str(tmp_path / "all.jsonl")]) == 0
+    assert main([*NUMBER_LINE, *words, str(tmp_path / "good.jsonl"), "--successes"]) == 0
+    every, good = rows(tmp_path / "all.jsonl"), rows(tmp_path / "good.jsonl")
+    assert all(row["success"] for row in good)
+    assert good == [row for row in every if row["success"]] and len(good) < len(every) == 8
+
+
+def test_a_file_of_another_format_is_converted(tmp_path):
+    chat, own, again = (tmp_path / name for name in ("chat.jsonl", "own.jsonl", "again.jsonl"))
+    assert main([*NUMBER_LINE, "--out", str(chat)]) == 0
+    assert main(["export", str(chat), "--format", "own", "--out", str(own)]) == 0
+    assert main(["export", str(own), "--out", str(again)]) == 0
+    assert chat.read_text() == again.read_text()
+    assert main(["view", str(own), "--out", str(tmp_path / "page.html")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "here/none/x.jsonl"], "There is no folder"),
+        (["--out", "{tmp}"], "exists: give a new name"),
+        (["--out", "{tmp}/x", "--min-reward", "99"], "Nothing to write"),
+        (["--out", "{tmp}/x", "--format", "preferences"], "no two of them"),
+    ],
+)
+def test_errors_name_the_remedy(words, message, tmp_path, capsys):
+    assert main([*NUMBER_LINE, *(word.format(tmp=tmp_path) for word in words)]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,121 @@
+"""Episodes as files: every format reads back, and damaged files are refused in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.data.reading import read_episodes
+from agentgym.data.writing import WRITERS, preference_rows
+from agentgym.errors import DataError
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+turns = st.builds(
+    RecordedTurn,
+    observation=texts.filter(bool),
+    action=texts,
+    reward=st.floats(-2, 2),
+    reward_terms=st.just({}),
+    valid=st.booleans(),
+    weight=st.sampled_from([0.0, 1.0]),
+)
+episodes = st.builds(
+    RecordedEpisode,
+    turns=st.lists(turns, min_size=1, max_size=4),
+    instructions=texts,
+    env=st.just("AgentGym/NumberLine-v0"),
+    agent=st.just("expert"),
+    task=texts,
+    seed=st.integers(0, 9),
+    success=st.booleans(),
+    terminated=st.booleans(),
+    last_observation=texts,
+    rewarded=st.just(True),
+)
+
+
+def written(tmp_path_factory, rows) -> str:
+    file = tmp_path_factory.mktemp("data") / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])
+def test_a_format_reads_back_as_it_was_written(format, tmp_path_factory):
+    @given(st.lists(episodes, min_size=1, max_size=3))
+    def check(some):
+        assert read_episodes([written(tmp_path_factory, WRITERS[format](some))]) == some
+
+    check()
+
+
+def test_agent_instruct_and_openai_masks_are_read(tmp_path_factory):
+    instruct = {
+        "id": "os_0",
+        "conversations": [
+            {"from": "human", "loss": None, "value": "You are an assistant."},
+            {"from": "gpt", "loss": False, "value": "OK."},
+            {"from": "human", "loss": None, "value": "How many files?"},
+            {"from": "gpt", "loss": True, "value": "Act: bash"},
+        ],
+    }
+    chat = {
+        "messages": [
+            {"role": "system", "content": "Play."},
+            {"role": "user", "content": [{"type": "text", "text": "room"}]},
+            {"role": "assistant", "content": "north", "weight": 0},
+            {"role": "tool", "content": "wall"},
+            {"role": "assistant", "content": "south", "weight": 1},
+            {"role": "user", "content": "out"},
+        ]
+    }
+    file = written(tmp_path_factory, [instruct, chat, {"text": "Once upon a time."}])
+    first, second, plain = read_episodes([file])
+    assert [(t.observation, t.action, t.weight) for t in first.turns] == [
+        ("You are an assistant.", "OK.", 0.0),
+        ("How many files?", "Act: bash", 1.0),
+    ]
+    assert second.instructions == "Play." and second.last_observation == "out"
+    assert [(t.observation, t.weight) for t in second.turns] == [("room", 0.0), ("wall", 1.0)]
+    assert not second.rewarded and plain.turns[0].action == "Once upon a time."
+
+
+def test_a_json_list_is_read_as_lines_are(tmp_path):
+    row = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}
+    (tmp_path / "list.json").write_text(json.dumps([row, row]))
+    assert len(read_episodes([tmp_path / "list.json"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "no episodes"),
+        ("{", "not JSON"),
+        ("3", "line 1"),
+        ('{"prompt": "a"}', "expected one of the keys"),
+        ('{"messages": []}', "no reply"),
+        ('{"messages": [{"role": "alien", "content": "x"}]}', "unknown role 'alien'"),
+        ('{"messages": [{"role": "assistant", "tool_calls": [1]}]}', "tool_calls"),
+    ],
+)
+def test_other_files_are_refused(text, named, tmp_path):
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(DataError, match=named):
+        read_episodes([tmp_path / "file"])
+
+
+def test_pairs_share_their_prompt():
+    def episode(reward, *actions):
+        turns = [RecordedTurn(f"o{i}", action) for i, action in enumerate(actions)]
+        turns[-1].reward = reward
+        return RecordedEpisode(turns, "rules", env="E-v0", task="t", seed=1)
+
+    some = [episode(1.0, "a", "b"), episode(0.0, "a", "c"), episode(0.0, "a", "b")]
+    [row] = preference_rows(some)  # equal actions with different luck are no pair
+    assert [m["content"] for m in row["prompt"]] == ["rules", "o0", "a", "o1"]
+    assert [m["content"] for m in row["chosen"]] == ["b"]
+    assert [m["content"] for m in row["rejected"]] == ["c"]

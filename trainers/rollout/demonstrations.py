@@ -1,0 +1,196 @@
+"""Demonstrations: episodes of the scripted expert, and of files, tokenised as rollouts.
+
+Both are played through the prompt builder of the rollouts, so an exported episode has the tokens of
+the episode that the expert plays itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from agentgym.data.episode import RecordedEpisode
+from agentgym.data.reading import read_episodes
+from agentgym.errors import ConfigError, DataError
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.policy.generate import candidate_support
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, Play, Room, action_room
+from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.rollout.recorded import RecordedEnv
+from agentgym.trainers.trajectory import Trajectory
+
+
+def demonstrate(
+    policy: Policy,
+    pool: EnvPool,
+    episodes: Sequence[EpisodeSpec],
+    context: Context,
+    room: Room,
+    constrain: bool = False,
+) -> list[Trajectory]:
+    """Plays episodes with the scripted expert and returns them tokenised as rollouts of the policy.
+
+    Args:
+        policy: the policy whose tokenizer is used.
+        pool: the environment pool.
+        episodes: the episodes to play.
+        context: builds the prompts.
+        room: number of tokens reserved for an action, given the admissible actions.
+        constrain: record the legal tokens at every position under the admissible actions, so that
+            the policy can compute the probability of the expert's action under its constraint.
+
+    Raises:
+        ConfigError: if the environment has no expert.
+    """
+    env = pool.env(0)
+    return [_demonstrate(policy, env, each, context, room, constrain) for each in episodes]
+
+
+def _demonstrate(
+    policy: Policy,
+    env: gymnasium.Env[Any, Any],
+    episode: EpisodeSpec,
+    context: Context,
+    room: Room,
+    constrain: bool,
+) -> Trajectory:
+    """Plays an episode with the environment's expert and returns its trajectory."""
+    play = Play(0, episode, 0, env)
+    play.start()
+    while not play.over:
+        text = env.get_wrapper_attr("expert")()
+        if text is None:
+            raise ConfigError(f"{env} has no scripted expert to clone: set bc_demonstrations = 0.")
+        tokens = np.array(policy.encode_action(text), np.int32)
+        play.read(context, partial(_larger, room, len(tokens)))
+        if not play.over:
+            support = candidate_support(policy, play.admissible, text) if constrain else None
+            play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
+            play.step()
+    if not play.overflow:
+        play.read(context, room)
+    return play.trajectory()
+
+
+def _larger(room: Room, own: int, admissible: Sequence[str]) -> int:
+    """Returns the room for an action that may be longer than those of the policy."""
+    return max(room(admissible), own)
+
+
+def recorded(
+    policy: Policy,
+    episodes: Sequence[RecordedEpisode],
+    context: Context,
+    room: Room,
+    constrain: bool = False,
+    *,
+    mask_invalid: bool = True,
+) -> list[Trajectory]:
+    """Returns the trajectories of recorded episodes.
+
+    Prompts are those of rollouts, so an episode that exceeds a full context is truncated. An
+    episode is left out if the context does not hold its instructions and one of its actions.
+
+    Args:
+        policy: the policy whose tokenizer is used.
+        episodes: the episodes.
+        context: builds the prompts.
+        room: number of tokens reserved for an action, given the admissible actions.
+        constrain: record the legal tokens at every position, as in `demonstrate`.
+        mask_invalid: whether invalid actions have the weight 0 in losses.
+
+    Raises:
+        DataError: if none of the episodes fits.
+    """
+    found = []
+    for number, episode in enumerate(episodes):
+        spec = EpisodeSpec(episode.task, episode.seed, (number,))
+        try:
+            trajectory = _demonstrate(policy, RecordedEnv(episode), spec, context, room, constrain)
+        except ConfigError:  # the context does not hold the instructions and an action
+            continue
+        trajectory.env_id = episode.env or "data"
+        for turn, own in zip(trajectory.turns, episode.turns, strict=False):
+            turn.weight = 0.0 if mask_invalid and not own.valid else own.weight
+        found.append(trajectory)
+    if not found:
+        raise DataError(
+            f"None of the {len(episodes)} episodes in the data fits into the context: raise "
+            "max_tokens, or use a model with a longer context."
+        )
+    return found
+
+
+def read_data(
+    policy: Policy,
+    env: gymnasium.Env[Any, Any],
+    context: Context,
+    config: TrainConfig,
+    *,
+    rewarded: bool = False,
+) -> list[Trajectory]:
+    """Returns the episodes of the setting `data` as trajectories.
+
+    Args:
+        policy: the policy whose tokenizer is used.
+        env: the environment, for the instructions that files do not hold.
+        context: builds the prompts.
+        config: the settings of a run.
+        rewarded: whether the recipe learns from rewards.
+
+    Raises:
+        DataError: if a file cannot be used, or has no rewards and they are needed.
+    """
+    episodes = read_episodes(config.imitation.data)
+    without = sum(not episode.rewarded for episode in episodes)
+    if rewarded and without:
+        raise DataError(
+            f"{without} of {len(episodes)} episodes in the data have no rewards, which this recipe "
+            "learns from: add `rewards`, one number per reply, or use the recipe bc."
+        )
+    for episode in episodes:
+        episode.complete(env)
+    return _tokenised(policy, episodes, context, config)
+
+
+def with_general(
+    policy: Policy, trajectories: Sequence[Trajectory], context: Context, config: TrainConfig
+) -> list[Trajectory]:
+    """Returns trajectories to imitate, with the general text of the settings added.
+
+    A token of general text weighs as much as makes its share in the mean loss `general_share`: the
+    objective (1 - share) E[agent] + share E[general] of AgentTuning (arXiv 2310.12823).
+
+    Raises:
+        DataError: if a file cannot be used.
+    """
+    files, share = config.imitation.general_data, config.imitation.general_share
+    if not files:
+        return list(trajectories)
+    general = _tokenised(policy, read_episodes(files), context, config)
+    ratio = share / (1 - share) * _weight(trajectories) / max(_weight(general), 1.0)
+    for turn in chain.from_iterable(trajectory.turns for trajectory in general):
+        turn.weight *= ratio
+    return [*trajectories, *general]
+
+
+def _tokenised(
+    policy: Policy, episodes: Sequence[RecordedEpisode], context: Context, config: TrainConfig
+) -> list[Trajectory]:
+    constrain = config.rollout.constrain
+    room = action_room(policy, config.sampling(), constrain)
+    masked = config.imitation.data_mask
+    return recorded(policy, episodes, context, room, constrain, mask_invalid=masked)
+
+
+def _weight(trajectories: Sequence[Trajectory]) -> float:
+    """Returns the sum of the weights of action tokens."""
+    turns = chain.from_iterable(trajectory.turns for trajectory in trajectories)
+    return float(sum(turn.weight * (turn.stop - turn.start) for turn in turns))
