@@ -34,6 +34,10 @@ class CheckpointError(AgentGymError, RuntimeError):
     """A checkpoint or run folder cannot be read, written or resumed."""
 
 
+class SandboxError(AgentGymError, RuntimeError):
+    """No sandbox is available in which untrusted programs could run."""
+
+
 class MissingExtraError(AgentGymError, ImportError):
     """An optional dependency is not installed."""
 

@@ -232,6 +232,25 @@ TABLE: tuple[Entry, ...] = (
         package="chess",
     ),
     Entry(
+        "PythonTests-v0",
+        "agentgym.envs.code.python_tests:PythonTests",
+        extra="code",
+        package="pydantic_monty",
+    ),
+    Entry(
+        "PythonMath-v0",
+        "agentgym.envs.code.python_math:PythonMath",
+        extra="code",
+        package="pydantic_monty",
+    ),
+    Entry(
+        "PythonMath-Reset-v0",
+        "agentgym.envs.code.python_math:PythonMath",
+        {"persistent": False},
+        extra="code",
+        package="pydantic_monty",
+    ),
+    Entry(
         "BabyAI-Text-v0",
         "agentgym.envs.babyai.babyai_text:BabyAIText",
         extra="minigrid",

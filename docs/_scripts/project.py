@@ -49,6 +49,7 @@ FAMILIES: dict[str, str] = {
     "database": "Databases",
     "search": "Search and knowledge",
     "shell": "Shell",
+    "code": "Code",
     "grid": "Grid worlds",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",

@@ -1,0 +1,202 @@
+"""Programs, sessions and their outcomes. Outcomes are cached, because they are deterministic."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, Literal, TypeVar
+
+from agentgym.errors import MissingExtraError, SandboxError
+from agentgym.sandbox.client import ask
+
+Interpreter = Literal["monty", "cpython"]
+"""The interpreters of untrusted programs."""
+PACKAGES = {"monty": "pydantic_monty", "cpython": "sandlock"}
+"""Import name of the package of each interpreter."""
+LONGEST = 100_000
+"""Maximum number of characters of a program and its files."""
+_CACHED = 64 << 20
+_PROBE = """
+import os, socket
+for act in (lambda: os.listdir("/"), os.fork, lambda: open("/etc/passwd"),
+            lambda: socket.create_connection(("127.0.0.1", 9), 1)):
+    try:
+        act()
+    except (PermissionError, BlockingIOError):
+        print("denied")
+"""
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a program.
+
+    Attributes:
+        seconds: CPU time.
+        memory: bytes of memory.
+        output: number of characters of its output. The rest is cut.
+    """
+
+    seconds: int = 2
+    memory: int = 128 << 20
+    output: int = 10_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a program.
+
+    Attributes:
+        output: the printed text.
+        error: the traceback of the error that ended the program, or "".
+        stopped: the limit that the program exceeded ("time", "memory", "output"), "crash" if the
+            interpreter was killed, or "".
+    """
+
+    output: str
+    error: str = ""
+    stopped: str = ""
+
+    @property
+    def text(self) -> str:
+        """The output, followed by the error if any."""
+        return "\n".join(part for part in (self.output.rstrip("\n"), self.error.strip()) if part)
+
+
+class _Recent(Generic[Value]):
+    """Keeps the most recently used values up to a total size."""
+
+    def __init__(self, limit: int):
+        self._limit, self._size = limit, 0
+        self._values: OrderedDict[Any, tuple[Value, int]] = OrderedDict()
+
+    def get(self, key: Any) -> Value | None:
+        found = self._values.get(key)
+        if found is None:
+            return None
+        self._values.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Any, value: Value, size: int) -> None:
+        if key in self._values:
+            self._size -= self._values.pop(key)[1]
+        self._values[key] = value, size
+        self._size += size
+        while self._size > self._limit and len(self._values) > 1:
+            self._size -= self._values.popitem(last=False)[1][1]
+
+
+_outcomes: _Recent[Outcome] = _Recent(_CACHED)
+_sessions: _Recent[tuple[Outcome, str]] = _Recent(_CACHED)
+
+
+@cache
+def check_sandbox(interpreter: Interpreter) -> None:
+    """Checks that a sandbox is available, and that the one of CPython denies access.
+
+    Raises:
+        MissingExtraError: if the package of the interpreter is not installed.
+        SandboxError: if it does not work on this system.
+    """
+    package = PACKAGES[interpreter]
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtraError(f"The interpreter {interpreter!r}", "code", package)
+    reason = ask({"do": "check", "kind": interpreter})["reason"]
+    if not reason and interpreter == "cpython":
+        outcome = _run("cpython", _PROBE, {}, Limits())
+        if outcome.output.split() != ["denied"] * 4:
+            reason = f"the sandbox does not confine programs here: {outcome.text!r:.300}"
+    if reason:
+        raise SandboxError(
+            f"No sandbox is available for the interpreter {interpreter!r}: {reason}. Programs of "
+            "agents never run without one."
+        )
+
+
+def run_program(
+    code: str,
+    *,
+    interpreter: Interpreter = "monty",
+    files: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> Outcome:
+    """Runs an untrusted program.
+
+    The outcome depends only on the arguments, except for programs that take about as long as the
+    limit of time or that print the time of the clock.
+
+    Args:
+        code: the program.
+        interpreter: the interpreter.
+        files: modules that the program can import, by file name, such as {"stock.py": "..."}. Only
+            for "cpython".
+        limits: the limits.
+
+    Raises:
+        MissingExtraError: if the package of the interpreter is not installed.
+        SandboxError: if no sandbox is available.
+    """
+    check_sandbox(interpreter)
+    files, limits = dict(files or {}), limits or Limits()
+    assert not files or interpreter == "cpython"
+    if len(code) + sum(map(len, files.values())) > LONGEST:
+        return Outcome("", f"A program must have at most {LONGEST:,} characters", "memory")
+    key = interpreter, code, tuple(sorted(files.items())), limits
+    outcome = _outcomes.get(key)
+    if outcome is None:
+        outcome = _run(interpreter, code, files, limits)
+        _outcomes.put(key, outcome, len(code) + len(outcome.text) + 500)
+    return outcome
+
+
+def _run(kind: Interpreter, code: str, files: dict[str, str], limits: Limits) -> Outcome:
+    request = {"do": kind, "code": code, "files": files, "state": "", "keep": False}
+    return _outcome(ask({**request, **dataclasses.asdict(limits)}))
+
+
+def run_cell(cells: tuple[str, ...], *, limits: Limits | None = None) -> Outcome:
+    """Runs the last of several cells of a Monty session, after the cells before it.
+
+    A session is the list of its cells, which is exact and can be saved as text. The state after the
+    cells before the last is cached, so that usually only the last cell runs. A cell that exceeds a
+    limit restarts the interpreter: the variables are lost.
+
+    Args:
+        cells: the programs in order, at least one.
+        limits: the limits of each cell.
+
+    Raises:
+        MissingExtraError: if `pydantic-monty` is not installed.
+        SandboxError: if it does not work on this system.
+    """
+    check_sandbox("monty")
+    limits = limits or Limits()
+    known, found = len(cells), _sessions.get((cells, limits))
+    while found is None and known > 1:
+        known -= 1
+        found = _sessions.get((cells[:known], limits))
+    if found is None:
+        known, found = 0, (Outcome(""), "")
+    outcome, state = found
+    for count in range(known + 1, len(cells) + 1):
+        outcome, state = _feed(cells[count - 1], state, limits)
+        size = sum(map(len, cells[:count])) + len(outcome.text) + len(state) + 500
+        _sessions.put((cells[:count], limits), (outcome, state), size)
+    return outcome
+
+
+def _feed(cell: str, state: str, limits: Limits) -> tuple[Outcome, str]:
+    if len(cell) > LONGEST:
+        return Outcome("", f"A cell must have at most {LONGEST:,} characters", "memory"), ""
+    request = {"do": "monty", "code": cell, "state": state, "keep": True}
+    answer = ask({**request, **dataclasses.asdict(limits)})
+    return _outcome(answer), answer["state"]
+
+
+def _outcome(answer: dict[str, str]) -> Outcome:
+    return Outcome(answer["output"], answer["error"], answer["stopped"])

@@ -1,0 +1,1 @@
+"""Programming tasks. Programs of the agent run in a sandbox."""
