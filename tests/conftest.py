@@ -27,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 FAST_RECIPES = ("archer", "bc", "dpo", "grpo", "magrpo", "poad", "turn")
 """Recipes whose tests `make test-fast` runs: one for each way to assign credit."""
+SLOW_KINDS = ("cohere", "gemma3_text", "gpt2", "granite", "mistral", "phi", "qwen2", "qwen3")
+"""Architectures of models that `make test-fast` leaves out. It keeps gemma2, llama and mamba."""
 
 
 def _fast_ids() -> set[str]:
@@ -44,11 +46,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         callspec = getattr(item, "callspec", None)
         params = {} if callspec is None else callspec.params
-        id, recipe = params.get("id"), params.get("recipe")
-        if (id in agentgym.REGISTRY and id not in fast) or (
-            recipe is not None and recipe not in FAST_RECIPES
+        id, recipe, kind = (params.get(name) for name in ("id", "recipe", "kind"))
+        if (
+            (id in agentgym.REGISTRY and id not in fast)
+            or (recipe is not None and recipe not in FAST_RECIPES)
+            or kind in SLOW_KINDS
         ):
             item.add_marker(pytest.mark.slow)
+        if _shares_a_fixture(item) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    """Whether a test uses a fixture of its module, which a single process then makes once."""
+    used = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+    return any(definitions[-1].scope == "module" for definitions in used)
 
 
 @pytest.fixture

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-# The tree is parsed once, by the process that runs this module.
-pytestmark = pytest.mark.xdist_group("layers")
-
 ROOT = Path(__file__).parents[1]
 LAYERS = ("agentgym", "agentgym.envs", "agentgym.trainers")
 # Families that play on the engine of another one, on purpose.

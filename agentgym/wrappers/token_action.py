@@ -10,13 +10,8 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.utils.action_parsing import numbered
 from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.token_view import (
-    ActionFormat,
-    PromptContext,
-    TokenOptions,
-    TokenSettings,
-    TokenView,
-)
+from agentgym.wrappers.token_context import ActionFormat, PromptContext
+from agentgym.wrappers.token_view import TokenOptions, TokenSettings, TokenView
 from agentgym.wrappers.tokens import Tokenizer
 
 

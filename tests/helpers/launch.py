@@ -1,6 +1,7 @@
 """Starts Python programs as processes of their own, forked from one that has imported the trainer.
 
 Importing torch and transformers takes seconds, which a new interpreter would need for each program.
+Tests that start programs have the mark `xdist_group("processes")`, so that one worker does so.
 """
 
 from __future__ import annotations

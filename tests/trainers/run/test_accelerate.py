@@ -49,6 +49,7 @@ def run(folder: Path, recipe: str, launcher: list[str], *flags: str) -> dict[str
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize(
     ("recipe", "flags"), [("poad", []), ("rloo", ["--group-size", "4", "--ratio", "trajectory"])]
 )

@@ -31,6 +31,8 @@ from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metr
 
 from ...helpers.launch import Child, finish
 
+pytestmark = pytest.mark.xdist_group("processes")
+
 FLAGS = (
     "--env-id NumberLine-v0 --env-kwargs size=5 max_turns=6 --model nano --context current "
     "--no-instructions --constrain --iterations 6 --episodes-per-iteration 16 --eval-every 3 "

@@ -15,6 +15,8 @@ from agentgym.trainers.run.logger import read_metrics
 from tests.helpers.chat_models import chat_model
 from tests.helpers.launch import Child, finish
 
+pytestmark = pytest.mark.xdist_group("processes")
+
 TRAIN = ("-m", "agentgym.trainers")
 FLAGS = (
     "grpo --env-id NumberLine-v0 --env-kwargs size=5 max_turns=3 --context window --lora-rank 4 "

@@ -152,6 +152,7 @@ def test_every_loop_halves_its_microbatches(make_policy, batch, loop: Callable[.
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("processes")
 def test_processes_halve_together_and_learn_as_one_does(tmp_path: Path):
     for processes in (1, 2):
         program = ["-m", "tests.helpers.short_of_memory", str(tmp_path)]
