@@ -31,7 +31,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.recipes import agent_rlvr, archer_iql, digi_q, etpo, inverse_prm
+from agentgym.trainers.recipes import agent_rlvr, archer_iql, digi_q, etpo, inverse_prm, sweet_rl
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
@@ -537,3 +537,25 @@ def test_guided_successes_join_their_group_without_the_hint(tmp_path: Path, monk
     assert hooks.env_steps == 2 * sum(len(t.turns) for t in new)
     trainer.log.close()
     trainer.folder.close()
+
+
+def test_information_is_read_before_every_prompt_and_fits_the_context():
+    policy = tiny_policy("NumberLine-v0", seed=0, size="nano", env_kwargs={"size": 6})
+    before = trajectory([1, 2], [0, 1], padding=3)
+    after = sweet_rl.with_information(before, "go right", policy)
+    tokens = policy.encode("go right\n")
+    assert after.segments[0].tokens.tolist() == [*tokens, *before.segments[0].tokens]
+    for old, new in zip(before.turns, after.turns, strict=True):
+        assert (new.start - old.start, new.stop - old.stop) == (len(tokens), len(tokens))
+    policy.max_length = len(before.segments[0].tokens) + 1
+    cut = sweet_rl.with_information(before, "go right", policy)
+    assert cut.segments[0].tokens.tolist() == [tokens[0], *before.segments[0].tokens]
+
+
+def test_the_first_advantages_of_sweet_rl_follow_the_preferences(tmp_path: Path):
+    rows = train_quickly("sweet_rl", tmp_path, iterations=3, model_lr=1e-3)
+    played = [row for row in rows if "credit/pairs" in row]
+    assert played[0]["credit/pairs"] > 0
+    assert played[0]["credit/preference_accuracy"] == 0  # the model is still the reference
+    assert played[0]["credit/advantage_std"] > 0  # one step later it is not
+    assert played[-1]["credit/preference_accuracy"] > 0.5

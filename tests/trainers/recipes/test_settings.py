@@ -41,6 +41,8 @@ VALUES: dict[str, Any] = {
     "spo.preference": "success",
     "mt_grpo.turn_score": "valid",
     "inverse_prm.demonstrations": 1,
+    "sweet_rl.information": "none",
+    "agent_rlvr.hinted_turns": 1,
     "agent_rlvr.hint": f"{__name__}:nothing",
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
@@ -54,6 +56,7 @@ TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
+    **{f"agent_rlvr.{name}": REPLAYED | {"retries": 16} for name in ("hint", "hinted_turns")},
     "mask_every": {"iterations": 4, "constrain": False, "top_p": 0.5},  # of the mask of top_p
     **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},

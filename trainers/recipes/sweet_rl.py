@@ -1,0 +1,158 @@
+"""SWEET-RL: turn advantages from a preference model that also reads the solution of the task.
+
+"SWEET-RL: Training Multi-Turn LLM Agents on Collaborative Reasoning Tasks" (Zhou et al., arXiv
+2503.15478). A copy of the policy reads training-time information c before the prompt. The mean of
+its log-ratios to the policy before RL over the L tokens of a turn is the turn's advantage, whose
+sums over episodes of one task are trained with the Bradley-Terry loss:
+
+    A(o, a, c) = beta / L sum_l [log pi_phi(a_l | o, c) - log pi_ref(a_l | o, c)]
+    loss = -log sigmoid(sum_t A(o_t, a_t, c) of the better - sum_t A(o_t, a_t, c) of the worse)
+
+Kept: the parametrisation, the loss, the asymmetry of critic and policy. Changed: both are trained
+online and by turns. The policy is updated by the clipped surrogate with A (the paper: DPO between
+the best and worst of 16 actions per turn). By default c is the solution of the scripted expert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.hooks.base import pairs_of
+from agentgym.trainers.hooks.preference_model import PreferenceModel
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    RolloutConfig,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Segment, Trajectory
+from agentgym.trainers.update.behaviour_cloning import demonstrate
+from agentgym.trainers.update.learner import ForwardPass
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of SWEET-RL."""
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    loss: LossConfig = defaults(LossConfig, ratio="turn")
+    beta: NonNegative = 0.5
+    """Temperature of the preference loss."""
+    model_lr: NonNegative = 6e-4
+    """Learning rate of the advantage model."""
+    information: str = "expert"
+    """Training-time information: the scripted expert's actions in the task ("expert"), nothing
+    ("none"), or module:function, which maps a trajectory to a text."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.information not in ("expert", "none"):
+            imported(self.information)
+
+
+class StepAdvantages(PreferenceModel):
+    """Assigns the advantages of a model with training-time information.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    games = False
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, lr=config.model_lr, beta=config.beta)
+        self.trainer, self.information = trainer, config.information
+        self.reference = trainer.policy.frozen_copy()
+        self.solutions: dict[tuple[str, int], str] = {}
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Plays the expert in each task of the rollout, and returns the rollout."""
+        if self.information != "expert":
+            return fresh
+        starts = list(dict.fromkeys((t.task, t.seed) for t in fresh))
+        trainer, constrain = self.trainer, self.config.rollout.constrain
+        shown = demonstrate(
+            trainer.policy,
+            trainer.pool,
+            [EpisodeSpec(task, seed, (i,)) for i, (task, seed) in enumerate(starts)],
+            trainer.context,
+            action_room(trainer.policy, self.config.sampling(), constrain),
+        )
+        self.solutions = {
+            start: "\n".join(turn.action for turn in trajectory.turns)
+            for start, trajectory in zip(starts, shown, strict=True)
+        }
+        self.env_steps = sum(len(trajectory.turns) for trajectory in shown)
+        return fresh
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Fits the model to the pairs of the batch and returns the advantage of each turn."""
+        informed = Batch.of([self._informed(t) for t in batch.trajectories])
+        reference = self.logprobs(informed, self.reference).astype(np.float64)
+        share = 1.0 / np.diff(batch.token_offsets)[batch.token_turn]
+        pairs = pairs_of(batch.trajectories)
+        accuracy = self.fit(informed, self.logprobs(informed) - reference, share, pairs)
+        self.metrics = {"pairs": float(len(pairs)), "preference_accuracy": accuracy}
+        ratios = (self.logprobs(informed) - reference) * share
+        advantages = np.bincount(batch.token_turn, ratios, minlength=batch.num_turns)
+        return turn_credit(self.beta * advantages, batch)
+
+    def _informed(self, trajectory: Trajectory) -> Trajectory:
+        if self.information == "none":
+            return trajectory
+        if self.information == "expert":
+            text = self.solutions[trajectory.task, trajectory.seed]
+        else:
+            text = str(imported(self.information)(trajectory))
+        return with_information(trajectory, text, self.model)
+
+    def frozen_state(self) -> dict[str, Any]:
+        """Returns the policy before RL."""
+        return {"reference": self.reference.own_weights()}
+
+    def load_frozen_state(self, state: dict[str, Any]) -> None:
+        """Restores it."""
+        self.reference.load_own_weights(state["reference"])
+
+
+def with_information(trajectory: Trajectory, text: str, policy: Policy) -> Trajectory:
+    """Returns a trajectory with a text before each of its prompts, cut to the model's context.
+
+    Args:
+        trajectory: the trajectory.
+        text: the text.
+        policy: the model that reads it.
+    """
+    tokens = np.array(policy.encode(f"{text}\n"), np.int32)
+    if policy.max_length is not None:
+        longest = max(len(segment.tokens) for segment in trajectory.segments)
+        tokens = tokens[: max(0, policy.max_length - longest)]
+    return replace(
+        trajectory,
+        segments=[Segment(np.concatenate([tokens, s.tokens])) for s in trajectory.segments],
+        turns=[
+            replace(turn, start=turn.start + len(tokens), stop=turn.stop + len(tokens))
+            for turn in trajectory.turns
+        ],
+    )
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of SWEET-RL."""
+    return Algorithm(hooks=lambda trainer: StepAdvantages(trainer, config))
