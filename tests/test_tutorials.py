@@ -142,7 +142,7 @@ def check_agent(spec: str) -> None:
     try:
         make_agent(spec)
     except CheckpointError:
-        assert spec.startswith("policy:")
+        assert spec.startswith("policy:") or "policy=" in spec
 
 
 def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from agentgym.agents.view import View
 from agentgym.errors import ConfigError
+from agentgym.trainers.critics.heads import ValueHead
+from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, ContextSettings, Conversation
@@ -53,7 +55,13 @@ class PolicyAgent:
         name: name of the agent in reports.
         wrap: the wrappers of the environments it was trained in (see `make_env`), which
             evaluations use too.
+
+    Attributes:
+        critic: the state-value critic, if the policy is that of a checkpoint with one.
+        tokens: number of tokens of all prompts and actions so far.
     """
+
+    critic: ValueHead | None = None
 
     def __init__(
         self,
@@ -74,7 +82,7 @@ class PolicyAgent:
         self._context = make_context(policy, settings)
         self._cache = policy.session() if self._context.repeats else None
         self._seen: weakref.WeakKeyDictionary[View, _Seen] = weakref.WeakKeyDictionary()
-        self._slots = 0
+        self._slots = self.tokens = 0
 
     def save(self, folder: Path, **notes: Any) -> None:
         """Saves the policy and the agent's settings, to be loaded with `load_agent`.
@@ -111,6 +119,7 @@ class PolicyAgent:
         seen = [self._read(view) for view in views]
         requests = [self._request(view, s) for view, s in zip(views, seen, strict=True)]
         samples = self.policy.act(requests, self.sampling, self._cache)
+        self._count(requests, samples)
         for s, sample in zip(seen, samples, strict=True):
             self._record(s, sample)
         return [sample.text for sample in samples]
@@ -129,12 +138,12 @@ class PolicyAgent:
         Raises:
             ConfigError: if the distribution of the policy cannot be computed.
         """
-        requests = []
-        for view in views:
-            conversation = self._replayed(view)
-            conversation.observe(view.observation)
-            requests.append(self._request(view, _Seen(conversation, 0), constrain=True))
+        requests = self._requests(views, constrain=True)
         candidates = [request.candidates or () for request in requests]
+        self.tokens += sum(
+            len(request.prompt) + sum(len(self.policy.encode_action(text)) for text in texts)
+            for request, texts in zip(requests, candidates, strict=True)
+        )
         if self.sampling.temperature == 0:
             samples = self.policy.act(requests, self.sampling)
             pairs = zip(samples, candidates, strict=True)
@@ -150,6 +159,35 @@ class PolicyAgent:
         except ValueError as error:
             raise ConfigError(f"The probabilities of {self.name!r}: {error}") from error
         return [np.exp(logprobs.astype(np.float64)) for logprobs in found]
+
+    def values(self, views: Sequence[View]) -> list[float]:
+        """Returns the critic's value of each state.
+
+        Raises:
+            ConfigError: if there is no critic.
+        """
+        if self.critic is None:
+            raise ConfigError(
+                f"Policy {self.name!r} has no critic. Name a checkpoint such as "
+                "RUN/checkpoints/000012 of a recipe whose critic reads the policy's hidden states."
+            )
+        prompts = [request.prompt for request in self._requests(views)]
+        self.tokens += sum(map(len, prompts))
+        return state_values(self.policy, self.critic, prompts)
+
+    def _requests(self, views: Sequence[View], constrain: bool | None = None) -> list[Request]:
+        """Returns requests in states that need not follow each other."""
+        requests = []
+        for view in views:
+            conversation = self._replayed(view)
+            conversation.observe(view.observation)
+            requests.append(self._request(view, _Seen(conversation, 0), constrain))
+        return requests
+
+    def _count(self, requests: Sequence[Request], samples: Sequence[Sample]) -> None:
+        """Counts the tokens of requests and their answers."""
+        self.tokens += sum(len(request.prompt) for request in requests)
+        self.tokens += sum(len(sample.tokens) for sample in samples)
 
     def _record(self, seen: _Seen, sample: Sample) -> None:
         """Adds an action to the context of its episode."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from agentgym.agents.view import View
-from agentgym.trainers.critics.transitions import one_turn
+from agentgym.trainers.critics.transitions import one_turn, say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.trajectory import Batch
@@ -44,7 +44,7 @@ class BestOf(PolicyAgent):
             name=agent.name,
             wrap=agent.wrap,
         )
-        self.judge, self.n = judge, n
+        self.judge, self.n, self.critic = judge, n, agent.critic
 
     probabilities = None  # type: ignore[assignment]  # the choice of the judge has none
 
@@ -57,6 +57,7 @@ class BestOf(PolicyAgent):
             seeds = view.rng.integers(2**63, size=self.n)
             requests += [replace(request, rng=np.random.default_rng(seed)) for seed in seeds]
         samples = self.policy.act(requests, self.sampling, self._cache)
+        self._count(requests, samples)
         candidates = [
             one_turn(i, request.prompt, (), sample)
             for i, (request, sample) in enumerate(zip(requests, samples, strict=True))
@@ -68,6 +69,16 @@ class BestOf(PolicyAgent):
             self._record(s, sample)
             actions.append(sample.text)
         return actions
+
+    def scores(self, views: Sequence[View], actions: Sequence[str]) -> list[float]:
+        """Returns the judge's score of an action in each view."""
+        prompts = [request.prompt for request in self._requests(views)]
+        judged = [
+            say(self.policy, (prompt, ()), action)
+            for prompt, action in zip(prompts, actions, strict=True)
+        ]
+        self.tokens += sum(len(each.segments[0].tokens) for each in judged)
+        return self.judge.predict(Batch.of(judged)).tolist()
 
     def save(self, folder: Path, **notes: Any) -> None:
         """Saves the policy and the judge to a folder."""

@@ -11,6 +11,7 @@ from transformers.utils import logging as transformers_logging
 
 from agentgym.agents import MixedAgent
 from agentgym.errors import CheckpointError, ConfigError, did_you_mean
+from agentgym.trainers.critics.state_values import load_head
 from agentgym.trainers.critics.token_q import TokenQ
 from agentgym.trainers.policy.policy import STEERING_FILE, Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder
@@ -115,6 +116,8 @@ def _load(
         with loading(steering):
             policy.steer(TokenQ.load(steering).to(device))
     agent = PolicyAgent(policy, settings, sampling, constrain=constrain, name=name, wrap=wrap)
+    if (critic := path.parent / "critic.pt").exists():  # a checkpoint
+        agent.critic = load_head(critic, policy)
     with loading(path / "judge.pt"):
         return BestOf.load(agent, path)
 
