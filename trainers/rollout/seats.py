@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.core import TimeStep, step_info
+from agentgym.core import TimeStep, UnreadableAction, step_info
 from agentgym.errors import ConfigError
 from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
@@ -24,6 +24,7 @@ from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.rollout.collector import EpisodeSpec, Play, Room
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.trajectory import Trajectory
+from agentgym.wrappers import ExtractAction
 
 SELF = "self"
 """The opponent with the weights in training, in `Trajectory.opponent`."""
@@ -100,11 +101,21 @@ class SeatPlay(Play):
             )
         self._clocks: dict[int, float] = {}
         self.at_limit = False
+        self._wrapper = game.wrapper
+        self._unreadable = False
 
     def request(self, constrain: bool) -> Request:
         """Returns the generation request of this turn, for the weights of the seat."""
         own = self._role if self._by_role and not self.weights else self.weights
         return replace(super().request(constrain), weights=own)
+
+    def action(self) -> str:
+        """Returns the action for the game: the reply, or the part that `ExtractAction` reads."""
+        assert self.sample is not None
+        said = self.sample.text
+        action = said if self._wrapper is None else self._wrapper.extract(said)
+        self._unreadable = isinstance(action, UnreadableAction)
+        return action
 
     def receive(self) -> None:
         """Takes the result of the seat's last step, or its first observation, from the table."""
@@ -133,7 +144,10 @@ class SeatPlay(Play):
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
         names, penalty = self._table.game.reward_names, self._single.invalid_penalty
-        return step_info(step, self.episode.task, len(self.turns), names, penalty)
+        info = step_info(step, self.episode.task, len(self.turns), names, penalty)
+        if self._wrapper is not None and self._wrapper.format_penalty:
+            info["reward_terms"]["format"] = -self._wrapper.format_penalty * self._unreadable
+        return info
 
     def trajectory(self) -> Trajectory:
         """Returns the trajectory of the seat, which has at least one turn."""
@@ -163,6 +177,8 @@ class SeatPlay(Play):
 class GamePlay:
     """An episode of a game in progress in a slot: `start`, then `read` and `step` in a loop.
 
+    With the wrapper `ExtractAction`, the action of every seat is read from its reply.
+
     A seat that is out of the game before its first action has no trajectory. If the prompt of a
     seat exceeds the context, the episode ends for all seats.
 
@@ -182,6 +198,7 @@ class GamePlay:
         episode, env = self.episode, self.env
         task = env.select(episode.task) if isinstance(env, Mixture) else episode.task
         self.single: SingleSeat = env.unwrapped  # type: ignore[assignment]
+        self.wrapper = extract_action(env)
         agents = [agent for agent, _ in episode.seats]
         self.table: Table = self.single.open_table(
             task, episode.seed, agents, episode.opponent or None
@@ -227,7 +244,7 @@ class GamePlay:
 
     def step(self) -> None:
         """Plays the turn (may run on a worker)."""
-        actions = {seat.agent: seat.sample.text for seat in self.playing if seat.sample is not None}
+        actions = {seat.agent: seat.action() for seat in self.playing}
         try:
             self.table.play(actions)
         except Exception as error:
@@ -253,3 +270,11 @@ class GamePlay:
         """Removes the prompts of all seats from a cache."""
         for seat in self.seats:
             seat.drop(cache)
+
+
+def extract_action(env: gymnasium.Env[Any, Any]) -> ExtractAction | None:
+    """Returns the `ExtractAction` around the environment of an episode, or None without one."""
+    try:
+        return env.get_wrapper_attr("extract").__self__
+    except AttributeError:
+        return None

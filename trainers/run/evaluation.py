@@ -173,7 +173,7 @@ def exact_metrics(config: TrainConfig, agent: Agent) -> dict[str, float]:
     if len(ids) > 1:
         raise ConfigError(f"eval_nashconv evaluates one game, and the run has {', '.join(ids)}.")
     rules = {name: value for name, value in kwargs.items() if name not in SEAT_ARGUMENTS}
-    return {"eval/nashconv": nashconv(ids[0], agent, env_kwargs=rules).nashconv}
+    return {"eval/nashconv": nashconv(*ids, agent, env_kwargs=rules).nashconv}
 
 
 def conclude(

@@ -23,6 +23,7 @@ from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import GroupRolloutConfig
 from agentgym.trainers.trajectory import Trajectory
+from agentgym.wrappers import ExtractAction
 
 TextGym = gymnasium.Env[Any, Any]
 Player = tuple[str, str]
@@ -180,11 +181,19 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
             f"opponents {config.game.opponents!r} are players of a game, and {name} has one "
             "agent: leave opponents at 'scripted'."
         )
-    for wrapper in _wrappers(env):
+    wrappers = [type(wrapper) for wrapper in _wrappers(env)]
+    for kind in wrappers:
+        if kind is not ExtractAction:
+            raise ConfigError(
+                f"{kind.__name__} wraps a single agent, but opponents {config.game.opponents!r} "
+                f"plays all seats of {name}, whose only wrapper may be one ExtractAction: leave "
+                "out other wrappers and reward, or leave opponents at 'scripted'."
+            )
+    pool = config.game.pool
+    if wrappers and (len(wrappers) > 1 or (pool is not None and pool.kind == "psro")):
         raise ConfigError(
-            f"{type(wrapper).__name__} wraps a single agent, but opponents "
-            f"{config.game.opponents!r} plays all seats of {name}: leave out wrap and reward, or "
-            "leave opponents at 'scripted'."
+            f"Seats have at most one ExtractAction, and those of games for the payoff matrix of "
+            f"psro none: got {len(wrappers)} and opponents {config.game.opponents!r}."
         )
     if single.seat is not None:
         raise ConfigError(

@@ -39,7 +39,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rae": {"iterations": 20},
     "rema": {"group_size": 8, "iterations": 20},
     "cory": {"iterations": 20, "kl_coef": 0.0, "gamma": 0.95},
-    "spag": {"iterations": 30, "kl_coef": 0.0, "entropy_coef": 0.002, "lr": 1e-3},
+    "spag": {
+        "env_kwargs": {"size": 6, "max_turns": 5},
+        "iterations": 30,
+        "kl_coef": 0.0,
+        "entropy_coef": 0.0,
+    },
     "malt": {"group_size": 3, "episodes_per_iteration": 36, "iterations": 44, "lr": 1e-3},
     "marshal": {"iterations": 20, "kl_coef": 0.0},
     "twosome": {"iterations": 14},

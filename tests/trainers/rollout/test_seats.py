@@ -40,6 +40,9 @@ class Talker(RandomWalk):
         self.choose, self.invalid = choose or self.sampled, invalid
         self.weights: list[list[str]] = []
 
+    def decode(self, tokens: Any) -> str:
+        return letters(tokens).removesuffix("$")
+
     def sampled(self, request: Any) -> str:
         if not request.candidates:
             return "ignored"
@@ -116,6 +119,31 @@ def test_a_single_seat_beside_scripts_is_the_single_seat_environment(game: str, 
                 assert (trajectory.agent, expected.agent) == (agent, "")
                 compared += 1
     assert compared >= 4
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+def test_a_seat_that_thinks_before_it_acts_is_the_wrapped_single_seat(penalty: float):
+    def think(request: Any) -> str:
+        place = int(request.rng.integers(len(request.candidates) + 1))
+        said = [*(f"hm <action>{each}</action>" for each in request.candidates), "hm"]
+        return said[place]
+
+    kwargs = {"hands": 3, "wrap": [f"ExtractAction:format=tags,format_penalty={penalty}"]}
+    actions = []
+    for agent in agents_of("KuhnPoker-v0"):
+        specs = specs_of("KuhnPoker-v0", range(6), [agent])
+        played = play("KuhnPoker-v0", specs, Talker(think), kwargs=kwargs)
+        alone = [EpisodeSpec(s.task, s.seed, s.key) for s in specs]
+        single = play("KuhnPoker-v0", alone, Talker(think), kwargs=kwargs | {"seat": agent})
+        for [mine], [expected] in zip(played, single, strict=True):
+            assert everything(mine) == everything(expected)
+            actions += mine.turns
+    assert {turn.valid for turn in actions} == {True, False}
+    assert all(turn.valid == (turn.action != "hm") for turn in actions)
+    for turn in actions:
+        thought = None if turn.thought is None else int(turn.thought.sum())
+        assert thought == (len("hm ") if turn.valid else None)
+        assert turn.reward_terms.get("format", 0.0) == (0.0 if turn.valid else -penalty)
 
 
 @pytest.mark.parametrize("game", GAMES)
