@@ -11,6 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The engines of the extras, tested in an environment of their own.
 EXTRAS := .venv-extras
 ENGINES := spacy,chess,minigrid,textworld,alfworld,scienceworld
+PROTOCOLS := train,serve,openenv,mcp,reasoning-gym,textarena,minari
 ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or chess or spacy
 
 # vLLM for CPUs pins other releases than constraints.txt.
@@ -56,12 +57,13 @@ test-extras: $(EXTRAS)/.installed
 		{ echo "Java is missing: apt-get install default-jre-headless"; exit 1; }
 	$(EXTRAS)/bin/python -m pytest -q -n auto --dist loadgroup -rs \
 		tests/envs tests/test_all_envs.py -k "$(ENGINE_TESTS)"
+	$(EXTRAS)/bin/python -m pytest -q -n auto --dist loadfile -rs tests/serving tests/integrations
 
 $(EXTRAS)/.installed: pyproject.toml setup.cfg constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
 	$(EXTRAS)/bin/python -m pip install --quiet --upgrade pip
 	$(EXTRAS)/bin/python -m pip install --quiet -c constraints.txt \
-		-e '.[$(ENGINES)]' hypothesis pytest pytest-xdist
+		-e '.[$(ENGINES),$(PROTOCOLS)]' hypothesis pytest pytest-xdist
 	touch $@
 
 test-vllm: $(VLLM)/.installed

@@ -32,6 +32,8 @@ def full_id(id: str) -> str:
         return f"{NAMESPACE}/{id}"
     if id in gymnasium.registry or ":" in id:
         return id
+    if f"{NAMESPACE}/{id}" in gymnasium.registry:
+        return f"{NAMESPACE}/{id}"
     return find(id).id
 
 

@@ -411,8 +411,17 @@ REGISTRY: dict[str, Entry] = {entry.id: entry for entry in TABLE}
 """All environments by id."""
 
 
+PLUGS = {
+    "Remote-v0": "agentgym.remote:RemoteEnv",
+}
+"""Environments of others, whose rules are no part of AgentGym, by id without the namespace."""
+
+
 def register_all() -> None:
     """Registers all ids with Gymnasium. Called by `import agentgym`."""
+    for name, entry_point in PLUGS.items():
+        if (id := f"{NAMESPACE}/{name}") not in gymnasium.registry:
+            gymnasium.register(id, entry_point=entry_point)
     for entry in TABLE:
         if entry.id in gymnasium.registry:
             continue

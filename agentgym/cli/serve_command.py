@@ -1,0 +1,86 @@
+"""`agentgym serve`: environments for clients on other machines."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Annotated
+
+import tyro
+
+from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
+from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.making import full_id, make_env
+from agentgym.utils.arguments import parse_arguments
+
+Ids = tyro.conf.Positional[
+    Annotated[tuple[str, ...], tyro.conf.arg(metavar="ID [ID ...]", help_behavior_hint="")]
+]
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    envs: Ids,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str = "",
+    max_sessions: int = 256,
+    idle_seconds: float = 600.0,
+    call_seconds: float = 60.0,
+    threads: int = 8,
+    env_kwargs: KeyValues = (),
+    wrap: Wrappers = (),
+) -> int:
+    """Serve environments over HTTP and WebSocket, in the protocol of OpenEnv.
+
+    Clients of openenv connect to http://HOST:PORT for the first id and to http://HOST:PORT/NAME
+    for each, and gymnasium.make("AgentGym/Remote-v0", url=...) does too.
+
+    Args:
+        envs: Ids of environments, such as WebShop-v0.
+        host: Address to listen at. 0.0.0.0: all of this machine, which needs a token.
+        port: Port to listen at. 0: any free one.
+        token: Clients must send it as "Authorization: Bearer TOKEN". By default the environment
+            variable AGENTGYM_TOKEN, if it is set.
+        max_sessions: Maximum number of sessions, each with an environment of its own.
+        idle_seconds: Seconds without a message after which a session ends.
+        call_seconds: Maximum seconds of a reset or a step. A slower one ends its session.
+        threads: Threads that step environments.
+        env_kwargs: Arguments of the environments.
+        wrap: Wrappers of the environments, as in eval.
+    """
+    try:
+        import uvicorn
+
+        from agentgym.serving.server import Limits, make_app
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("agentgym"):
+            raise
+        raise MissingExtraError("agentgym serve", "serve", error.name) from error
+    token = token or os.environ.get("AGENTGYM_TOKEN", "")
+    if host not in LOCAL and not token:
+        raise ConfigError(
+            f"Anyone who reaches {host} could play: set --token or AGENTGYM_TOKEN, or leave out "
+            "--host."
+        )
+    for name, value in {"max_sessions": max_sessions, "threads": threads}.items():
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, got {value}.")
+    for name, seconds in {"idle_seconds": idle_seconds, "call_seconds": call_seconds}.items():
+        if not seconds > 0:
+            raise ConfigError(f"{name} must be above 0, got {seconds}.")
+    if not envs:
+        raise ConfigError("Name at least one environment (see `agentgym list`).")
+    kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
+    ids = [full_id(id) for id in envs]
+    makers = {id.rpartition("/")[2]: partial(make_env, id, **kwargs) for id in ids}
+    limits = Limits(max_sessions, idle_seconds, call_seconds, threads=threads)
+    app = make_app(makers, limits, token)
+    standard_output().print(f"Serving {', '.join(makers)} at http://{host}:{port}")
+    uvicorn.run(
+        app, host=host, port=port, log_level="warning", ws="websockets-sansio",
+        ws_max_size=limits.message_bytes, limit_concurrency=None, timeout_graceful_shutdown=5,
+    )  # fmt: skip
+    return 0

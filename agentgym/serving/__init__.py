@@ -1,0 +1,1 @@
+"""Environments over HTTP and WebSocket, in the protocol of OpenEnv."""

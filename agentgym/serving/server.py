@@ -1,0 +1,346 @@
+"""`agentgym serve`: environments over HTTP and WebSocket, in the protocol of OpenEnv.
+
+`/ws` is the first environment and `/NAME/ws` each of them: a connection is a session. Over HTTP,
+`POST /reset` starts a session and returns its `session_id`, which `POST /step` and `/close` take.
+`GET` has `/health`, `/metadata`, `/schema`, `/state` and `/tasks`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+import agentgym
+from agentgym.making import TextGym, tasks_of
+from agentgym.serving.session import (
+    CAPACITY_REACHED,
+    EXECUTION_ERROR,
+    RESET,
+    SESSION_ERROR,
+    VALIDATION_ERROR,
+    ProtocolError,
+    Session,
+    read_message,
+)
+from agentgym.tasks import NumberedTasks
+
+MOST_TASKS = 100_000
+"""Longest list of task names that `/tasks` returns."""
+STATUS = {CAPACITY_REACHED: 503, EXECUTION_ERROR: 409, SESSION_ERROR: 404}
+"""HTTP statuses of errors. 422 for the others."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a server.
+
+    Attributes:
+        sessions: maximum number of sessions.
+        idle_seconds: seconds without a message after which a session ends.
+        call_seconds: maximum seconds of a reset or a step. A slower one ends its session.
+        message_bytes: maximum size of a message.
+        threads: number of threads that step environments.
+    """
+
+    sessions: int = 256
+    idle_seconds: float = 600.0
+    call_seconds: float = 60.0
+    message_bytes: int = 1 << 20
+    threads: int = 8
+
+
+@dataclass(eq=False)
+class _Slot:
+    """A session and its use."""
+
+    session: Session
+    running: Future[Any] | None = None
+    used: float = field(default_factory=time.monotonic)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is in progress."""
+        return self.running is not None and not self.running.done()
+
+
+class Sessions:
+    """The sessions of a server. All methods run in its event loop.
+
+    Args:
+        limits: their bounds.
+    """
+
+    def __init__(self, limits: Limits):
+        self.limits = limits
+        self._slots: dict[str, _Slot] = {}
+        self._starting = 0
+        self._threads = ThreadPoolExecutor(limits.threads, "session")
+
+    def __len__(self) -> int:
+        return len(self._slots) + self._starting
+
+    async def start(self, make: Callable[[], TextGym]) -> str:
+        """Starts a session and returns its id.
+
+        Raises:
+            ProtocolError: if there are too many sessions, or the environment cannot be made.
+        """
+        if len(self) >= self.limits.sessions:
+            raise ProtocolError(
+                CAPACITY_REACHED, f"All {self.limits.sessions} sessions are in use. Try later."
+            )
+        self._starting += 1
+        try:
+            session = await asyncio.wrap_future(self._threads.submit(Session, make))
+        except Exception as error:
+            raise ProtocolError(SESSION_ERROR, f"No environment: {error!s:.200}") from error
+        finally:
+            self._starting -= 1
+        self._slots[session.id] = _Slot(session)
+        return session.id
+
+    async def call(self, id: str, method: Callable[..., Any], *args: Any) -> Any:
+        """Runs a method of `Session` on a thread and returns its result.
+
+        Raises:
+            ProtocolError: from the method, if there is no such session, another call of it is in
+                progress, or the call takes too long.
+        """
+        slot = self._slots.get(id)
+        if slot is None:
+            raise ProtocolError(SESSION_ERROR, "There is no such session: reset starts one.")
+        if slot.busy:
+            raise ProtocolError(EXECUTION_ERROR, "Another call of this session is in progress.")
+        slot.running = future = self._threads.submit(method, slot.session, *args)
+        try:
+            waiting = asyncio.shield(asyncio.wrap_future(future))
+            result = await asyncio.wait_for(waiting, self.limits.call_seconds)
+        except TimeoutError:
+            self.end(id)
+            seconds = f"{self.limits.call_seconds:g} s"
+            raise ProtocolError(SESSION_ERROR, f"The call took over {seconds}.") from None
+        except ProtocolError:
+            raise
+        except Exception as error:  # a fault of the environment, which ends no server
+            raise ProtocolError(EXECUTION_ERROR, f"{error!r:.200}") from error
+        finally:
+            slot.used = time.monotonic()
+        return result
+
+    def end(self, id: str) -> None:
+        """Ends a session. Its environment is closed when a call in progress has returned."""
+        slot = self._slots.pop(id, None)
+        if slot is None:
+            return
+        if slot.running is not None and slot.busy:
+            slot.running.add_done_callback(lambda _: slot.session.close())
+        else:
+            self._threads.submit(slot.session.close)
+
+    async def watch(self) -> None:
+        """Ends idle sessions, forever."""
+        while True:
+            await asyncio.sleep(min(5.0, self.limits.idle_seconds / 2))
+            late = time.monotonic() - self.limits.idle_seconds
+            for id, slot in list(self._slots.items()):
+                if not slot.busy and slot.used < late:
+                    self.end(id)
+
+    def close(self) -> None:
+        """Ends all sessions."""
+        for id in list(self._slots):
+            self.end(id)
+        self._threads.shutdown(wait=False)
+
+
+def make_app(
+    makers: Mapping[str, Callable[[], TextGym]], limits: Limits, token: str = ""
+) -> Starlette:
+    """Returns the application (ASGI) that serves environments.
+
+    Args:
+        makers: functions that make them, by name. The first one is also served without a name.
+        limits: bounds of the server.
+        token: what clients send as `Authorization: Bearer TOKEN`. "": nothing.
+    """
+    sessions = Sessions(limits)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.sessions = sessions
+        watch = asyncio.create_task(sessions.watch())
+        yield
+        watch.cancel()
+        sessions.close()
+
+    served = {name: _Served(name, make, sessions, token) for name, make in makers.items()}
+    first = next(iter(served.values()))
+    mounts = [Mount(f"/{name}", routes=each.routes()) for name, each in served.items()]
+    return Starlette(routes=[*mounts, *first.routes()], lifespan=lifespan)
+
+
+class _Served:
+    """The routes of one environment."""
+
+    def __init__(self, name: str, make: Callable[[], TextGym], sessions: Sessions, token: str):
+        self.name, self.make, self.sessions, self.token = name, make, sessions, token
+        env = make()
+        self.about = _about(name, env)
+        self.about["/tasks"] = {
+            split: _names(tasks_of(env).split(split)) for split in ("train", "test")
+        }
+        env.close()
+
+    def routes(self) -> list[BaseRoute]:
+        """Returns the routes, without the name of the environment."""
+        posts = {"/reset": self.reset, "/step": self.step, "/close": self.close}
+        return [
+            WebSocketRoute("/ws", self.websocket),
+            *(Route(path, self._safely(do), methods=["POST"]) for path, do in posts.items()),
+            Route("/state", self._safely(self.state)),
+            *(Route(path, self._safely(self.describe)) for path in self.about),
+        ]
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        """Returns whether a request has the token."""
+        given = headers.get("authorization", "").encode()
+        return not self.token or hmac.compare_digest(given, f"Bearer {self.token}".encode())
+
+    def _safely(self, answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
+        """Returns an endpoint that answers errors as JSON and asks for the token."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                if not request.url.path.endswith("/health") and not self.admits(request.headers):
+                    return _json({"detail": "The token is missing or wrong."}, 401)
+                return _json(await answer(request))
+            except ProtocolError as error:
+                return _json({"detail": str(error), "code": error.code}, _status(error))
+            except ClientDisconnect:
+                return _json({}, 499)
+
+        return endpoint
+
+    async def describe(self, request: Request) -> Any:
+        """Returns constant facts about the environment."""
+        return self.about["/" + request.url.path.rpartition("/")[2]]
+
+    async def reset(self, request: Request) -> Any:
+        """Starts an episode, in a new session unless `session_id` names one."""
+        data = await self._body(request)
+        id = data.pop("session_id", None)
+        arguments = {name: value for name, value in data.items() if name in RESET}
+        new = id is None
+        if new:
+            id = await self.sessions.start(self.make)
+        try:
+            return await self._call(id, Session.reset, arguments)
+        except ProtocolError:
+            if new:
+                self.sessions.end(id)
+            raise
+
+    async def step(self, request: Request) -> Any:
+        """Plays a turn of the session `session_id`."""
+        data = await self._body(request)
+        action = data.get("action")
+        if not isinstance(action, dict):
+            raise ProtocolError(VALIDATION_ERROR, "action must be an object.")
+        return await self._call(data.get("session_id"), Session.step, action)
+
+    async def state(self, request: Request) -> Any:
+        """Returns the state of the session in the query."""
+        return await self._call(request.query_params.get("session_id"), Session.state)
+
+    async def close(self, request: Request) -> Any:
+        """Ends a session."""
+        id = (await self._body(request)).get("session_id")
+        self.sessions.end(str(id))
+        return {}
+
+    async def _call(self, id: Any, method: Callable[..., Any], *args: Any) -> dict[str, Any]:
+        return {**await self.sessions.call(str(id), method, *args), "session_id": id}
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > self.sessions.limits.message_bytes:
+                raise ProtocolError(VALIDATION_ERROR, "The message is too long.")
+        return read_message(body or b"{}")
+
+    async def websocket(self, socket: WebSocket) -> None:
+        """Serves a session over a WebSocket until the client leaves or is idle for too long."""
+        if not self.admits(socket.headers):
+            await socket.close(1008, "The token is missing or wrong.")
+            return
+        await socket.accept()
+        id = ""
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
+            try:
+                id = await self.sessions.start(self.make)
+                await self._converse(socket, id)
+            except ProtocolError as error:
+                await _send(socket, error.reply())
+            finally:
+                self.sessions.end(id)
+            await socket.close()
+
+    async def _converse(self, socket: WebSocket, id: str) -> None:
+        idle = self.sessions.limits.idle_seconds
+        while True:
+            frame = await asyncio.wait_for(socket.receive(), idle)
+            if frame["type"] != "websocket.receive":
+                return
+            try:
+                message = read_message(frame.get("text") or frame.get("bytes") or "")
+                reply = await self.sessions.call(id, Session.answer, message)
+            except ProtocolError as error:
+                reply = error.reply()
+            if reply is None:
+                return
+            await _send(socket, reply)
+
+
+async def _send(socket: WebSocket, message: Mapping[str, Any]) -> None:
+    await socket.send_text(json.dumps(message))
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(json.dumps(content), status, media_type="application/json")
+
+
+def _status(error: ProtocolError) -> int:
+    return STATUS.get(error.code, 422)
+
+
+def _names(tasks: Sequence[str]) -> dict[str, Any]:
+    """Returns task names as JSON: a range of numbers, or a list, of the first `MOST_TASKS`."""
+    if isinstance(tasks, NumberedTasks):
+        numbers = tasks.numbers
+        return {"prefix": tasks.prefix, "range": [numbers.start, numbers.stop, numbers.step]}
+    return {"names": [tasks[i] for i in range(min(len(tasks), MOST_TASKS))]}
+
+
+def _about(name: str, env: TextGym) -> dict[str, Any]:
+    """Returns the answers to GET requests about an environment."""
+    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    first = (type(env.unwrapped).__doc__ or "").strip().partition("\n")[0]
+    return {
+        "/health": {"status": "healthy"},
+        "/metadata": {"name": name, "description": first, "version": agentgym.__version__},
+        "/schema": {"action": text, "observation": text, "state": {"type": "object"}},
+    }
