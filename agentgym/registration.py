@@ -250,6 +250,14 @@ TABLE: tuple[Entry, ...] = (
         extra="code",
         package="pydantic_monty",
     ),
+    Entry("BugFix-v0", "agentgym.envs.code.bug_fix:BugFix", extra="code", package="sandlock"),
+    Entry(
+        "BugFix-Two-v0",
+        "agentgym.envs.code.bug_fix:BugFix",
+        {"bugs": 2},
+        extra="code",
+        package="sandlock",
+    ),
     Entry(
         "BabyAI-Text-v0",
         "agentgym.envs.babyai.babyai_text:BabyAIText",

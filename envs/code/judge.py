@@ -81,10 +81,10 @@ def _verdict(call: Call, result: str) -> Verdict:
     if result.startswith("!"):
         return Verdict(False, result[1:])
     try:
-        right = _canonical(json.loads(result)) == _canonical(call.expected)
+        value = json.loads(result)
+        return Verdict(_canonical(value) == _canonical(call.expected), repr(value))
     except (ValueError, RecursionError):
         return Verdict(False, result)
-    return Verdict(right, result)
 
 
 def _canonical(value: Any) -> str:
