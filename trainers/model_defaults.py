@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 Kind = Literal["new", "loaded", "adapter"]
-NEW_MODELS = ("nano", "tiny", "small")
+NEW_MODELS = ("nano", "tiny", "small", "reader")
 NEW_MODEL_KEY = "agentgym_new_model"
 """Entry of the config.json of a new decoder. A saved one keeps the defaults of new models."""
 
