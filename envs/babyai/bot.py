@@ -67,8 +67,8 @@ def foresee(level: Level) -> Plan:
             bot = bot or Bot(level.env)
             action = bot.replan(action)
         except Exception:
-            # In a state that it cannot handle, the bot fails by an assertion, an error of its own or
-            # the use of a missing cell. It is stuck then.
+            # The bot is stuck: in states that it cannot handle, it fails by an assertion, an error
+            # of its own or the use of a missing cell.
             break
         if action == level.env.actions.done:
             break
