@@ -299,11 +299,12 @@ def elsewhere() -> Iterator[Callable[[Any], Any]]:
     env = {**os.environ, "PYTHONHASHSEED": "11"}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env) as process:
-        assert process.stdin is not None and process.stdout is not None
+        requests, answers = process.stdin, process.stdout
+        assert requests is not None and answers is not None
 
         def ask(request: Any) -> Any:
-            print(json.dumps(request), file=process.stdin, flush=True)
-            return json.loads(process.stdout.readline())
+            print(json.dumps(request), file=requests, flush=True)
+            return json.loads(answers.readline())
 
         yield ask
 

@@ -25,6 +25,7 @@ for folder in ("benchmarks", "docs/_scripts"):
 
 import curves  # noqa: E402
 import environment_pages  # noqa: E402
+import figure_blocks  # noqa: E402
 import figures  # noqa: E402
 import project  # noqa: E402
 import recipe_pages  # noqa: E402
@@ -263,8 +264,8 @@ def test_a_stale_picture_is_found(tmp_path: Path, monkeypatch):
     (tmp_path / "docs").mkdir()
     assert figures.problems() and figures.main(["--write"]) == 0
     assert figures.problems() == []
-    new = {"runs": [dict(figures.results("learning_webshop")["runs"][0], env_steps=1)]}
-    monkeypatch.setattr(figures, "results", lambda name: new)
+    new = {"runs": [dict(figure_blocks.results("learning_webshop")["runs"][0], env_steps=1)]}
+    monkeypatch.setattr(figure_blocks, "results", lambda name: new)
     assert figures.problems() == [
         "docs/curve.png: stale picture, run `python benchmarks/figures.py --write`"
     ]

@@ -33,9 +33,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 SLOW = {
     *("callbacks.md", "own_environment.md", "own_reward.md", "own_tools.md", "real_model.md"),
-    "self_play.md",
+    *("self_play.md", "tensorboard.md"),
 }
-"""Pages that train, which takes more than 5 seconds in all."""
+"""Pages that train, which takes seconds."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OTHER_COMMANDS = ("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start ")
 """Beginnings of command lines that are not checked."""

@@ -61,19 +61,20 @@ def foresee(level: Level) -> Plan:
     """Returns the bot's plan from the current state, without changing the level."""
     level = copy.deepcopy(level)
     plan = Plan([place(level.map)], [level.done_parts()[0]])
-    try:
-        bot = Bot(level.env)
-        action = None
-        while len(plan.places) < LONGEST and not plan.solves:
+    bot = action = None
+    while len(plan.places) < LONGEST and not plan.solves:
+        try:
+            bot = bot or Bot(level.env)
             action = bot.replan(action)
-            if action == level.env.actions.done:
-                break
-            _, plan.solves = level.step(int(action))
-            plan.places.append(place(level.map))
-            plan.parts.append(level.done_parts()[0])
-    except Exception:
-        # The bot raises assertion errors in states that it cannot handle, and has bugs.
-        return plan
+        except Exception:
+            # The bot is stuck: in states that it cannot handle, it fails by an assertion, an error
+            # of its own or the use of a missing cell.
+            break
+        if action == level.env.actions.done:
+            break
+        _, plan.solves = level.step(int(action))
+        plan.places.append(place(level.map))
+        plan.parts.append(level.done_parts()[0])
     return plan
 
 

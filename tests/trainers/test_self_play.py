@@ -174,6 +174,7 @@ def test_groups_hold_the_same_deal_in_the_same_seat(tmp_path: Path):
         assert len({t.turns[0].observation.partition("Chips")[0] for t in members}) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path: Path, monkeypatch):
     """The baselines are those of the checkpoint, and half a rollout is not taken."""
     settings = {"iterations": 3, "resume": True}

@@ -120,8 +120,10 @@ def test_a_truncated_episode_is_credited_with_the_value_of_its_last_observation(
     assert alone == pytest.approx(float(values.bootstrap[cut.argmax()]), abs=1e-5)
 
 
-@pytest.mark.parametrize("ratio", ["token", "turn", "trajectory"])
-@pytest.mark.parametrize("critic", [TokenValueHead, TurnValueHead])
+@pytest.mark.parametrize(
+    ("ratio", "critic"),
+    [("token", TokenValueHead), ("turn", TurnValueHead), ("trajectory", TokenValueHead)],
+)
 def test_cutting_a_minibatch_to_fit_into_memory_changes_nothing(folder, ratio, critic):
     trajectories = play(Policy.load(folder))
     whole, cut = (

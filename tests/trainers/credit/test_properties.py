@@ -17,7 +17,7 @@ from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Values
 from ...helpers.worlds import generators, random_batch, trajectory, values
 from .estimators import ESTIMATORS, WITH_CRITIC, of_recipe
 
-few = settings(max_examples=20)
+few = settings(max_examples=10)
 every = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
 with_critic = pytest.mark.parametrize("estimator", WITH_CRITIC.values(), ids=WITH_CRITIC)
 

@@ -39,6 +39,7 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     return trainer
 
 
+@pytest.mark.slow
 def test_values_are_the_mean_returns_of_the_policy_from_each_state(trainer: Trainer):
     hooks = trainer.hooks
     episodes = [EpisodeSpec(f"train/{i // 2}", i // 2, (0, i)) for i in range(6)]

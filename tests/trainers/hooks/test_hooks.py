@@ -454,6 +454,7 @@ def test_what_follows_a_turn_is_what_was_read_next(played):
     torch.testing.assert_close(features.following[last[cut]], expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_the_token_baseline_of_archer_is_learnt_and_subtracted(tmp_path: Path):
     rows = train_quickly("archer", tmp_path, iterations=4, critic_warmup=0, token_baseline=True)
     assert all(np.isfinite(row["losses/value_loss"]) for row in rows if "losses/kl" in row)

@@ -350,6 +350,7 @@ def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
     assert np.isfinite(np.array(numbers, float)).all()
 
 
+@pytest.mark.slow
 def test_an_adapter_is_trained_and_its_base_is_not(tmp_path: Path):
     from agentgym.trainers.policy.policy import Policy
     from agentgym.trainers.policy.tiny import tiny_policy

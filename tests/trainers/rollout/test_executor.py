@@ -86,6 +86,7 @@ def test_a_bound_of_0_trains_as_one_process_does(tmp_path: Path):
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plays_at_once")
 def test_a_resumed_run_stays_within_the_bound(tmp_path: Path):
     for iterations in (2, 4):
@@ -119,6 +120,7 @@ def test_stale_tokens_have_the_decoupled_objective(tmp_path: Path, monkeypatch: 
     assert trainer.config.loss.importance_cap == 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plays_at_once")
 def test_branches_keep_the_versions_of_their_opening(tmp_path: Path):
     settings: dict[str, Any] = FEW | {"iterations": 3, "lr": 0.0}

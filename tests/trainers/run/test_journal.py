@@ -99,6 +99,7 @@ def test_damage_costs_its_own_line(data, tmp_path_factory: pytest.TempPathFactor
         assert pack(each) == pack(played(number))
 
 
+@pytest.mark.slow
 def test_an_interrupted_epoch_of_cloning_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

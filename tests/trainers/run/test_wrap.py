@@ -125,6 +125,7 @@ class Losses(Callback):
         self.metrics = metrics
 
 
+@pytest.mark.slow
 def test_thoughts_are_trained_as_the_settings_tell(tmp_path: Path):
     found = {}
     for name, changes in {

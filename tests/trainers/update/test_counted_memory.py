@@ -25,6 +25,7 @@ def memory() -> Iterator[ModuleType]:
         yield importlib.import_module("memory")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_a_step_keeps_a_vector_per_layer_and_token(memory):
     short, long = (memory.count(SHAPE, n, 4, True) for n in (256, 512))

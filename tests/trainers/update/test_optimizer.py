@@ -156,6 +156,7 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_full_fine_tuning_in_bfloat16_resumes_bit_equal(folder: Path, tmp_path: Path):
     few = FEW | {"model": str(folder), "dtype": "bfloat16", "lr": 1e-5}
     train("turn", **few, iterations=2, run_dir=str(tmp_path / "whole"))

@@ -1,0 +1,387 @@
+"""The measured figures and pictures of the documentation, made of the files in `results/`.
+
+A function of `BLOCKS` returns the text of a block, and one of `PICTURES` draws a picture.
+`figures.py` writes them into the documentation.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grid_tables
+import numpy as np
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+@functools.cache
+def results(name: str) -> Any:
+    """Returns the content of a results file."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a Markdown table whose columns after the first are aligned to the right."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# Speed.
+
+
+def _speed(file: str) -> dict[str, Any]:
+    rows = results(file)["environments"]
+    return next(row for row in rows if row["id"] == "AgentGym/WebShop-v0")
+
+
+def webshop_speedup() -> str:
+    """Returns by which factor WebShop is faster than the original on the same files."""
+    row = _speed("env_speed_webshop_files")
+    factor = row["steps_per_second"] / row["reference_steps_per_second"]
+    return f"{100 * (factor // 100):.0f} times"
+
+
+def webshop_speed() -> str:
+    """Returns the table of WebShop's speed, on the original's files and on generated products."""
+    names = {
+        "original files": "env_speed_webshop_files",
+        "generated products": "env_speed",
+    }
+    rows = [
+        (
+            title,
+            f"{row['steps_per_second']:,.0f}",
+            f"{row['start_seconds']:.2f} s ({row['first_start_seconds']:.2f} s the first time)",
+            f"{row['megabytes']:.0f} MiB",
+        )
+        for title, row in ((title, _speed(file)) for title, file in names.items())
+    ]
+    reference = _speed("env_speed")["reference"]
+    header = ("1,000 products", "Steps/s, one core", "Start to first observation", "Memory")
+    return f"{table(header, rows)}\n\nReference: {reference}."
+
+
+def webshop_search() -> str:
+    """Returns the table of search times."""
+    rows = [
+        (
+            f"{row['products']:,}",
+            f"{row['p50_milliseconds']:.2f} ms",
+            f"{row['p95_milliseconds']:.2f} ms",
+            f"{row['megabytes']:.0f} MiB",
+        )
+        for row in results("env_speed")["search"]
+    ]
+    return table(("Products", "Search, median", "Search, 95th percentile", "Memory"), rows)
+
+
+def credit_speed() -> str:
+    """Returns the table of the estimators' times."""
+    found = results("credit_speed")
+    base = found["estimators"]["POAD"]["ms"]
+    rows = [
+        (name, f"{row['ms']:.2f}", f"{row['ms'] / base:.2f}")
+        for name, row in found["estimators"].items()
+    ]
+    rows += [
+        (name, f"{ms:.2f}", f"{ms / base:.1f}")
+        for name, ms in found["others"].items()
+        if isinstance(ms, float)
+    ]
+    return table(("Estimator", "Milliseconds", "x POAD"), rows)
+
+
+def generation_peers() -> str:
+    """Returns the table of generated tokens per second beside those of other libraries."""
+    rows = [
+        (
+            name,
+            f"{row['tokens_per_second']:,.0f}",
+            f"{row.get('generate_tokens_per_second') or row['trl_tokens_per_second']:,.0f}",
+            f"{row['ratio']:.2f}",
+        )
+        for name, row in results("peers")["results"].items()
+    ]
+    return table(("Comparison", "Tokens/s", "Peer, tokens/s", "Ratio"), rows)
+
+
+# Memory.
+
+
+def training_memory() -> str:
+    """Returns the table of the memory of a training step."""
+    found = results("memory")
+    contexts = [str(n) for n in found["settings"]["contexts"]]
+    rows = [
+        (
+            f"Qwen2.5-{row['model']}",
+            f"{row['weights'] / 2**30:.1f}",
+            f"{row['kept_per_token'] / 2**10:.0f}",
+            f"{row['kept_over_least']:.2f}",
+            f"{row['kept_per_token_without_checkpointing'] / 2**10:,.0f}",
+            *(f"{row['peak'][n] / 2**30:.1f}" for n in contexts),
+        )
+        for row in found["models"]
+    ]
+    header = (
+        "Model",
+        "Weights, GiB",
+        "Kept, KiB/token",
+        "x least",
+        "Without checkpointing",
+        *(f"Peak at {int(n):,} tokens, GiB" for n in contexts),
+    )
+    return table(header, rows)
+
+
+# Credit assignment.
+
+
+def credit_oracle() -> str:
+    """Returns the table of bias and noise of the estimators."""
+    rows = [
+        (
+            name,
+            f"{row['bias']:.3f} ({row['bias_over_noise']:.2f})",
+            f"{row['gradient_bias']:.3f} ({row['gradient_bias_over_noise']:.2f})",
+            f"{row['noise_to_signal']:.2f}",
+        )
+        for name, row in results("credit_oracle")["estimators"].items()
+    ]
+    header = (
+        "Estimator",
+        "Bias (x noise)",
+        "Gradient bias (x noise)",
+        "Gradient noise / signal",
+    )
+    return table(header, rows)
+
+
+def grid_tables_block() -> str:
+    """Returns the tables of the comparison of recipes."""
+    return grid_tables.tables(results("grid"))
+
+
+def grid_final() -> str:
+    """Returns the final reward of every recipe in each environment, ordered by the mean rank."""
+    grid = results("grid")
+    final = {
+        env: {recipe: cells[1] for recipe, cells in grid_tables.rows(grid, env)}
+        for env in grid["envs"]
+    }
+    ranks: dict[str, list[int]] = {}
+    for found in final.values():
+        for rank, recipe in enumerate(sorted(found, key=lambda r: -float(found[r].split()[0]))):
+            ranks.setdefault(recipe, []).append(rank)
+    rows = [
+        (f"`{recipe}`", *(found.get(recipe, "-") for found in final.values()))
+        for recipe in sorted(ranks, key=lambda recipe: np.mean(ranks[recipe]))
+    ]
+    return table(("Recipe", *final), rows)
+
+
+# Learning.
+
+
+def _interval(estimate: Sequence[float]) -> str:
+    mean, low, high = estimate
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]" if high > low else f"{mean:.2f}"
+
+
+def _learned(name: str) -> list[dict[str, Any]]:
+    return [run["agents"] | {"run": run} for run in results(f"learning_{name}")["runs"]]
+
+
+def _learning_table(name: str) -> str:
+    header = ("Seed", "Random", "After behaviour cloning", "After POAD", "Expert")
+    rows = [
+        (
+            str(agents["run"]["seed"]),
+            *(_interval(agents[a]["reward"]) for a in ("random", "imitation", "poad", "expert")),
+        )
+        for agents in _learned(name)
+    ]
+    return table(header, rows)
+
+
+def learning_webshop() -> str:
+    """Returns the rewards on generated products, a row per seed."""
+    return _learning_table("webshop")
+
+
+def learning_webshop_files() -> str:
+    """Returns the rewards on the original's products, a row per seed."""
+    return _learning_table("webshop_files")
+
+
+def _gain(name: str) -> str:
+    agents = _learned(name)
+    before, after = (
+        np.mean([a[key]["reward"][0] for a in agents]) for key in ("imitation", "poad")
+    )
+    return f"{before:.2f} to {after:.2f}"
+
+
+def learning_webshop_gain() -> str:
+    """Returns the mean reward before and after POAD on generated products."""
+    return _gain("webshop")
+
+
+def learning_webshop_files_gain() -> str:
+    """Returns the mean reward before and after POAD on the original's products."""
+    return _gain("webshop_files")
+
+
+def learning_webshop_success() -> str:
+    """Returns the range of success rates after POAD on generated products."""
+    rates = [100 * agents["poad"]["success"][0] for agents in _learned("webshop")]
+    return f"{min(rates):.0f}-{max(rates):.0f} %"
+
+
+def engines() -> str:
+    """Returns the rewards of the same runs with each engine, a row per seed."""
+    header = ("Seed", "After behaviour cloning", "Own", "vLLM", "Mean of the curve, own", "vLLM")
+    rows = []
+    for own, other in zip(_learned("numberline_own"), _learned("numberline_vllm"), strict=True):
+        both = own, other
+        curves = [np.mean([point[1] for point in each["run"]["curve"]]) for each in both]
+        rows.append(
+            (
+                str(own["run"]["seed"]),
+                _interval(own["imitation"]["reward"]),
+                *(_interval(each["poad"]["reward"]) for each in both),
+                *(f"{mean:.2f}" for mean in curves),
+            )
+        )
+    return table(header, rows)
+
+
+def demo_table() -> str:
+    """Returns the table of seed 0, the run of `make demo`."""
+    [agents] = [a for a in _learned("webshop") if a["run"]["seed"] == 0]
+    episodes = results("learning_webshop")["config"]
+    count = episodes["iterations"] * episodes["episodes_per_iteration"]
+    names = {
+        "random": "random",
+        "imitation": "after behaviour cloning",
+        "poad": f"after POAD, {count:,} episodes",
+        "expert": "scripted expert",
+    }
+    rows = [
+        (
+            title,
+            _interval(agents[name]["reward"]),
+            f"{100 * agents[name]['success'][0]:.0f} %",
+            f"{agents[name]['turns'][0]:.1f}",
+        )
+        for name, title in names.items()
+    ]
+    return table(("Agent", "Reward (95 % confidence interval)", "Success", "Turns"), rows)
+
+
+def demo_seeds() -> str:
+    """Returns the rewards of the other seeds in words."""
+    return " and ".join(
+        f"{a['imitation']['reward'][0]:.2f} to {a['poad']['reward'][0]:.2f} (seed {seed})"
+        for a in _learned("webshop")
+        if (seed := a["run"]["seed"]) != 0
+    )
+
+
+# Other libraries.
+
+
+def sb3_webshop() -> str:
+    """Returns MaskablePPO's reward in words."""
+    found = results("sb3_webshop")
+    players, settings = found["players"], found["settings"]
+    last = next(reversed(players))
+    return (
+        f"{players['random']['reward']:.2f} (random) to {players[last]['reward']:.2f} "
+        f"after {settings['steps']:,} environment steps"
+    )
+
+
+def sb3_webshop_table() -> str:
+    """Returns the table of MaskablePPO's evaluations."""
+    rows = [
+        (
+            name,
+            f"{row['reward']:.2f} ± {1.96 * row['standard_error']:.2f}",
+            f"{100 * row['success']:.0f} %",
+            f"{row['turns']:.1f}",
+        )
+        for name, row in results("sb3_webshop")["players"].items()
+    ]
+    return table(("Player", "Reward (95 % interval)", "Success", "Turns"), rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    function.__name__.removesuffix("_block"): function
+    for function in (
+        webshop_speedup,
+        webshop_speed,
+        webshop_search,
+        credit_speed,
+        generation_peers,
+        training_memory,
+        credit_oracle,
+        grid_tables_block,
+        grid_final,
+        learning_webshop,
+        learning_webshop_files,
+        learning_webshop_gain,
+        learning_webshop_files_gain,
+        learning_webshop_success,
+        engines,
+        demo_table,
+        demo_seeds,
+        sb3_webshop,
+        sb3_webshop_table,
+    )
+}
+
+
+# Pictures.
+
+
+def demo_curve() -> tuple[str, Callable[[], bytes]]:
+    """Returns what the picture of `make demo` shows, as a digest, and a function that draws it."""
+    [run] = [run for run in results("learning_webshop")["runs"] if run["seed"] == 0]
+    digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+    return digest, lambda: _draw_run(run, digest)
+
+
+def _draw_run(run: dict[str, Any], digest: str) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    training, evaluated = np.array(run["training_return"]), np.array(run["curve"])
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.plot(training[:, 0], training[:, 1], color="C0", alpha=0.5, label="training tasks")
+    steps, means, lows, highs = evaluated.T
+    errors = np.stack([means - lows, highs - means])
+    label = "held-out tasks, greedy, 95 % interval"
+    axes.errorbar(steps, means, errors, fmt="o-", color="C1", capsize=3, label=label)
+    for agent, style in (("random", ":"), ("expert", "--")):
+        reward = run["agents"][agent]["reward"][0]
+        axes.axhline(reward, color="0.5", linestyle=style, label=agent)
+    title = f"{run['recipe'].upper()} on WebShop-v0, seed {run['seed']}"
+    axes.set(xlabel="environment steps", ylabel="reward", title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="center right", bbox_to_anchor=(1, 0.4))
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=120, metadata={"Software": None, "Source": digest})
+    return out.getvalue()
+
+
+PICTURES: dict[str, Callable[[], tuple[str, Callable[[], bytes]]]] = {"docs/curve.png": demo_curve}
+"""Picture -> digest of its data, which the picture carries in its metadata, and how to draw it."""
