@@ -129,11 +129,7 @@ class PolicyAgent:
         Raises:
             ConfigError: if the distribution of the policy cannot be computed.
         """
-        requests = []
-        for view in views:
-            conversation = self._replayed(view)
-            conversation.observe(view.observation)
-            requests.append(self._request(view, _Seen(conversation, 0), constrain=True))
+        requests = [self.request(view, constrain=True) for view in views]
         candidates = [request.candidates or () for request in requests]
         if self.sampling.temperature == 0:
             samples = self.policy.act(requests, self.sampling)
@@ -150,6 +146,17 @@ class PolicyAgent:
         except ValueError as error:
             raise ConfigError(f"The probabilities of {self.name!r}: {error}") from error
         return [np.exp(logprobs.astype(np.float64)) for logprobs in found]
+
+    def request(self, view: View, *, constrain: bool) -> Request:
+        """Returns the generation request of a view, whose context is built from its history.
+
+        Args:
+            view: the episode.
+            constrain: whether to restrict the action to the admissible ones, if there are any.
+        """
+        conversation = self._replayed(view)
+        conversation.observe(view.observation)
+        return self._request(view, _Seen(conversation, 0), constrain)
 
     def _record(self, seen: _Seen, sample: Sample) -> None:
         """Adds an action to the context of its episode."""
