@@ -64,13 +64,13 @@ ROWS = {
     "POAD": "poad etpo",  # etpo: in the limit of a KL coefficient of 0
     "NTPO": "ntpo nlpo",
     "MARFT": "marft",
-    "turn GAE": "turn vl_dac twosome glam spa",  # spa: with exact rewards
+    "turn GAE": "turn vl_dac twosome glam spa inverse_prm",  # the last two: with exact rewards
     "bi-level GAE": "bilevel",
     "chunks of 2 turns": "chunk",
     "ArCHer": "archer sac_glam",
     "RLOO": "rloo loop p3o orm",  # orm: with an exact model
     "SPO": "spo",
-    "GRPO": "grpo flow_grpo mt_grpo arpo_replay arpo_entropy aepo",  # mt_grpo: without turn scores
+    "GRPO": "grpo flow_grpo mt_grpo arpo_replay arpo_entropy aepo agent_rlvr",
     "Dr. GRPO": "spear",
     "GiGPO": "gigpo",
     "HGPO": "hgpo",

@@ -354,6 +354,8 @@ class Trainer:
                         self._save()
                     self.iterate()
                 self._save()
+                if self.is_main:
+                    self.hooks.publish(self.folder.path)
                 reports = conclude(
                     self.recipe, self.config, self.make_eval_env, self.folder, self.log, self.state
                 )

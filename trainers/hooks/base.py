@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,6 +89,9 @@ class RecipeHooks:
         Policy folders hold everything that the agent's `save` writes.
         """
         return policy
+
+    def publish(self, folder: Path) -> None:
+        """Writes learned models to the folder of the run at its end, for later use."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state as tensors and plain Python values."""

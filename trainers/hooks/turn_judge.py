@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from agentgym.trainers.critics.value_model import Loss, action_model, squared_error
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy_agent.judge import Judge
+from agentgym.trainers.run.checkpoint import replace_folder
+from agentgym.trainers.run.evaluation import policy_agent
 from agentgym.trainers.trainer import Trainer
 
 
@@ -25,12 +29,18 @@ class TurnJudge(RecipeHooks):
 
     def __init__(self, trainer: Trainer, *, lr: float, epochs: int, loss: Loss = squared_error):
         super().__init__()
+        self.trainer = trainer
         seed = trainer.config.run.seed
         self.model = action_model(trainer.policy, seed=seed, lr=lr, epochs=epochs, loss=loss)
 
     def modules(self) -> tuple[nn.Module, ...]:
         """Returns the model."""
         return (self.model,)
+
+    def publish(self, folder: Path) -> None:
+        """Writes the model to `folder/judge`, as a `Judge` of any agent's actions."""
+        reader = policy_agent(self.trainer.config, self.model.trunk, "judge")
+        replace_folder(folder / "judge", Judge(self.model, reader).save)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the model and its optimiser."""

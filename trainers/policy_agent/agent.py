@@ -138,7 +138,7 @@ class PolicyAgent:
         Raises:
             ConfigError: if the distribution of the policy cannot be computed.
         """
-        requests = self._requests(views, constrain=True)
+        requests = [self.request(view, constrain=True) for view in views]
         candidates = [request.candidates or () for request in requests]
         self.tokens += sum(
             len(request.prompt) + sum(len(self.policy.encode_action(text)) for text in texts)
@@ -171,18 +171,21 @@ class PolicyAgent:
                 f"Policy {self.name!r} has no critic. Name a checkpoint such as "
                 "RUN/checkpoints/000012 of a recipe whose critic reads the policy's hidden states."
             )
-        prompts = [request.prompt for request in self._requests(views)]
+        prompts = [self.request(view).prompt for view in views]
         self.tokens += sum(map(len, prompts))
         return state_values(self.policy, self.critic, prompts)
 
-    def _requests(self, views: Sequence[View], constrain: bool | None = None) -> list[Request]:
-        """Returns requests in states that need not follow each other."""
-        requests = []
-        for view in views:
-            conversation = self._replayed(view)
-            conversation.observe(view.observation)
-            requests.append(self._request(view, _Seen(conversation, 0), constrain))
-        return requests
+    def request(self, view: View, *, constrain: bool | None = None) -> Request:
+        """Returns the generation request of a view, whose context is built from its history.
+
+        Args:
+            view: the episode, in a state that need not follow the one before.
+            constrain: whether to restrict the action to the admissible ones, if there are any.
+                None: as the agent does.
+        """
+        conversation = self._replayed(view)
+        conversation.observe(view.observation)
+        return self._request(view, _Seen(conversation, 0), constrain)
 
     def _count(self, requests: Sequence[Request], samples: Sequence[Sample]) -> None:
         """Counts the tokens of requests and their answers."""

@@ -11,9 +11,11 @@ import numpy as np
 import torch
 
 from agentgym.agents.view import View
+from agentgym.errors import ConfigError
 from agentgym.trainers.critics.transitions import one_turn, say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.trajectory import Batch
 
 FILE = "judge.pt"
@@ -28,11 +30,11 @@ class BestOf(PolicyAgent):
     Args:
         agent: agent that samples the actions. If its temperature is 0 and n > 1, temperature 1 is
             used, since greedy actions would all be equal.
-        judge: model that scores actions.
+        judge: model that scores the tokens of the agent's actions, or `Judge` that reads texts.
         n: actions per turn. 1 is equivalent to `agent`.
     """
 
-    def __init__(self, agent: PolicyAgent, judge: ValueModel, n: int):
+    def __init__(self, agent: PolicyAgent, judge: ValueModel | Judge, n: int):
         sampling = agent.sampling
         if n > 1 and sampling.temperature == 0:
             sampling = replace(sampling, temperature=1.0)
@@ -58,11 +60,17 @@ class BestOf(PolicyAgent):
             requests += [replace(request, rng=np.random.default_rng(seed)) for seed in seeds]
         samples = self.policy.act(requests, self.sampling, self._cache)
         self._count(requests, samples)
-        candidates = [
-            one_turn(i, request.prompt, (), sample)
-            for i, (request, sample) in enumerate(zip(requests, samples, strict=True))
-        ]
-        scores = self.judge.predict(Batch.of(candidates)).reshape(len(views), self.n)
+        if isinstance(self.judge, Judge):
+            texts = [sample.text for sample in samples]
+            parts = [texts[i : i + self.n] for i in range(0, len(texts), self.n)]
+            scores = self.judge.score(views, parts)
+        else:
+            candidates = [
+                one_turn(i, request.prompt, (), sample)
+                for i, (request, sample) in enumerate(zip(requests, samples, strict=True))
+            ]
+            scores = self.judge.predict(Batch.of(candidates))
+        scores = scores.reshape(len(views), self.n)
         actions = []
         for i, (s, best) in enumerate(zip(seen, scores.argmax(-1).tolist(), strict=True)):
             sample = samples[i * self.n + best]
@@ -72,7 +80,9 @@ class BestOf(PolicyAgent):
 
     def scores(self, views: Sequence[View], actions: Sequence[str]) -> list[float]:
         """Returns the judge's score of an action in each view."""
-        prompts = [request.prompt for request in self._requests(views)]
+        if isinstance(self.judge, Judge):
+            return self.judge.score(views, [[action] for action in actions]).tolist()
+        prompts = [self.request(view).prompt for view in views]
         judged = [
             say(self.policy, (prompt, ()), action)
             for prompt, action in zip(prompts, actions, strict=True)
@@ -81,7 +91,13 @@ class BestOf(PolicyAgent):
         return self.judge.predict(Batch.of(judged)).tolist()
 
     def save(self, folder: Path, **notes: Any) -> None:
-        """Saves the policy and the judge to a folder."""
+        """Saves the policy and the judge to a folder.
+
+        Raises:
+            ConfigError: if the judge has a folder of its own.
+        """
+        if isinstance(self.judge, Judge):
+            raise ConfigError("The judge has its own folder: save the policy without it.")
         super().save(folder, **notes)
         torch.save({"n": self.n, "weights": self.judge.state_dict()}, folder / FILE)
 

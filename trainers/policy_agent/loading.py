@@ -18,6 +18,7 @@ from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
+from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.run.checkpoint import loading
@@ -32,6 +33,8 @@ def load_agent(
     temperature: float | None = None,
     constrain: bool | None = None,
     max_new_tokens: int | None = None,
+    best_of: int = 1,
+    judge: str | None = None,
     device: str = "cpu",
 ) -> PolicyAgent | RoleAgent:
     """Loads an agent that was saved by `PolicyAgent.save` or `RoleAgent.save`.
@@ -44,12 +47,17 @@ def load_agent(
         temperature: overrides the saved value.
         constrain: overrides the saved value.
         max_new_tokens: overrides the saved value.
+        best_of: actions to sample per turn, of which the one with the highest score of the judge is
+            played (see `BestOf`).
+        judge: folder of a reward model, such as a run of `orm` or its subfolder `judge`. It may
+            have been trained with another policy and tokenizer.
         device: device of the model.
 
     Raises:
-        CheckpointError: if the folder contains no policy.
-        ConfigError: if the device does not exist, a value is out of range, there is no policy of
-            the role, or the policies of several roles do not fit together.
+        CheckpointError: if the folder contains no policy, or that of the judge no judge.
+        ConfigError: if `best_of` and `judge` are not given together, the device does not exist, a
+            value is out of range, there is no policy of the role, or the policies of several roles
+            do not fit together.
     """
     path, saved = read_settings(folder)
     roles = _roles(path, saved)
@@ -71,6 +79,20 @@ def load_agent(
             max_new_tokens=max_new_tokens,
             device=device,
         )
+    if (best_of > 1) != (judge is not None):
+        raise ConfigError(
+            "best_of actions are compared by a judge: set best_of to at least 2 and judge to a "
+            f"folder, got best_of = {best_of!r} and judge = {judge!r}."
+        )
+    if judge is not None:
+        path = Path(judge)
+        path = path / "judge" if (path / "judge").is_dir() else path
+        reader = load_agent(str(path), device=device)
+        if not isinstance(reader, PolicyAgent):
+            raise CheckpointError(f"{path} holds policies of several roles, and no judge.")
+        with loading(path / "head.pt"):
+            found = Judge.load(path, reader)
+        agents = {name: BestOf(agent, found, best_of) for name, agent in agents.items()}
     several = bool(roles) and role is None
     return RoleAgent(agents) if several else next(iter(agents.values()))
 

@@ -67,7 +67,7 @@ class InverseReward(TurnJudge):
         super().__init__(
             trainer, lr=config.model_lr, epochs=config.model_epochs, loss=error_of_labels
         )
-        self.trainer, self.config = trainer, config
+        self.config = config
         self.shown: list[Trajectory] = []
 
     def on_rollout_end(

@@ -1,0 +1,80 @@
+"""A reward model that a run leaves behind scores the actions of other policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.agents import make_agent
+from agentgym.errors import AgentGymError
+from agentgym.evaluation.runner import evaluate
+from agentgym.trainers.policy_agent import load_agent
+from agentgym.trainers.policy_agent.best_of import BestOf
+from agentgym.trainers.policy_agent.judge import Judge
+
+from .recipes.test_recipes import train_quickly
+
+TINY: dict[str, Any] = {"iterations": 1, "env_kwargs": {"size": 6, "max_turns": 4}}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """A run with an outcome reward model, and one of a policy with another tokenizer."""
+    folder = tmp_path_factory.mktemp("runs")
+    train_quickly("orm", folder / "orm", **TINY)
+    other = TINY | {"env_id": "Wordle-v0", "env_kwargs": {}, "constrain": False}
+    train_quickly("grpo", folder / "grpo", **other, max_new_tokens=4, bc_demonstrations=4)
+    return folder
+
+
+def test_any_policy_plays_the_actions_that_the_judge_prefers(runs: Path, monkeypatch):
+    scored: list[np.ndarray] = []
+    plain = Judge.score
+
+    def watched(judge: Judge, views: Any, actions: Any) -> np.ndarray:
+        found = plain(judge, views, actions)
+        texts = [text for some in actions for text in some]
+        assert np.array_equal(plain(judge, views, actions), found)
+        for i, (view, some) in enumerate(zip(views, actions, strict=True)):
+            alone = plain(judge, [view], [some])
+            assert np.allclose(alone, found[i * len(some) : (i + 1) * len(some)], atol=1e-5)
+        assert len(texts) == len(found)
+        scored.append(found)
+        return found
+
+    monkeypatch.setattr(Judge, "score", watched)
+    agent = make_agent(f"policy:{runs / 'grpo'}", best_of=3, judge=str(runs / "orm"))
+    assert isinstance(agent, BestOf) and agent.sampling.temperature == 1
+    report = evaluate("NumberLine-v0", agent, tasks=2, env_kwargs=TINY["env_kwargs"])
+    assert len(report.episodes) == 2 and scored
+
+
+def test_the_saved_judge_is_the_trained_model(runs: Path, tmp_path: Path):
+    reader = load_agent(str(runs / "orm" / "judge"))
+    judge = Judge.load(runs / "orm" / "judge", reader)  # type: ignore[arg-type]
+    judge.save(tmp_path / "again")
+    again = Judge.load(tmp_path / "again", load_agent(str(tmp_path / "again")))  # type: ignore[arg-type]
+    fresh = Judge.load(runs / "orm" / "judge", load_agent(str(runs / "orm")))  # type: ignore[arg-type]
+    own, copy = (dict(each.model.state_dict()) for each in (judge, again))
+    assert all((own[name] == copy[name]).all() for name in own)
+    # Its trunk is no longer the policy's.
+    assert any((own[n] != w).any() for n, w in fresh.model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"best_of": 4}, "judge = None"),
+        ({"judge": "orm"}, "best_of = 1"),
+        ({"best_of": 4, "judge": "grpo"}, "holds no judge"),
+        ({"best_of": 4, "judge": "nowhere"}, "holds no policy"),
+    ],
+)
+def test_a_judge_needs_a_folder_and_a_number(runs: Path, options: dict[str, Any], match: str):
+    if "judge" in options:
+        options = options | {"judge": str(runs / options["judge"])}
+    with pytest.raises(AgentGymError, match=match):
+        load_agent(str(runs / "grpo"), **options)

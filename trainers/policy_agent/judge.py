@@ -1,0 +1,75 @@
+"""`Judge`: a reward model from a folder, which scores the actions of any agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from agentgym.agents.view import View
+from agentgym.errors import CheckpointError
+from agentgym.trainers.critics.transitions import say
+from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.trajectory import Batch, FloatArray
+
+FILE = "head.pt"
+
+
+class Judge:
+    """Scores actions by a model with a prompt and a tokenizer of its own.
+
+    Recipes with a learned model of turns (`agentprm`, `orm`, `spa`, `inverse_prm`) write one to the
+    folder `judge` of their run.
+
+    Args:
+        model: model that scores actions (see `action_model`).
+        reader: agent whose context builds the prompts of the model. Its policy is the model's.
+    """
+
+    def __init__(self, model: ValueModel, reader: PolicyAgent):
+        self.model, self.reader = model, reader
+
+    def score(self, views: Sequence[View], actions: Sequence[Sequence[str]]) -> FloatArray:
+        """Returns the scores of all actions, those of the first view first.
+
+        Args:
+            views: the episodes.
+            actions: some actions for each of them.
+        """
+        candidates = []
+        for view, texts in zip(views, actions, strict=True):
+            prompt = self.reader.request(view, constrain=False).prompt
+            candidates += [say(self.model.trunk, (prompt, ()), text) for text in texts]
+        return self.model.predict(Batch.of(candidates))
+
+    def save(self, folder: Path) -> None:
+        """Saves the model and the settings of its prompts to a folder."""
+        self.reader.save(folder)
+        model = self.model
+        saved = {"head": model.head.state_dict(), "mean": model.mean, "scale": model.scale}
+        torch.save(saved, folder / FILE)
+
+    @classmethod
+    def load(cls, folder: Path, reader: PolicyAgent) -> Judge:
+        """Loads the judge of a folder.
+
+        Args:
+            folder: a folder that `save` wrote to.
+            reader: the agent that was loaded from it.
+
+        Raises:
+            CheckpointError: if the folder holds a policy only.
+        """
+        if not (folder / FILE).exists():
+            raise CheckpointError(
+                f"{folder} holds no judge: {FILE} is missing. Give the folder `judge` of a run of "
+                "agentprm, orm, spa or inverse_prm."
+            )
+        model = action_model(reader.policy, seed=0)
+        saved = torch.load(folder / FILE, map_location="cpu", weights_only=True)
+        model.head.load_state_dict(saved["head"])
+        model.mean.copy_(saved["mean"])
+        model.scale.copy_(saved["scale"])
+        return cls(model, reader)
