@@ -17,7 +17,7 @@ from ...helpers.launch import finish, launch
 
 TRAIN_ALL, STOP_ALL = ("-m", "tests.helpers.train_all"), ("-m", "tests.helpers.stop_all")
 Results = dict[str, dict[str, Any]]
-RUNS = (*recipes.names(), "rae-mirror", "poad-roles")
+RUNS = (*recipes.names(), "rae-mirror", "poad-roles", "turn-central")
 
 
 @pytest.fixture(scope="module")
