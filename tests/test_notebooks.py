@@ -42,8 +42,8 @@ def kinds(cell: Any) -> list[Any]:
     ]
 
 
-def test_there_are_five_notebooks():
-    assert [path.stem[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05"]
+def test_there_are_six_notebooks():
+    assert [path.stem[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06"]
 
 
 @every

@@ -2,6 +2,7 @@
 
 from agentgym.evaluation.crossplay import CrossPlay, cross_play
 from agentgym.evaluation.exploitability import NashConv, nashconv
+from agentgym.evaluation.pictures import draw_cross_play
 from agentgym.evaluation.report import Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 
@@ -12,6 +13,7 @@ __all__ = [
     "Report",
     "compare",
     "cross_play",
+    "draw_cross_play",
     "evaluate",
     "nashconv",
 ]

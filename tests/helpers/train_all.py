@@ -1,6 +1,7 @@
 """Trains recipes one after another and saves their weights: `train_all.py FOLDER RECIPE ...`.
 
-"rae-mirror" is the recipe rae in all seats of a game, "poad-roles" is poad with a policy for each.
+"rae-mirror" is the recipe rae in all seats of a game, "poad-roles" is poad with a policy for each,
+and "turn-central" is turn with policies that exchange their roles and one critic that sees all.
 
 Started once, or as several processes with the variables of `torchrun`. In every process except the
 main one, the networks of the hooks are disturbed when they are made, as if they had drifted apart.
@@ -66,6 +67,16 @@ OWN: dict[str, dict[str, Any]] = {
         "opponents": "mirror",
         "roles": "separate",
         "alternate": 1,
+    },
+    "turn-central": {
+        "env_id": "KuhnPoker-v0",
+        "env_kwargs": {"hands": 1},
+        "opponents": "mirror",
+        "roles": "separate",
+        "exchange": 1,
+        "critic_trunk": "own",
+        "critic_sees": "all",
+        "bc_demonstrations": 0,
     },
     "istar": {"normalize_advantages": "none"},  # without pairs, all rewards are rounding errors
 }

@@ -111,6 +111,7 @@ def test_a_policy_that_does_not_fit_is_explained(tmp_path: Path, model: str):
     saved = json.loads(settings.read_text())
     faults: dict[str, Callable[[], Any]] = {
         "was trained in AgentGym/LeducPoker-v0": lambda: saved | {"env_id": "LeducPoker-v0"},
+        r"acts through \['ExtractAction'\]": lambda: saved | {"wrap": ["ExtractAction"]},
         "has other prompts": lambda: saved | {"context": saved["context"] | {"mode": "full"}},
     }
     for number, (message, change) in enumerate(faults.items()):
@@ -127,6 +128,7 @@ def test_a_policy_that_does_not_fit_is_explained(tmp_path: Path, model: str):
         ({"opponents": "chat:llama"}, "chat:MODEL@URL"),
         ({"opponents": "psro", "env_id": "StagHunt-v0", "env_kwargs": {}}, "psro:alpharank"),
         ({"opponents": "psro", "env_id": ("KuhnPoker-v0", "LeducPoker-v0")}, "one game"),
+        ({"opponents": "psro", "wrap": ("ExtractAction",), "constrain": False}, "psro none: got 1"),
         ({"opponents": "league", "env_id": "NumberLine-v0", "env_kwargs": {}}, "has one agent"),
     ],
 )

@@ -223,7 +223,8 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
 ):
     changes = KINDS[kind] | {
         "iterations": 3, "resume": True, "alternate": 1, "role_lr": {"player_1": 3e-3},
-        "kl_coef": 0.1, "eval_episodes": 2, "save_minutes": 0, "episodes_per_iteration": 4,
+        "exchange": 2, "kl_coef": 0.1, "eval_episodes": 2, "save_minutes": 0,
+        "episodes_per_iteration": 4,
     }  # fmt: skip
     whole, expected = run("poad", tmp_path / "whole", **changes)
     calls, original = 0, GamePlay.trajectories

@@ -116,12 +116,21 @@ def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
             run("rae", tmp_path / "wrong", **shown | changes)
 
 
-@pytest.mark.parametrize(("recipe", "horizons"), [("poad", (1, 2)), ("rae", ())])
+TAGS = "ExtractAction:format=tags,format_penalty=0.5"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "common"),
+    [
+        ("poad", {"horizons": (1, 2), "horizon_every": 1}),
+        ("rae", {}),
+        ("turn", {"wrap": (TAGS,), "constrain": False, "max_new_tokens": 3, "iterations": 1}),
+    ],
+)
 def test_one_trained_seat_learns_as_in_the_single_seat_environment(
-    recipe: str, horizons: tuple[int, ...], tmp_path: Path
+    recipe: str, common: dict[str, Any], tmp_path: Path
 ):
     seat, kwargs = "player_1", {"hands": 2, "opponents": "random"}
-    common = {"horizons": horizons, "horizon_every": 1}
     seats = {"env_kwargs": kwargs, "learners": (seat,), **common}
     single = {"env_kwargs": kwargs | {"seat": seat}, "opponents": "scripted", **common}
     (one, rows), (other, expected) = (

@@ -88,7 +88,7 @@ class Node:
     Attributes:
         members: the trajectories of the episode.
         order: the turn of the game whose actions are valued.
-        children: the episodes with the same actions up to this turn, with itself. None: it alone.
+        children: the episodes with the same actions up to this turn, with itself. Empty: it alone.
     """
 
     members: list[Trajectory]

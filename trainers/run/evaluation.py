@@ -169,11 +169,11 @@ def exact_metrics(config: TrainConfig, agent: Agent) -> dict[str, float]:
     """
     if not config.evaluation.eval_nashconv:
         return {}
-    ids, kwargs = config.environment.ids, config.environment.env_kwargs
-    if len(ids) > 1:
-        raise ConfigError(f"eval_nashconv evaluates one game, and the run has {', '.join(ids)}.")
+    (game, *others), kwargs = config.environment.ids, config.environment.env_kwargs
+    if others:
+        raise ConfigError(f"eval_nashconv evaluates one game, and the run also has {others}.")
     rules = {name: value for name, value in kwargs.items() if name not in SEAT_ARGUMENTS}
-    return {"eval/nashconv": nashconv(*ids, agent, env_kwargs=rules).nashconv}
+    return {"eval/nashconv": nashconv(game, agent, env_kwargs=rules).nashconv}
 
 
 def conclude(

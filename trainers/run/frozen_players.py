@@ -188,6 +188,8 @@ def load_opponent(folder: str, config: TrainConfig, policy: Policy) -> Policy:
         wrong = "chooses its actions with a learned critic"
     elif agent.policy.tokenizer.get_vocab() != policy.tokenizer.get_vocab():
         wrong = "has another tokenizer than the model in training"
+    elif agent.wrap != config.environment.wrap:
+        wrong = f"acts through {list(agent.wrap)}, and the run through {config.environment.wrap}"
     elif agent.settings != config.context_settings():
         wrong = f"has other prompts ({agent.settings}, expected {config.context_settings()})"
     if wrong is not None:

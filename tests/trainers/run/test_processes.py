@@ -19,9 +19,7 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 TRAIN_ALL, STOP_ALL = ("-m", "tests.helpers.train_all"), ("-m", "tests.helpers.stop_all")
 Results = dict[str, dict[str, Any]]
-RELATIVES = "dr_mas flow_grpo glam loop ntpo rloo turn twosome vl_dac".split()
-"""Recipes without hooks, with the estimator of poad or grpo and other arguments."""
-RUNS = (*(name for name in recipes.names() if name not in RELATIVES), "rae-mirror", "poad-roles")
+RUNS = (*recipes.names(), "rae-mirror", "poad-roles", "turn-central")
 
 
 @pytest.fixture(scope="module")
