@@ -25,7 +25,7 @@ RAY := $(CURDIR)/.venv-ray
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests (make test-fast: without the slow ones)"
-	@echo "make test-extras    run the tests of the environments that need an extra (and Java)"
+	@echo "make test-extras    run the tests of environments and protocols that need an extra (and Java)"
 	@echo "make test-vllm    run the tests of the vLLM engine, on a CPU"
 	@echo "make test-ray     run the tests of rollout workers, on a Ray cluster of two nodes"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"

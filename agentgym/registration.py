@@ -420,7 +420,9 @@ REGISTRY: dict[str, Entry] = {entry.id: entry for entry in TABLE}
 
 
 PLUGS = {
-    "Remote-v0": "agentgym.remote:RemoteEnv",
+    "Remote-v0": "agentgym.integrations.remote:RemoteEnv",
+    "ReasoningGym-v0": "agentgym.integrations.reasoning_gym:ReasoningGym",
+    "TextArena-v0": "agentgym.integrations.textarena:TextArena",
 }
 """Environments of others, whose rules are no part of AgentGym, by id without the namespace."""
 

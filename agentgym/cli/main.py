@@ -1,4 +1,4 @@
-"""The command `agentgym`: list | play | eval | train | view | export | serve."""
+"""The command `agentgym`: list | play | eval | train | view | export | serve | mcp."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from agentgym.cli.command_line import (
 from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
 from agentgym.cli.export_command import export
+from agentgym.cli.mcp_command import serve_mcp
 from agentgym.cli.serve_command import serve
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
@@ -247,6 +248,7 @@ COMMANDS = {
     "view": view_run,
     "export": export,
     "serve": serve,
+    "mcp": serve_mcp,
 }
 
 

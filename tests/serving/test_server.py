@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
+from agentgym.integrations.remote import RemoteError
 from agentgym.making import make_env, tasks_of
-from agentgym.remote import RemoteError
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 pytest.importorskip("starlette", reason="needs the extra `serve`")
@@ -392,5 +392,5 @@ def test_a_remote_environment_plays_a_server_of_openenv():
         assert (text, reward, terminated, truncated) == ("bye", 1.0, True, False)
         assert info["success"]
         env.close()
-        with pytest.raises(RemoteError, match="Set observation_field to one of .*echoed"):
+        with pytest.raises(RemoteError, match=r"Set observation_field to one of .*echoed"):
             make_env("Remote-v0", url=url).reset()

@@ -1,0 +1,134 @@
+"""Environments for the client of MCP, and MCP servers as tools, both over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentgym
+from agentgym.making import make_env
+
+mcp = pytest.importorskip("mcp", reason="needs the extra `mcp`")
+
+from mcp.client.stdio import stdio_client  # noqa: E402  # pyright: ignore
+
+from agentgym.integrations.mcp_tools import MCPServer, MCPServerError  # noqa: E402
+
+ROOT = str(Path(agentgym.__file__).parents[1])
+AGENTGYM = [sys.executable, "-m", "agentgym", "mcp"]
+ENV = {"PYTHONPATH": ROOT}
+OWN_SERVER = """
+from mcp.server.fastmcp import FastMCP
+
+server = FastMCP("shop")
+
+@server.tool()
+def price(item: str, count: int = 1) -> str:
+    "Returns the price of an item."
+    if item != "pen":
+        raise ValueError(f"There is no {item}.")
+    return str(3 * count)
+
+@server.tool()
+def order(item: str) -> str:
+    "Orders an item."
+    return f"Ordered {item}."
+
+server.run()
+"""
+
+
+def with_client(words: list[str], talk: Any) -> Any:
+    """Runs a conversation of the client of MCP with `agentgym mcp`."""
+
+    async def run() -> Any:
+        command, *args = [*AGENTGYM, *words]
+        parameters = mcp.StdioServerParameters(command=command, args=args, env=ENV)
+        async with stdio_client(parameters) as streams, mcp.ClientSession(*streams) as client:
+            await client.initialize()
+            return await talk(client)
+
+    return asyncio.run(run())
+
+
+def test_a_client_plays_an_environment_by_the_tool_act():
+    env = make_env("NumberLine-v0", size=6)
+
+    async def talk(client: Any) -> None:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["reset", "act"]
+        early = await client.call_tool("act", {"action": "+"})
+        assert early.isError and "Call reset" in early.content[0].text
+        wrong = await client.call_tool("reset", {"task": "none"})
+        assert wrong.isError and "Unknown task" in wrong.content[0].text
+        text, _ = env.reset(seed=2, options={"task": "test/1"})
+        result = await client.call_tool("reset", {"task": "test/1", "seed": 2})
+        instructions = env.get_wrapper_attr("instructions")
+        assert result.content[0].text == f"{instructions}\n\n{text}"
+        while not result.structuredContent["done"]:
+            action = env.get_wrapper_attr("expert")()
+            text, reward, *_ = env.step(action)
+            result = await client.call_tool("act", {"action": action})
+            assert result.structuredContent["reward"] == reward
+            assert result.content[0].text.startswith(text)
+        assert result.structuredContent["success"] and "solved" in result.content[0].text
+
+    with_client(["NumberLine-v0", "--env-kwargs", "size=6"], talk)
+
+
+def test_a_client_calls_the_tools_of_a_tool_environment():
+    env = make_env("Todo-v0")
+
+    async def talk(client: Any) -> None:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert listed.keys() == {"reset", *env.get_wrapper_attr("tools")}
+        for name, tool in env.get_wrapper_attr("tools").items():
+            assert listed[name].inputSchema == tool.parameters
+        env.reset(seed=1, options={"task": "train/0"})
+        result = await client.call_tool("reset", {"task": "train/0", "seed": 1})
+        while not result.structuredContent["done"]:
+            action = env.get_wrapper_attr("expert")()
+            call = agentgym.tools.read_call(action)
+            assert call is not None
+            text, reward, *_ = env.step(action)
+            result = await client.call_tool(call.name, call.arguments)
+            assert result.content[0].text.startswith(text)
+            assert result.structuredContent["reward"] == reward
+        assert result.structuredContent["success"]
+
+    with_client(["Todo-v0"], talk)
+
+
+def test_the_tools_of_a_server_make_an_environment(tmp_path):
+    (tmp_path / "server.py").write_text(OWN_SERVER)
+    with MCPServer([sys.executable, str(tmp_path / "server.py")]) as server:
+        env = agentgym.tools.FunctionToolEnv(
+            server.tools(final=["order"], costs={"price": 0.25}),
+            start=lambda task: ("Order a pen.", {}),
+            reward=lambda state: 1.0,
+        )
+        assert "price(item: string, count?: integer): Returns the price" in env.instructions
+        env.reset(seed=0)
+        text, reward, _, _, info = env.step(
+            '{"name": "price", "arguments": {"item": "pen", "count": 2}}'
+        )
+        assert (text, reward, info["valid"]) == ("6", -0.25, True)
+        for wrong, message in {
+            '{"name": "price", "arguments": {"item": "cup"}}': "There is no cup",
+            '{"name": "price", "arguments": {}}': "needs the argument 'item'",
+            '{"name": "price", "arguments": {"item": "pen", "count": "x"}}': "count",
+        }.items():
+            text, _, _, _, info = env.step(wrong)
+            assert message in text and not info["valid"]
+        text, reward, terminated, _, info = env.step(
+            '{"name": "order", "arguments": {"item": "pen"}}'
+        )
+        assert (text, reward, terminated, info["success"]) == ("Ordered pen.", 1.0, True, True)
+
+
+def test_a_command_that_is_no_server_is_refused():
+    with pytest.raises(MCPServerError, match="did not start"):
+        MCPServer([sys.executable, "-c", "pass"], timeout=30)
