@@ -76,9 +76,11 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         [
             sandbox.run_program,
             sandbox.run_cell,
+            sandbox.run_calls,
             sandbox.check_sandbox,
             sandbox.Limits,
             sandbox.Outcome,
+            sandbox.Cell,
         ],
     ),
     "multiagent": (

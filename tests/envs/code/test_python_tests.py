@@ -9,7 +9,7 @@ import pytest
 
 from agentgym.envs.code import judge as judging
 from agentgym.envs.code.functions import LEVELS, NAME, Function, function_of
-from agentgym.envs.code.judge import Call, code_blocks, judge
+from agentgym.envs.code.judge import Call, judge
 from agentgym.envs.code.python_tests import PythonTests
 from agentgym.errors import ConfigError
 from agentgym.sandbox import Interpreter, Outcome
@@ -167,8 +167,3 @@ def test_wrong_arguments_are_refused():
         PythonTests(level="simple")
     with pytest.raises(ConfigError, match="interpreter"):
         PythonTests(interpreter="jython")  # type: ignore[arg-type]
-
-
-def test_code_blocks_are_found_in_prose():
-    assert code_blocks("a\n```python\nx = 1\n```\nb\n```\ny\n```") == ["x = 1", "y"]
-    assert code_blocks("no code") == []
