@@ -13,12 +13,23 @@ A program never runs without a sandbox: `check_sandbox` raises an error where th
 from __future__ import annotations
 
 from agentgym.sandbox.programs import (
+    Cell,
     Interpreter,
     Limits,
     Outcome,
     check_sandbox,
+    run_calls,
     run_cell,
     run_program,
 )
 
-__all__ = ["Interpreter", "Limits", "Outcome", "check_sandbox", "run_cell", "run_program"]
+__all__ = [
+    "Cell",
+    "Interpreter",
+    "Limits",
+    "Outcome",
+    "check_sandbox",
+    "run_calls",
+    "run_cell",
+    "run_program",
+]

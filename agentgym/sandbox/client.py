@@ -7,12 +7,14 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import SandboxError
 from agentgym.sandbox.worker import read_frame, write_frame
 
+Reply = Callable[[dict[str, Any]], dict[str, Any]]
 _WORKER = Path(__file__).with_name("worker.py")
 _CRASHED = {"output": "", "error": "The interpreter stopped", "stopped": "crash", "state": ""}
 
@@ -31,7 +33,7 @@ class Worker:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
 
-    def ask(self, request: dict[str, Any]) -> dict[str, str] | None:
+    def ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """Returns the answer to a request, or None if the process has ended."""
         try:
             write_frame(self._requests, request)
@@ -56,8 +58,12 @@ _idle: list[Worker] = []
 """Workers that wait for a request. A thread takes one and puts it back."""
 
 
-def ask(request: dict[str, Any]) -> dict[str, str]:
+def ask(request: dict[str, Any], reply: Reply | None = None) -> dict[str, Any]:
     """Returns the answer of a worker. A crash of the worker is an outcome of the program.
+
+    Args:
+        request: the request.
+        reply: answers a call of a function in the program.
 
     Raises:
         SandboxError: if the sandbox could not be started.
@@ -65,6 +71,8 @@ def ask(request: dict[str, Any]) -> dict[str, str]:
     worker = _idle.pop() if _idle else Worker()
     try:
         answer = worker.ask(request)
+        while reply is not None and answer is not None and "call" in answer:
+            answer = worker.ask(reply(answer))
     except BaseException:
         worker.close()  # its next answer would be the one to this request
         raise

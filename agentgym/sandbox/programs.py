@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 from agentgym.errors import MissingExtraError, SandboxError
-from agentgym.sandbox.client import ask
+from agentgym.sandbox.client import Reply, ask
 
 Interpreter = Literal["monty", "cpython"]
 """The interpreters of untrusted programs."""
@@ -30,6 +31,8 @@ for act in (lambda: os.listdir("/"), os.fork, lambda: open("/etc/passwd"),
         print("denied")
 """
 Value = TypeVar("Value")
+Function = Callable[[list[Any], dict[str, Any]], Any]
+"""A function that programs can call, with positional and named arguments. Values are JSON."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,21 @@ class Outcome:
     def text(self) -> str:
         """The output, followed by the error if any."""
         return "\n".join(part for part in (self.output.rstrip("\n"), self.error.strip()) if part)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A program of a session.
+
+    Attributes:
+        code: the program.
+        answers: the answers to its calls of the caller's functions, as JSON.
+        functions: the names of these functions.
+    """
+
+    code: str
+    answers: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
 
 
 class _Recent(Generic[Value]):
@@ -156,6 +174,7 @@ def run_program(
 
 def _run(kind: Interpreter, code: str, files: dict[str, str], limits: Limits) -> Outcome:
     request = {"do": kind, "code": code, "files": files, "state": "", "keep": False}
+    request |= {"functions": (), "answers": ()}
     return _outcome(ask({**request, **dataclasses.asdict(limits)}))
 
 
@@ -175,7 +194,53 @@ def run_cell(cells: tuple[str, ...], *, limits: Limits | None = None) -> Outcome
         SandboxError: if it does not work on this system.
     """
     check_sandbox("monty")
+    return _session(tuple(Cell(code) for code in cells), limits or Limits())[0]
+
+
+def run_calls(
+    before: tuple[Cell, ...],
+    code: str,
+    functions: Mapping[str, Function],
+    *,
+    limits: Limits | None = None,
+) -> tuple[Outcome, Cell]:
+    """Runs a cell that calls functions of the caller, after the cells before it.
+
+    Args:
+        before: the earlier cells of the session, with the answers to their calls.
+        code: the program of the new cell.
+        functions: the functions by name, each called with a list of positional and a dictionary of
+            named arguments. A `ValueError` is an error of the program, with its message.
+        limits: the limits of each cell.
+
+    Returns:
+        The outcome, and the cell with the answers to its calls.
+
+    Raises:
+        MissingExtraError: if `pydantic-monty` is not installed.
+        SandboxError: if it does not work on this system.
+    """
+    check_sandbox("monty")
     limits = limits or Limits()
+    answers: list[str] = []
+
+    def reply(call: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = {"value": functions[call["call"]](call["args"], call["kwargs"])}
+        except ValueError as error:
+            answer = {"error": str(error)}
+        answers.append(json.dumps(answer))
+        return answer
+
+    state = _session(before, limits)[1]
+    outcome, state = _feed(Cell(code), state, limits, (*functions,), reply)
+    cell = Cell(code, tuple(answers), (*functions,))
+    _remember((*before, cell), limits, outcome, state)
+    return outcome, cell
+
+
+def _session(cells: tuple[Cell, ...], limits: Limits) -> tuple[Outcome, str]:
+    """Returns the outcome of the last cell and the state after it."""
     known, found = len(cells), _sessions.get((cells, limits))
     while found is None and known > 1:
         known -= 1
@@ -184,19 +249,32 @@ def run_cell(cells: tuple[str, ...], *, limits: Limits | None = None) -> Outcome
         known, found = 0, (Outcome(""), "")
     outcome, state = found
     for count in range(known + 1, len(cells) + 1):
-        outcome, state = _feed(cells[count - 1], state, limits)
-        size = sum(map(len, cells[:count])) + len(outcome.text) + len(state) + 500
-        _sessions.put((cells[:count], limits), (outcome, state), size)
-    return outcome
+        cell = cells[count - 1]
+        outcome, state = _feed(cell, state, limits, cell.functions, _unrecorded)
+        _remember(cells[:count], limits, outcome, state)
+    return outcome, state
 
 
-def _feed(cell: str, state: str, limits: Limits) -> tuple[Outcome, str]:
-    if len(cell) > LONGEST:
+def _unrecorded(call: dict[str, Any]) -> dict[str, Any]:
+    return {"error": "There is no recorded answer to this call."}
+
+
+def _remember(cells: tuple[Cell, ...], limits: Limits, outcome: Outcome, state: str) -> None:
+    size = sum(len(cell.code) + sum(map(len, cell.answers)) for cell in cells)
+    size += len(outcome.text) + len(state) + 500
+    _sessions.put((cells, limits), (outcome, state), size)
+
+
+def _feed(
+    cell: Cell, state: str, limits: Limits, functions: tuple[str, ...], reply: Reply
+) -> tuple[Outcome, str]:
+    if len(cell.code) > LONGEST:
         return Outcome("", f"A cell must have at most {LONGEST:,} characters", "memory"), ""
-    request = {"do": "monty", "code": cell, "state": state, "keep": True}
-    answer = ask({**request, **dataclasses.asdict(limits)})
+    request = {"do": "monty", "code": cell.code, "state": state, "keep": True}
+    request |= {"functions": functions, "answers": cell.answers, **dataclasses.asdict(limits)}
+    answer = ask(request, reply)
     return _outcome(answer), answer["state"]
 
 
-def _outcome(answer: dict[str, str]) -> Outcome:
+def _outcome(answer: dict[str, Any]) -> Outcome:
     return Outcome(answer["output"], answer["error"], answer["stopped"])

@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import IO, Any
 
 Request = dict[str, Any]
-Response = dict[str, str]
+Response = dict[str, Any]
+Converse = Callable[[Response], Request]
+"""Sends a message to the caller in the middle of a request and returns its reply."""
 
 HEADER = struct.Struct(">I")
 DRIVER = Path(__file__).with_name("driver.py")
@@ -81,7 +83,26 @@ class _Printed:
                 self("stdout", f"{value!r}\n")
 
 
-def monty(request: Request) -> Response:
+def _functions(request: Request, converse: Converse) -> dict[str, Callable[..., Any]]:
+    """Returns the caller's functions. Recorded answers come first, then those of the caller."""
+    recorded = iter(request["answers"])
+
+    def function(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            message = {"call": name, "args": args, "kwargs": kwargs}
+            json.dumps(message)  # an error is one of the program
+            answer = next(recorded, None)
+            reply = converse(message) if answer is None else json.loads(answer)
+            if "error" in reply:
+                raise RuntimeError(reply["error"])
+            return reply["value"]
+
+        return call
+
+    return {name: function(name) for name in request["functions"]}
+
+
+def monty(request: Request, converse: Converse) -> Response:
     """Runs a program in a new or restored interpreter session."""
     import pydantic_monty
 
@@ -97,7 +118,11 @@ def monty(request: Request) -> Response:
             if request["state"]:
                 session.load_session(base64.b64decode(request["state"]))
             try:
-                printed.value(session.feed_run(request["code"], print_callback=printed))
+                functions = _functions(request, converse)
+                value = session.feed_run(
+                    request["code"], print_callback=printed, external_lookup=functions
+                )
+                printed.value(value)
             except pydantic_monty.MontyCrashedError:
                 raise
             except pydantic_monty.MontyError as raised:
@@ -169,7 +194,7 @@ print(json.dumps(sorted({line.split()[-1] for line in maps if ".so" in line or "
 """
 
 
-def cpython(request: Request) -> Response:
+def cpython(request: Request, converse: Converse) -> Response:
     """Runs a program with files in a new, confined Python process."""
     import resource
 
@@ -246,7 +271,7 @@ def _reason(result: Any) -> str:
 # The service.
 
 
-def check(request: Request) -> Response:
+def check(request: Request, converse: Converse) -> Response:
     """Returns the reason why a sandbox is not available, or ""."""
     kind = request["kind"]
     try:
@@ -260,7 +285,7 @@ def check(request: Request) -> Response:
     return {"reason": ""}
 
 
-HANDLERS: dict[str, Callable[[Request], Response]] = {
+HANDLERS: dict[str, Callable[[Request, Converse], Response]] = {
     "monty": monty,
     "cpython": cpython,
     "check": check,
@@ -287,9 +312,17 @@ def serve() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
+
+    def converse(message: Response) -> Request:
+        write_frame(responses, message)
+        reply = read_frame(requests)
+        if reply is None:
+            sys.exit()  # the caller has ended
+        return reply
+
     while (request := read_frame(requests)) is not None:
         try:
-            answer = HANDLERS[request["do"]](request)
+            answer = HANDLERS[request["do"]](request, converse)
         except Exception as error:
             answer = {"failure": f"{type(error).__name__}: {error!s:.300}"}
         write_frame(responses, answer)

@@ -19,6 +19,7 @@ _LABEL = r"^[ \t>*_#]{0,9}%s[ \t*_]{0,9}\d{0,9}[ \t*_]{0,9}:(?:\*\*|__)?[ \t]{0,
 _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[\w-]{0,20}\n(.*?)\n?```", re.DOTALL)
+_BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
 _AROUND = "\"'`“”‘’«»*_"  # typographic quotes on purpose
 _BEHIND = _AROUND + ".,;:!?…"
 
@@ -61,6 +62,11 @@ def unfenced(text: str) -> str:
     """Returns the text without an enclosing code fence."""
     fence = _FENCE.fullmatch(text) if text.startswith("```") else None
     return fence[1].strip() if fence else text
+
+
+def code_blocks(answer: str) -> list[str]:
+    """Returns the code blocks in an answer of a model, without their fences."""
+    return [found[1] for found in _BLOCK.finditer(answer)]
 
 
 def command(answer: str) -> str:

@@ -2,6 +2,7 @@
 
 from agentgym.wrappers.admissible_action import AdmissibleAction
 from agentgym.wrappers.base import TextWrapper
+from agentgym.wrappers.code_action import CodeAction
 from agentgym.wrappers.encode_observation import EncodeObservation
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
@@ -13,6 +14,7 @@ from agentgym.wrappers.weighted_reward import WeightedReward
 
 __all__ = [
     "AdmissibleAction",
+    "CodeAction",
     "EncodeObservation",
     "ExtractAction",
     "HistoryObservation",

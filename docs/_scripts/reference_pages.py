@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import agentgym
-from agentgym import agents, core, errors, registration, spaces, tasks, tools, wrappers
+from agentgym import agents, core, errors, registration, sandbox, spaces, tasks, tools, wrappers
 from agentgym.agents.view import View
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
@@ -68,6 +68,19 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             tools.Call,
             tools.read_call,
             tools.write_call,
+        ],
+    ),
+    "sandbox": (
+        "Sandbox",
+        "Untrusted Python programs under limits, with Monty or confined CPython (extra `code`).",
+        [
+            sandbox.run_program,
+            sandbox.run_cell,
+            sandbox.run_calls,
+            sandbox.check_sandbox,
+            sandbox.Limits,
+            sandbox.Outcome,
+            sandbox.Cell,
         ],
     ),
     "multiagent": (

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.envs.code.bugs import Bug, bug_of
-from agentgym.envs.code.judge import LIMITED, Call, Verdict, code_blocks, judge, shown
+from agentgym.envs.code.judge import LIMITED, Call, Verdict, judge, shown
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.sandbox import check_sandbox, run_program
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import code_blocks, command
 
 LARGEST = 10_000
 """Maximum number of characters of a file."""

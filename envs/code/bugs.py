@@ -56,6 +56,7 @@ class Bug:
     """A program with bugs.
 
     Attributes:
+        key: the number of the program and those of its mutations.
         goal: the files without bugs.
         files: the files with bugs.
         public: tests that are shown. The first fails.
@@ -63,6 +64,7 @@ class Bug:
         result: the wrong result of the first test.
     """
 
+    key: tuple[int, ...]
     goal: dict[str, str]
     files: dict[str, str]
     public: tuple[Call, ...]
@@ -166,14 +168,11 @@ def _failing(files: dict[str, str], calls: Sequence[str], expected: list[Any]) -
     return [i for i, (one, other) in enumerate(pairs) if json.dumps(one) != json.dumps(other)]
 
 
-def draw_bug(rng: random.Random, bugs: int) -> tuple[tuple[int, ...], Bug]:
+def draw_bug(rng: random.Random, bugs: int) -> Bug:
     """Samples a program with bugs.
 
     Each bug alone changes the results of two calls or more, so that no special case for the failing
     test that is shown repairs the program.
-
-    Returns:
-        The number of the program and of the mutations, and the program.
     """
     while True:
         number = rng.randrange(len(REPOSITORIES))
@@ -188,24 +187,24 @@ def draw_bug(rng: random.Random, bugs: int) -> tuple[tuple[int, ...], Bug]:
         if all(len(_failing(edited(goal, [edit]), calls, expected)) > 1 for edit in planted):
             files = edited(goal, planted)
             if failing := _failing(files, calls, expected):
-                return (number, *chosen), _bug(rng, goal, files, calls, expected, failing)
+                tests = [Call(call, result) for call, result in zip(calls, expected, strict=True)]
+                return _bug(rng, (number, *chosen), goal, files, tests, failing)
 
 
 def _bug(
     rng: random.Random,
+    key: tuple[int, ...],
     goal: dict[str, str],
     files: dict[str, str],
-    calls: Sequence[str],
-    expected: list[Any],
+    tests: list[Call],
     failing: list[int],
 ) -> Bug:
-    tests = [Call(call, result) for call, result in zip(calls, expected, strict=True)]
     first = rng.choice(failing)
     passing = [i for i in range(len(tests)) if i not in failing]
     public = [first, *sorted(rng.sample(passing, min(PUBLIC - 1, len(passing))))]
-    (wrong,) = results(files, [calls[first]])
+    (wrong,) = results(files, [tests[first].text])
     text = wrong[1:] if isinstance(wrong, str) and wrong.startswith("!") else repr(wrong)
-    return Bug(goal, files, tuple(tests[i] for i in public), tuple(tests), text)
+    return Bug(key, goal, files, tuple(tests[i] for i in public), tuple(tests), text)
 
 
 @lru_cache(maxsize=1024)
@@ -215,8 +214,7 @@ def bug_of(task: str, bugs: int) -> Bug:
     found: dict[tuple[int, ...], Bug] = {}
 
     def draw() -> tuple[int, ...]:
-        key, bug = draw_bug(rng, bugs)
-        found[key] = bug
-        return key
+        bug = draw_bug(rng, bugs)
+        return found.setdefault(bug.key, bug).key
 
     return found[draw_level(task, draw)]

@@ -7,7 +7,6 @@ neither read nor forge a verdict. It can only print results of its own.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,6 @@ SUBSET = (
 """Description of the interpreter "monty" for instructions."""
 LIMITED = "- There are no files and no network. Time and memory are limited.\n"
 _MARK = "@@result "
-_FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
 _LIMITS = Limits(output=50_000)
 _CALL = """
 try:
@@ -46,11 +44,6 @@ class Verdict:
 
     right: bool
     shown: str
-
-
-def code_blocks(answer: str) -> list[str]:
-    """Returns the code blocks in an answer of a model, without their fences."""
-    return [found[1] for found in _FENCE.finditer(answer)]
 
 
 def judge(

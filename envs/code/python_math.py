@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym.core import TextEnv, TimeStep
-from agentgym.envs.code.judge import LIMITED, SUBSET, code_blocks, shown
+from agentgym.envs.code.judge import LIMITED, SUBSET, shown
 from agentgym.envs.code.problems import Problem, problem_of
 from agentgym.sandbox import Limits, check_sandbox, run_cell
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import code_blocks, command
 
 LONGEST = 10_000
 """Maximum number of characters of a cell."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from agentgym.core import TextEnv, TimeStep
 from agentgym.envs.code.functions import LEVELS, NAME, Function, function_of
-from agentgym.envs.code.judge import LIMITED, SUBSET, Verdict, code_blocks, judge, shown
+from agentgym.envs.code.judge import LIMITED, SUBSET, Verdict, judge, shown
 from agentgym.errors import ConfigError
 from agentgym.sandbox import Interpreter, check_sandbox
 from agentgym.tasks import Tasks
+from agentgym.utils.action_parsing import code_blocks
 
 LONGEST = 10_000
 """Maximum number of characters of a program."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the ids
-from agentgym.utils.action_parsing import match_action, plain
+from agentgym.utils.action_parsing import code_blocks, match_action, plain
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
 MARKED = ("{}", " {}\n", "{}.", "{}!", '"{}".', "“{}.”", "`{}`", "**{}**", "```\n{}\n```")
@@ -91,3 +91,8 @@ def test_chess_moves_keep_their_capitals():
     env.reset(seed=0)
     assert not env.step("NF3")[4]["valid"]
     assert env.step("Action: `Nf3`.")[4]["valid"]
+
+
+def test_code_blocks_are_found_in_prose():
+    assert code_blocks("a\n```python\nx = 1\n```\nb\n```\ny\n```") == ["x = 1", "y"]
+    assert code_blocks("no code") == []

@@ -49,6 +49,7 @@ WRAPPERS: dict[str, Make] = {
         env, 2, transcripts=True, stop_on_success=False
     ),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
+    "code": lambda env: wrappers.CodeAction(env),
     "stack": lambda env: wrappers.AdmissibleAction(
         wrappers.EncodeObservation(
             wrappers.WeightedReward(
