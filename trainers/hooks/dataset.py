@@ -39,6 +39,7 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig) -> None:
         "the data are not the policy's own",
         kl_in="loss",
         max_staleness=0,
+        cross_policy=0,
         importance_cap=None,
         check_logprobs=None,
     )
