@@ -48,7 +48,7 @@ FREE_ON_RESUME = frozenset(
     "worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
-"""Default of `importance_cap` with `max_staleness`: `behav_imp_weight_cap` of the published
+"""Default of `importance_cap` with older weights: `behav_imp_weight_cap` of the published
 configurations of AReaL (arXiv 2505.24298), which drops tokens above it instead of truncating."""
 UNCHANGED_REWARDS: dict[str, Any] = {
     "kl_in": "loss", "overlong_margin": 0, "shape_progress": 0.0, "process_reward": "",
@@ -149,7 +149,7 @@ class TrainConfig:
         self.kind: Kind = kind_of(model.model, model.lora_rank)
         low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
         found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
-        if self.rollout.max_staleness:
+        if self.rollout.max_staleness or self.rollout.cross_policy:
             found["importance_cap"] = STALE_CAP
         self.by_kind = {name: value for name, value in found.items() if given[name] is None}
         for name in groups_of(type(self)):
@@ -344,6 +344,19 @@ def _check_rollout(config: TrainConfig) -> None:
         raise ConfigError(
             f"max_staleness = {rollout.max_staleness} lets rollout workers play during updates, "
             "and there are none: set rollout_workers to at least 1, or max_staleness to 0."
+        )
+    if rollout.cross_policy and (
+        rollout.rollout_workers or rollout.continuous_batching or rollout.engine != "own"
+    ):
+        raise ConfigError(
+            "With cross_policy, two policies act in turn in this process: set rollout_workers to "
+            "0, continuous_batching to False and engine to 'own', or leave it at 0."
+        )
+    if rollout.cross_policy and not config.game.scripted:
+        raise ConfigError(
+            f"cross_policy is for episodes of one agent, and opponents is "
+            f"{config.game.opponents!r}: leave it at 0. Older policies play the other seats with "
+            "opponents past:K."
         )
     if rollout.engine_url is not None and rollout.rollout_workers:
         raise ConfigError(

@@ -251,6 +251,11 @@ class RolloutConfig:
     max_staleness: Count = 0
     """Maximum age of the weights that play an episode, in iterations. Above 0, rollout workers
     play while the policy is updated (0: they wait for the new weights)."""
+    cross_policy: Fraction = 0.0
+    """Share of the turns that an older copy of the policy samples (cross-policy sampling, arXiv
+    2510.04206). Episodes then reach states that the policy alone no longer visits."""
+    cross_policy_every: Positive = 10
+    """Iterations after which the older copy is renewed."""
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: as their keys and values allow)."""
     continuous_batching: bool = False
@@ -354,7 +359,7 @@ class LossConfig:
     """Truncated importance sampling: weight the policy loss of each token by
     min(exp(log p_training - log p_generation), cap), for generation and training that compute
     different log-probabilities, or differ in their weights (None: no weights, with
-    `max_staleness` 5, as AReaL publishes). Ratios then compare with the policy before the
+    `max_staleness` or `cross_policy` 5, as AReaL publishes). Ratios then compare with the policy before the
     update."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this

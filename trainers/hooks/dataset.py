@@ -47,6 +47,7 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig, *, rewarded: bool
         "the data are not the policy's own",
         kl_in="loss",
         max_staleness=0,
+        cross_policy=0,
         importance_cap=None,
         check_logprobs=None,
     )

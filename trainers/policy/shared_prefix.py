@@ -25,8 +25,8 @@ Run = Callable[..., Tensor]
 LEAST = 256
 """Tokens that sharing must save to be worth a second forward pass."""
 
-MASKED = 1.5
-"""Cost of attention to a token with a mask, relative to plain attention."""
+PROJECTIONS = 4
+"""Cost of a token's projections, in hidden sizes of attention to a token (measured on a CPU)."""
 
 
 def shared_length(
@@ -61,11 +61,10 @@ def shared_length(
 def _cost(hidden: int, rows: int, width: int, masked: bool = False, start: int = 0) -> float:
     """Returns the cost of a layer, in the unit of attention from a token to a token.
 
-    The projections of a token (12 H^2 weights) cost as much as its attention to 6 H tokens. Causal
-    attention without a mask leaves out the tokens that follow.
+    Causal attention without a mask leaves out the tokens that follow.
     """
-    pairs = MASKED * (width - start) * width if masked else width * width / 2
-    return rows * ((width - start) * 6 * hidden + pairs)
+    pairs = (width - start) * width if masked else width * width / 2
+    return rows * ((width - start) * PROJECTIONS * hidden + pairs)
 
 
 def run_shared(

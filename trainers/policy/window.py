@@ -24,7 +24,7 @@ Advance = Callable[[Sequence[Row], Tensor, Tensor | None], None]
 Refill = Callable[[Sequence[Row], bool], list[Row]]
 """Takes finished rows, and whether others are in progress, and returns further rows."""
 
-PREFILL_CPU, PREFILL = 4096, 32768
+PREFILL_CPU, PREFILL = 2048, 32768
 """Maximum number of prompt tokens per forward pass, on a CPU and on other devices."""
 
 MOVE = 8

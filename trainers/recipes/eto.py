@@ -48,6 +48,7 @@ class Config(TrainConfig):
         self.fixed(
             "the expert has no probabilities",
             max_staleness=0,
+            cross_policy=0,
             importance_cap=None,
             check_logprobs=None,
         )

@@ -45,7 +45,8 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.rollout.normalization is not None:
             raise ConfigError("nlpo samples token by token: leave normalization at None.")
-        self.fixed("rollout workers do not have the masking policy", rollout_workers=0)
+        why = "rollout workers and older policies do not have the masking policy"
+        self.fixed(why, rollout_workers=0, cross_policy=0)
 
 
 class LaggedMask(RecipeHooks):

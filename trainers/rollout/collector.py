@@ -41,6 +41,9 @@ class EpisodeSpec:
         key: seed of the policy's action sampling, such as (run seed, iteration, index).
         opening: recorded actions that are replayed first. The policy acts after them.
         max_turns: turn limit of this episode. None: that of the environment.
+        older: name of the weights that sample some of the turns, in place of the policy in training
+            (see `Request.weights`).
+        older_share: probability that they sample a turn.
     """
 
     task: str
@@ -48,6 +51,8 @@ class EpisodeSpec:
     key: tuple[int, ...]
     opening: tuple[Sample, ...] = ()
     max_turns: int | None = None
+    older: str = ""
+    older_share: float = 0.0
 
     @property
     def replayed(self) -> int:
@@ -217,7 +222,9 @@ class Play:
         """Returns the generation request of this turn."""
         assert self.prompt is not None
         candidates = self.admissible if constrain and self.admissible else None
-        return Request(self.prompt, self.rng, candidates, slot=self.cache_key)
+        share = self.episode.older_share
+        weights = self.episode.older if share and self.rng.random() < share else ""
+        return Request(self.prompt, self.rng, candidates, slot=self.cache_key, weights=weights)
 
     def record(self, sample: Sample, policy: Policy | Ensemble | None = None) -> None:
         """Records the model's action, which `step` passes to the environment.

@@ -66,8 +66,9 @@ def check_hooks(recipe: str, config: TrainConfig, hooks: RecipeHooks, *, games: 
             f"{recipe} repeats the actions of all agents of an episode, and filter_groups drops "
             "some of them: leave it out in games."
         )
-    if not hooks.plays and config.rollout.max_staleness:
-        raise ConfigError(f"{recipe} learns from fixed data: leave max_staleness at 0.")
+    for name in ("max_staleness", "cross_policy"):
+        if not hooks.plays and getattr(config.rollout, name):
+            raise ConfigError(f"{recipe} learns from fixed data: leave {name} at 0.")
     if hooks.one_policy and config.game.roles != "shared":
         raise ConfigError(
             f"{recipe} trains models beside a single policy: leave roles at 'shared'."

@@ -42,7 +42,7 @@ def iteration_metrics(
         for label, few in [(name, some), *parts] if several else parts:
             each = rollout_metrics(few)
             numbers |= {f"rollout/{label}/{k}": each[k] for k in ("return", "success", "turns")}
-    if config.rollout.rollout_workers:
+    if config.rollout.rollout_workers or config.rollout.cross_policy:
         numbers |= {f"rollout/{k}": v for k, v in staleness_metrics(batch, version).items()}
     numbers["rollout/kept"] = len(batch.trajectories) / len(trajectories)
     numbers |= {f"credit/{k}": v for k, v in (credit.metrics | dict(extra)).items()}

@@ -19,6 +19,7 @@ from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.run.frozen_players import FrozenPlayers
 from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.run.journal import Journal
+from agentgym.trainers.run.older_policy import OlderPolicy
 from agentgym.trainers.run.processes import from_main, shared
 from agentgym.trainers.run.signals import StopSignal
 from agentgym.trainers.run.workers import make_executor
@@ -81,6 +82,15 @@ class Rollouts:
             accelerator=accelerator,
             check=stop.check,
         )
+        self._older: OlderPolicy | None = None
+        if config.rollout.cross_policy:
+            self._older = OlderPolicy(
+                policy,
+                folder,
+                accelerator,
+                share=config.rollout.cross_policy,
+                every=config.rollout.cross_policy_every,
+            )
         self.curriculum = KINDS[config.environment.curriculum](
             tasks, config.environment.train_tasks
         )
@@ -127,7 +137,10 @@ class Rollouts:
         return self.seat(episodes, iteration)
 
     def seat(self, episodes: Sequence[EpisodeSpec], iteration: int) -> Sequence[EpisodeSpec]:
-        """Returns the episodes with players in all seats of games."""
+        """Returns the episodes with the policies that play them, in all seats of games."""
+        if self._older is not None:
+            assert isinstance(self.executor, LocalExecutor)
+            episodes, self.executor.policy = self._older.join(episodes, iteration)
         seated = self.lineup.seat(episodes, self.players.begin(iteration))
         if self.config.game.frozen:
             assert isinstance(self.executor, LocalExecutor)

@@ -23,7 +23,7 @@ SHARED = np.arange(7, 47, dtype=np.int32)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares prefixes of any length."""
     monkeypatch.setattr(shared_prefix, "LEAST", 0)
-    monkeypatch.setattr(shared_prefix, "MASKED", 0.0)
+    monkeypatch.setattr(shared_prefix, "PROJECTIONS", 1000)
 
 
 def played(policy: Policy, as_batch: Any, tails: list[int], sampling: Sampling) -> Collated:
