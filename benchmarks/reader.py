@@ -183,7 +183,9 @@ class Pages:
 
     def lines(self, count: int) -> list[str]:
         """Returns lines that do not matter."""
-        return [self.name().title() if self.rng.random() < 0.5 else self.name() for _ in range(count)]
+        return [
+            self.name().title() if self.rng.random() < 0.5 else self.name() for _ in range(count)
+        ]
 
     def select(self) -> list[Exchange]:
         """Choose the options of a wish in the order of the page, then end."""
@@ -330,7 +332,9 @@ class Data:
         texts = [f"{o}\n> {a}" for episodes in self.suite.values() for e in episodes for o, a in e]
         self.words = words_of(texts)
         pages = self.pages(1)
-        generated = [f"{o}\n> {a}" for _ in range(500) for k in pages.kinds.values() for o, a in k()]
+        generated = [
+            f"{o}\n> {a}" for _ in range(500) for k in pages.kinds.values() for o, a in k()
+        ]
         size = TinySize(
             settings.layers, settings.hidden, settings.heads, 2 * settings.hidden,
             settings.vocabulary, 8192,
@@ -438,7 +442,12 @@ def train(data: Data, log: Callable[[dict[str, Any]], None]) -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         tokens += int(real.sum())
-        losses += [float(loss[mine].sum()), int(mine.sum()), float(loss[~mine].sum()), int((~mine).sum())]
+        losses += [
+            float(loss[mine].sum()),
+            int(mine.sum()),
+            float(loss[~mine].sum()),
+            int((~mine).sum()),
+        ]
         if (step + 1) % settings.every == 0:
             spent = time.perf_counter() - begun
             row = {"step": step + 1, "tokens": tokens, "seconds": round(spent, 1),
