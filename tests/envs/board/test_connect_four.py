@@ -41,7 +41,7 @@ def lines_by_hand(grid: Grid, stones: int) -> bool:
 def test_lines_and_completing_cells_on_random_boards(grid):
     rng = np.random.default_rng(0)
     seen = set()
-    for _ in range(300):
+    for _ in range(100):
         bits = [i for i in range(grid.columns * (grid.rows + 1)) if grid.full >> i & 1]
         stones = sum(1 << bit for bit in bits if rng.random() < 0.35)
         won = lines_by_hand(grid, stones)
@@ -115,6 +115,7 @@ def test_sees_the_double_threat():
     assert four.greedy_columns(grid, state.stones[1], state.stones[0]) == [1, 5]
 
 
+@pytest.mark.slow
 def test_looking_further_wins_more():
     results = []
     for depth in (1, 4):

@@ -162,6 +162,7 @@ def mean_gain(first, second, games=60):
     return total / games
 
 
+@pytest.mark.slow
 def test_levels_are_graded():
     assert mean_gain("match", "random") > 1.5
     assert mean_gain("raise", "match") == pytest.approx(5)  # 1 to 4 are won, 5 is lost

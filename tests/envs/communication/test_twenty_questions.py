@@ -109,6 +109,7 @@ def play(answerer: str, asker: str, task: str) -> float:
     return total if game.steps["player_0"].success else total - 1000
 
 
+@pytest.mark.slow
 def test_the_expert_finds_every_thing_and_players_are_graded():
     tasks = [thing.name for thing in things()]
     found = [play("expert", "expert", task) for task in tasks]

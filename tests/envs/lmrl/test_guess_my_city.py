@@ -199,6 +199,7 @@ def test_the_expert_names_every_city(open_questions: bool, most: float):
     assert sum(turns) / len(turns) < most
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not EXAMPLES.exists(), reason="needs the example conversations")
 def test_most_questions_of_real_conversations_are_understood_and_answered_alike():
     asked = understood = told = alike = 0

@@ -47,6 +47,7 @@ def test_planners_finish_with_a_short_sight_and_in_a_large_kitchen():
         assert shift(("planner", "planner"), **kwargs)[0].state.served
 
 
+@pytest.mark.slow
 def test_partners_are_of_graded_strength():
     def mean(level: str) -> float:
         return sum(shift(("planner", level), seed, recipe="tomato salad")[1] for seed in range(12))

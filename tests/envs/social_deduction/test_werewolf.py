@@ -258,6 +258,7 @@ def play(levels: dict[bool, str], deal: int) -> str | None:
     return winner(game.state)
 
 
+@pytest.mark.slow
 def test_players_are_graded():
     def village(mine: str, wolves: str) -> int:
         levels = {False: mine, True: wolves}

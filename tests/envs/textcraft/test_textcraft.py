@@ -96,6 +96,7 @@ def test_every_ingredient_and_output_count_is_sensible():
         assert len({i.name for i in recipe.inputs}) == len(recipe.inputs)
 
 
+@pytest.mark.slow
 def test_the_expert_makes_every_goal_within_the_turns():
     env = TextCraft()
     for split in (env.tasks.train, env.tasks.test):

@@ -36,6 +36,7 @@ def test_it_buys_what_was_asked_for_in_the_bundled_shop():
     assert 4 <= np.median(turns) <= 7
 
 
+@pytest.mark.slow
 def test_it_buys_well_in_the_real_shop(real_catalogue: Catalogue):
     rewards, _ = rewards_and_turns(WebShop(data_dir=REAL, split="test"), range(300))
     assert rewards.mean() >= 0.8

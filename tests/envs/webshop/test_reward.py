@@ -239,6 +239,7 @@ def test_lists_of_nouns_are_the_callers_own():
     assert alphabetic_nouns("garden chair") == ["garden", "chair"]
 
 
+@pytest.mark.slow
 def test_spacy_says_what_is_missing():
     with pytest.raises((MissingExtraError, DataError), match=r"pip install|spacy download"):
         nouns.spacy_nouns("no_such_model")

@@ -51,7 +51,14 @@ def batch(policy: Policy) -> Batch:
         return Batch.of(collect(policy, pool, episodes, context, Sampling(max_new_tokens=4)))
 
 
-@pytest.mark.parametrize("kind", [TokenValueHead, TurnValueHead, ActionValueHead])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        TurnValueHead,
+        pytest.param(TokenValueHead, marks=pytest.mark.slow),
+        pytest.param(ActionValueHead, marks=pytest.mark.slow),
+    ],
+)
 def test_it_fits_values_and_leaves_the_policy_alone(
     policy: Policy, batch: Batch, kind: type[ValueHead]
 ):
@@ -98,6 +105,7 @@ def test_values_of_states_are_those_at_first_tokens_and_of_actions_after_the_las
     assert actions.predict(batch)[0] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_normalised_values_keep_their_size_and_reach_large_targets(policy: Policy, batch: Batch):
     critic = critic_of(policy, TurnValueHead, lr=3e-3, epochs=10, batch_tokens=256, normalize=True)
     left = batch.turn_offsets[1:][batch.turn_trajectory] - np.arange(batch.num_turns)
