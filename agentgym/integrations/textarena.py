@@ -102,6 +102,7 @@ class TextArena(TextEnv):
 
     def _until_mine(self) -> str:
         """Lets the opponents act, and returns the new messages."""
+        text = ""
         while not self._ended:
             with self._random():
                 player, text = self._game.get_observation()
