@@ -17,6 +17,7 @@ from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
+from agentgym.integrations.minari import create_dataset
 from agentgym.making import full_id, make_env
 from agentgym.registration import TABLE
 from agentgym.utils.arguments import parse_arguments
@@ -31,7 +32,7 @@ def export(
     /,
     *,
     out: Path,
-    format: Literal["chat", "sharegpt", "preferences", "own"] = "chat",
+    format: Literal["chat", "sharegpt", "preferences", "own", "minari"] = "chat",
     agent: Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT [AGENT ...]")] = ("expert",),
     episodes: int = 200,
     split: Literal["train", "test"] = "train",
@@ -50,9 +51,9 @@ def export(
     Args:
         sources: Ids of environments, which --agent plays, folders of training runs, or files that
             agentgym eval --save, agentgym export or another project has written.
-        out: The new file.
+        out: The new file. Of format minari, the id of the new dataset.
         format: chat (OpenAI, TRL), sharegpt, preferences (the best episode of a task and seed
-            against the worse ones: name several agents), or own (as agentgym eval --save).
+            against the worse ones: name several agents), own (as agentgym eval --save), or minari.
         agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER.
         episodes: Episodes per agent and environment.
         split: Tasks to play.
@@ -64,10 +65,8 @@ def export(
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, as in eval.
     """
-    if out.exists():
-        raise ConfigError(f"{str(out)!r} exists: give a new name, or delete it first.")
-    if not out.parent.is_dir():
-        raise ConfigError(f"There is no folder {str(out.parent)!r} to write {out.name} to.")
+    if format != "minari":
+        _check_out(out)
     given = [*sources, *(_with_expert() if suite else ())]
     if not given:
         raise ConfigError("Name at least one environment, run or file, or --suite core.")
@@ -83,7 +82,11 @@ def export(
         for each in found
         if (each.success or not successes) and (min_reward is None or each.reward >= min_reward)
     ]
-    rows = list(WRITERS[format](kept))
+    if format == "minari" and kept:
+        create_dataset(out.as_posix(), kept, kwargs)
+        standard_output().print(f"{len(kept)} episodes in the dataset {out.as_posix()}.")
+        return 0
+    rows = list(WRITERS[format](kept)) if kept else []
     if not rows:
         raise ConfigError(
             f"Nothing to write: none of the {len(found)} episodes remain, or no two of them have "
@@ -93,6 +96,14 @@ def export(
     out.write_text(text, encoding="utf-8")
     standard_output().print(f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True)
     return 0
+
+
+def _check_out(out: Path) -> None:
+    """Finds out before the episodes, rather than after them, that a file cannot be written."""
+    if out.exists():
+        raise ConfigError(f"{str(out)!r} exists: give a new name, or delete it first.")
+    if not out.parent.is_dir():
+        raise ConfigError(f"There is no folder {str(out.parent)!r} to write {out.name} to.")
 
 
 def _with_expert() -> list[str]:

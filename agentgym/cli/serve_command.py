@@ -81,6 +81,6 @@ def serve(
     standard_output().print(f"Serving {', '.join(makers)} at http://{host}:{port}")
     uvicorn.run(
         app, host=host, port=port, log_level="warning", ws="websockets-sansio",
-        ws_max_size=limits.message_bytes, limit_concurrency=None, timeout_graceful_shutdown=5,
+        ws_max_size=limits.message_bytes, timeout_graceful_shutdown=5,
     )  # fmt: skip
     return 0

@@ -80,7 +80,11 @@ def _episode(row: Any) -> RecordedEpisode:
 
 def _chat(row: Mapping[str, Any]) -> RecordedEpisode:
     messages = [
-        (str(each["role"]), _content(each), float(each.get("weight", 1)))
+        (
+            str(each["role"]),
+            _content(each),
+            1.0 if each.get("weight") is None else float(each["weight"]),
+        )
         for each in row["messages"]
     ]
     return _dialogue(messages, row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,6 +102,7 @@ class TextArena(TextEnv):
 
     def _until_mine(self) -> str:
         """Lets the opponents act, and returns the new messages."""
+        text = ""
         while not self._ended:
             with self._random():
                 player, text = self._game.get_observation()
@@ -178,25 +180,29 @@ class TextArena(TextEnv):
 
 
 Generators = tuple[Any, Any]
+_LOCK = threading.RLock()
+"""Held while the global generators are replaced: games may run on several threads."""
 
 
 @contextlib.contextmanager
 def _own_random(start: int | Generators) -> Iterator[list[Generators]]:
     """Replaces the global random generators. Yields a list that receives their last states."""
-    before, after = (random.getstate(), np.random.get_state()), []
-    if isinstance(start, int):
-        random.seed(start)
-        np.random.seed(start % 2**32)
-    else:
-        random.setstate(start[0])
-        np.random.set_state(start[1])
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield after
-    finally:
-        after.append((random.getstate(), np.random.get_state()))
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+    after: list[Generators] = []
+    with _LOCK:
+        before = random.getstate(), np.random.get_state()
+        if isinstance(start, int):
+            random.seed(start)
+            np.random.seed(start % 2**32)
+        else:
+            random.setstate(start[0])
+            np.random.set_state(start[1])
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                yield after
+        finally:
+            after.append((random.getstate(), np.random.get_state()))
+            random.setstate(before[0])
+            np.random.set_state(before[1])
 
 
 def _from_words(words: str) -> Callable[[str], str]:

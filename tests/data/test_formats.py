@@ -69,7 +69,7 @@ def test_agent_instruct_and_openai_masks_are_read(tmp_path_factory):
             {"role": "user", "content": [{"type": "text", "text": "room"}]},
             {"role": "assistant", "content": "north", "weight": 0},
             {"role": "tool", "content": "wall"},
-            {"role": "assistant", "content": "south", "weight": 1},
+            {"role": "assistant", "content": "south", "weight": None},
             {"role": "user", "content": "out"},
         ]
     }

@@ -11,6 +11,7 @@ import pytest
 
 import agentgym
 from agentgym.making import make_env
+from agentgym.tools import FunctionToolEnv, read_call
 
 mcp = pytest.importorskip("mcp", reason="needs the extra `mcp`")
 
@@ -91,7 +92,7 @@ def test_a_client_calls_the_tools_of_a_tool_environment():
         result = await client.call_tool("reset", {"task": "train/0", "seed": 1})
         while not result.structuredContent["done"]:
             action = env.get_wrapper_attr("expert")()
-            call = agentgym.tools.read_call(action)
+            call = read_call(action)
             assert call is not None
             text, reward, *_ = env.step(action)
             result = await client.call_tool(call.name, call.arguments)
@@ -105,7 +106,7 @@ def test_a_client_calls_the_tools_of_a_tool_environment():
 def test_the_tools_of_a_server_make_an_environment(tmp_path):
     (tmp_path / "server.py").write_text(OWN_SERVER)
     with MCPServer([sys.executable, str(tmp_path / "server.py")]) as server:
-        env = agentgym.tools.FunctionToolEnv(
+        env = FunctionToolEnv(
             server.tools(final=["order"], costs={"price": 0.25}),
             start=lambda task: ("Order a pen.", {}),
             reward=lambda state: 1.0,

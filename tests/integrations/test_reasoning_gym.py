@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from gymnasium.utils.env_checker import check_env
 
@@ -9,16 +11,14 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
 from agentgym.making import make_env
 
-pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`")
+reasoning_gym = pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`")
 
 SOME = ["chain_sum", "leg_counting", "number_sorting", "maze", "sudoku", "propositional_logic"]
 
 
 @pytest.mark.parametrize("dataset", SOME)
 def test_the_reference_answer_scores_as_its_own_verifier_has_it(dataset):
-    import reasoning_gym
-
-    env = make_env("ReasoningGym-v0", dataset=dataset)
+    env: Any = make_env("ReasoningGym-v0", dataset=dataset)
     for task in ("train/0", "test/0"):
         question, _ = env.reset(seed=0, options={"task": task})
         assert env.reset(seed=1, options={"task": task})[0] == question

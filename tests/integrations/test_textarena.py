@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
 from agentgym.making import make_env
 
-pytest.importorskip("textarena", reason="needs the extra `textarena`")
+textarena = pytest.importorskip("textarena", reason="needs the extra `textarena`")
 
 
 def first_move(text: str) -> str:
@@ -23,17 +24,14 @@ TIC_TAC_TOE = {"game": "TicTacToe-v0", "num_players": 2, "opponents": first_move
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_a_game_is_played_in_a_seat_as_in_textarena(seat):
-    import textarena
-
-    env = make_env("TextArena-v0", **TIC_TAC_TOE, seat=seat)
+    env: Any = make_env("TextArena-v0", **TIC_TAC_TOE, seat=seat)
     text, _ = env.reset(seed=0, options={"task": "test/3"})
     assert f"You are Player {seat}" in text
-    actions, over = [], False
+    reward, over, info = 0.0, False, {}
     while not over:
         move = re.findall(r"\[\d\]", text.rpartition("Available Moves")[2])[-1]
         text, reward, over, truncated, info = env.step(move)
         assert info["valid"] and not truncated
-        actions.append(move)
     game = textarena.make("TicTacToe-v0")
     game.reset(num_players=2, seed=0)
     for action in env.unwrapped.state.played:
@@ -44,14 +42,15 @@ def test_a_game_is_played_in_a_seat_as_in_textarena(seat):
 
 
 def test_games_repeat_and_are_restored(global_rng_untouched):
-    def episode(env, snapshot=None):
-        seen = [env.reset(seed=4, options={"task": "train/1"})[0]]
+    def episode(env: Any) -> Any:
+        seen, saved = [env.reset(seed=4, options={"task": "train/1"})[0]], None
         for action in ("[A C]", "nonsense", "[A B]"):
             seen.append(env.step(action)[:4])
             if len(seen) == 2:
                 saved = env.unwrapped.snapshot()
         return seen, saved
 
+    env: Any
     env, other = (make_env("TextArena-v0", game="TowerOfHanoi-v0") for _ in range(2))
     (seen, saved), (again, _) = episode(env), episode(other)
     assert seen == again

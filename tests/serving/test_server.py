@@ -324,6 +324,7 @@ def test_a_remote_environment_plays_as_the_environment_itself(server):
     remote = gymnasium.make("AgentGym/Remote-v0", url=f"{url}/NumberLine-v0", token=TOKEN)
     env = make_env("NumberLine-v0", size=6)
     assert tasks_of(remote) == tasks_of(env)
+    start: dict[str, Any] = {}
     for seed in range(3):
         start = {"seed": seed, "options": {"task": f"test/{seed}", "max_turns": 5}}
         assert remote.reset(**start) == env.reset(**start)

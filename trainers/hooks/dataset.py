@@ -85,17 +85,19 @@ class DataSet(RecipeHooks):
     def _make(self, rng: np.random.Generator) -> list[Trajectory]:
         trainer, (shown, played) = self.trainer, self.sizes
         config, policy, context = trainer.config, trainer.policy, trainer.context
+        constrain = config.rollout.constrain
         from_files: list[Trajectory] = []
         if config.imitation.data:
             env = trainer.pool.env(0)
-            from_files = read_data(policy, env, context, config, rewarded=self.rewarded)
+            from_files = read_data(
+                policy, env, context, config, constrain=constrain, rewarded=self.rewarded
+            )
             shown = 0
         starts = draw_tasks(trainer.tasks, shown + played, rng, config.environment.train_tasks)
         episodes = [
             EpisodeSpec(task, seed, (config.run.seed, 1 << 30, i))
             for i, (task, seed) in enumerate(starts)
         ]
-        constrain = config.rollout.constrain
         room = action_room(policy, config.sampling(), constrain)
         found = demonstrate(policy, trainer.pool, episodes[:shown], context, room, constrain)
         found += trainer.play(episodes[shown:])

@@ -134,6 +134,7 @@ def read_data(
     context: Context,
     config: TrainConfig,
     *,
+    constrain: bool = False,
     rewarded: bool = False,
 ) -> list[Trajectory]:
     """Returns the episodes of the setting `data` as trajectories.
@@ -143,6 +144,7 @@ def read_data(
         env: the environment, for the instructions that files do not hold.
         context: builds the prompts.
         config: the settings of a run.
+        constrain: record the legal tokens at every position, as in `demonstrate`.
         rewarded: whether the recipe learns from rewards.
 
     Raises:
@@ -157,7 +159,7 @@ def read_data(
         )
     for episode in episodes:
         episode.complete(env)
-    return _tokenised(policy, episodes, context, config)
+    return _tokenised(policy, episodes, context, config, constrain)
 
 
 def with_general(
@@ -182,10 +184,13 @@ def with_general(
 
 
 def _tokenised(
-    policy: Policy, episodes: Sequence[RecordedEpisode], context: Context, config: TrainConfig
+    policy: Policy,
+    episodes: Sequence[RecordedEpisode],
+    context: Context,
+    config: TrainConfig,
+    constrain: bool = False,
 ) -> list[Trajectory]:
-    constrain = config.rollout.constrain
-    room = action_room(policy, config.sampling(), constrain)
+    room = action_room(policy, config.sampling(), config.rollout.constrain)
     masked = config.imitation.data_mask
     return recorded(policy, episodes, context, room, constrain, mask_invalid=masked)
 

@@ -252,7 +252,7 @@ def fit_demonstrations(
             clip_gradients(accelerator, optimizer, max_grad_norm)
             optimizer.step()
             learner.zero_grad(set_to_none=True)
-        losses = {"action_loss": sums[0] / sums[1], "seconds": time.perf_counter() - begun}
+        losses = {"action_loss": sums[0] / (sums[1] or 1.0), "seconds": time.perf_counter() - begun}
         if sums[3]:
             losses["observation_loss"] = sums[2] / sums[3]
         on_epoch(epoch + 1, losses)
