@@ -40,6 +40,16 @@ def test_an_outcome_has_the_output_and_the_error(interpreter: Interpreter):
 
 
 @both
+def test_long_outputs_and_errors_are_cut(interpreter: Interpreter):
+    limits = Limits(output=1000)
+    outcome = program(
+        "print('x' * 2000)\nraise ValueError('y' * 2000)", interpreter=interpreter, limits=limits
+    )
+    assert (outcome.output, outcome.stopped) == ("x" * 1000, "")
+    assert outcome.error.strip() in "y" * 1000
+
+
+@both
 def test_a_syntax_error_is_an_error(interpreter: Interpreter):
     assert "SyntaxError" in program("x = (", interpreter=interpreter).error
 
