@@ -68,7 +68,10 @@ def ask(request: dict[str, Any], reply: Reply | None = None) -> dict[str, Any]:
     Raises:
         SandboxError: if the sandbox could not be started.
     """
-    worker = _idle.pop() if _idle else Worker()
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = Worker()
     try:
         answer = worker.ask(request)
         while reply is not None and answer is not None and "call" in answer:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
-from agentgym.errors import MissingExtraError, SandboxError
+from agentgym.errors import ConfigError, MissingExtraError, SandboxError
 from agentgym.sandbox.client import Reply, ask
 
 Interpreter = Literal["monty", "cpython"]
@@ -87,26 +88,28 @@ class Cell:
 
 
 class _Recent(Generic[Value]):
-    """Keeps the most recently used values up to a total size."""
+    """Keeps the most recently used values up to a total size. Threads may share it."""
 
     def __init__(self, limit: int):
         self._limit, self._size = limit, 0
         self._values: OrderedDict[Any, tuple[Value, int]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, key: Any) -> Value | None:
-        found = self._values.get(key)
-        if found is None:
-            return None
-        self._values.move_to_end(key)
-        return found[0]
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
 
     def put(self, key: Any, value: Value, size: int) -> None:
-        if key in self._values:
-            self._size -= self._values.pop(key)[1]
-        self._values[key] = value, size
-        self._size += size
-        while self._size > self._limit and len(self._values) > 1:
-            self._size -= self._values.popitem(last=False)[1][1]
+        with self._lock:
+            if key in self._values:
+                self._size -= self._values.pop(key)[1]
+            self._values[key] = value, size
+            self._size += size
+            while self._size > self._limit and len(self._values) > 1:
+                self._size -= self._values.popitem(last=False)[1][1]
 
 
 _outcomes: _Recent[Outcome] = _Recent(_CACHED)
@@ -156,12 +159,14 @@ def run_program(
         limits: the limits.
 
     Raises:
+        ConfigError: for files with "monty".
         MissingExtraError: if the package of the interpreter is not installed.
         SandboxError: if no sandbox is available.
     """
     check_sandbox(interpreter)
     files, limits = dict(files or {}), limits or Limits()
-    assert not files or interpreter == "cpython"
+    if files and interpreter != "cpython":
+        raise ConfigError(f"files need the interpreter 'cpython', got {interpreter!r}.")
     if len(code) + sum(map(len, files.values())) > LONGEST:
         return Outcome("", f"A program must have at most {LONGEST:,} characters", "memory")
     key = interpreter, code, tuple(sorted(files.items())), limits

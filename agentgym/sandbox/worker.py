@@ -133,7 +133,14 @@ def monty(request: Request, converse: Converse) -> Response:
         error, stopped, state = f"The interpreter stopped: {raised!s:.200}", "crash", ""
     except (ValueError, TypeError, RecursionError, OverflowError) as raised:
         error, stopped, state = f"{type(raised).__name__}: {raised!s:.200}", "crash", ""
-    return {"output": "".join(printed.parts), "error": error, "stopped": stopped, "state": state}
+    return _answer(request, "".join(printed.parts), error, stopped, state)
+
+
+def _answer(request: Request, output: str, error: str, stopped: str, state: str) -> Response:
+    """Returns an answer with the start of the output and the end of the error."""
+    limit = request["output"]
+    kept = {"output": output[:limit], "error": error[-limit:]}
+    return {**kept, "stopped": stopped, "state": state}
 
 
 def _explained(raised: Any) -> tuple[str, str]:
@@ -232,7 +239,7 @@ def cpython(request: Request, converse: Converse) -> Response:
         errors = _STOPPED[stopped]
     elif not result.success and not errors:
         errors = f"The program ended with status {result.exit_code}"
-    return {"output": text, "error": errors, "stopped": stopped, "state": ""}
+    return _answer(request, text, errors, stopped, "")
 
 
 _STOPPED = {

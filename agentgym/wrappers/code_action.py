@@ -92,6 +92,7 @@ class CodeAction(TextWrapper):
         self._cells: tuple[Cell, ...] = ()
         self._text: str | None = None
         self._turn = self._calls = 0
+        self._reward, self._terms = 0.0, dict[str, float]()
         self._last: tuple[Any, float, bool, bool, dict[str, Any]] | None = None
 
     def _memory(self) -> dict[str, Any]:
@@ -124,7 +125,7 @@ class CodeAction(TextWrapper):
 
     def _run(self, code: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays a program."""
-        self._reward, self._terms = 0.0, {}
+        self._reward, self._terms = 0.0, dict[str, float]()
         before = self._cells if self.persistent else ()
         outcome, cell = run_calls(before, code, self._functions())
         self._cells = (*before, cell)

@@ -181,7 +181,8 @@ def draw_bug(rng: random.Random, bugs: int) -> Bug:
         known = edits(goal)
         chosen = sorted(rng.sample(range(len(known)), bugs))
         planted = [known[i] for i in chosen]
-        if any(a.stop > b.start for a, b in pairwise(planted) if a.file == b.file):
+        in_order = sorted(planted, key=lambda edit: (edit.file, edit.start))
+        if any(a.stop > b.start for a, b in pairwise(in_order) if a.file == b.file):
             continue
         expected = results(goal, calls)
         if all(len(_failing(edited(goal, [edit]), calls, expected)) > 1 for edit in planted):

@@ -1,6 +1,7 @@
 """Small programs of a few files, in which bugs are planted. <<2-9>> stands for a number.
 
-They have neither `while` nor recursion and multiply no lists, so that a mutated program ends.
+They have neither `while` nor recursion and multiply no lists, so that a mutated program ends. They
+have no formatted strings, whose places differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -577,7 +578,7 @@ def minutes(text):
 def clock(value):
     """Returns a time such as 07:45, also for minutes after midnight of the next day."""
     value = value % DAY
-    return f"{value // 60:02}:{value % 60:02}"
+    return str(value // 60).zfill(2) + ":" + str(value % 60).zfill(2)
 
 
 def wait(now, then):

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentgym.errors import MissingExtraError, SandboxError
-from agentgym.sandbox import Interpreter, Limits, check_sandbox, client, programs
+from agentgym.errors import ConfigError, MissingExtraError, SandboxError
+from agentgym.sandbox import Cell, Interpreter, Limits, check_sandbox, client, programs, run_calls
 from agentgym.sandbox import run_cell as cell
 from agentgym.sandbox import run_program as program
 
@@ -36,6 +37,16 @@ def test_an_outcome_has_the_output_and_the_error(interpreter: Interpreter):
     assert "line 3" in outcome.error
     assert not outcome.stopped
     assert outcome.text == f"hello\n{outcome.error.strip()}"
+
+
+@both
+def test_long_outputs_and_errors_are_cut(interpreter: Interpreter):
+    limits = Limits(output=1000)
+    outcome = program(
+        "print('x' * 2000)\nraise ValueError('y' * 2000)", interpreter=interpreter, limits=limits
+    )
+    assert (outcome.output, outcome.stopped) == ("x" * 1000, "")
+    assert outcome.error.strip() in "y" * 1000
 
 
 @both
@@ -119,6 +130,41 @@ def test_a_forked_process_has_workers_of_its_own():
         os._exit(program("print('child')").output != "child\n")
     assert os.waitpid(child, 0)[1] == 0
     assert program("print('parent again')").output == "parent again\n"
+
+
+def test_threads_share_workers_and_outcomes():
+    def run(number: int) -> str:
+        return program(f"print({number % 10})").output
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(40))) == [f"{number % 10}\n" for number in range(40)]
+
+
+def test_recent_values_are_kept_up_to_a_size():
+    recent = programs._Recent[str](100)
+    for name in "abc":
+        recent.put(name, name, 40)
+    assert [recent.get(name) for name in "abc"] == [None, "b", "c"]
+    recent.put("large", "large", 1000)
+    assert (recent.get("c"), recent.get("large")) == (None, "large")
+
+
+def test_files_need_cpython():
+    with pytest.raises(ConfigError, match="files need the interpreter 'cpython', got 'monty'"):
+        program("import a", files={"a.py": ""})
+
+
+def test_a_program_calls_functions_of_the_caller():
+    def double(args: list[int], kwargs: dict[str, int]) -> int:
+        if kwargs:
+            raise ValueError("no names, please")
+        return 2 * args[0]
+
+    outcome, cell_ = run_calls((), "x = double(3)\nprint(x, double(x))", {"double": double})
+    assert outcome.output == "6 12\n"
+    assert cell_ == Cell(cell_.code, ('{"value": 6}', '{"value": 12}'), ("double",))
+    outcome, _ = run_calls((cell_,), "double(n=x)", {"double": double})
+    assert "RuntimeError: no names, please" in outcome.error
 
 
 def test_a_worker_that_dies_is_replaced():

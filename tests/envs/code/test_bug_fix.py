@@ -26,7 +26,9 @@ def started(**kwargs) -> BugFix:
 def test_a_program_ends_whatever_is_changed(repository):
     for source in repository.files.values():
         tree = ast.parse(source.replace("<<", "1").replace(">>", "0"))
-        assert not any(isinstance(node, ast.While | ast.Import) for node in ast.walk(tree))
+        assert not any(
+            isinstance(node, ast.While | ast.Import | ast.JoinedStr) for node in ast.walk(tree)
+        )
         for function in tree.body:
             if isinstance(function, ast.FunctionDef):
                 names = [n.id for n in ast.walk(function) if isinstance(n, ast.Name)]
