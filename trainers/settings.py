@@ -359,8 +359,8 @@ class LossConfig:
     """Truncated importance sampling: weight the policy loss of each token by
     min(exp(log p_training - log p_generation), cap), for generation and training that compute
     different log-probabilities, or differ in their weights (None: no weights, with
-    `max_staleness` or `cross_policy` 5, as AReaL publishes). Ratios then compare with the policy before the
-    update."""
+    `max_staleness` or `cross_policy` 5, as AReaL publishes). Ratios then compare with the policy
+    before the update."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""

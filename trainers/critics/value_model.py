@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from agentgym.trainers.critics.heads import ActionValueHead, ValueHead
-from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
@@ -162,7 +162,7 @@ class ValueModel(nn.Module):
             "mean": self.mean,
             "scale": self.scale,
             "rounds": [
-                ([pack(each) for each in batch.trajectories], targets.tolist())
+                (pack_all(batch.trajectories), torch.from_numpy(targets))
                 for batch, targets in self._earlier
             ],
         }
@@ -176,8 +176,7 @@ class ValueModel(nn.Module):
         self.scale.copy_(states["scale"])
         self._earlier.clear()
         for packed, targets in states["rounds"]:
-            batch = Batch.of([unpack(each) for each in packed])
-            self._earlier.append((batch, np.array(targets, np.float32)))
+            self._earlier.append((Batch.of(unpack_all(packed)), targets.numpy()))
 
     def _value(self, hidden: Tensor) -> Tensor:
         return self.mean + self.scale * self.head(hidden)

@@ -7,7 +7,6 @@ advantages that enter the loss. The trainer calls the hooks and keeps their stat
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from agentgym.trainers.trajectory import Batch, Credit, Segment, Support, Trajectory, Turn
+from agentgym.trainers.hooks.packing import pack_all, unpack_all
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
 if TYPE_CHECKING:
@@ -135,47 +135,14 @@ class ReplayBuffer:
         return [trajectory for born, trajectory in self._kept if born >= iteration]
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns plain Python values."""
-        return {"kept": [(born, pack(trajectory)) for born, trajectory in self._kept]}
+        """Returns plain Python values and tensors."""
+        born = [born for born, _ in self._kept]
+        return {"born": born, "kept": pack_all(trajectory for _, trajectory in self._kept)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         self._kept.clear()
-        self._kept.extend((born, unpack(packed)) for born, packed in state["kept"])
-
-
-def pack(trajectory: Trajectory) -> dict[str, Any]:
-    """Returns a trajectory as plain Python values, exactly."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value.tolist()
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return [plain(item) for item in value] if isinstance(value, list) else value
-
-    return plain(trajectory)
-
-
-def unpack(packed: dict[str, Any]) -> Trajectory:
-    """Returns the trajectory of a `pack`."""
-    turns = []
-    for turn in packed["turns"]:
-        support = turn["support"]
-        if support is not None:
-            offsets, ids = (np.array(support[name], np.int32) for name in ("offsets", "ids"))
-            support = Support(offsets, ids)
-        rest = {"support": support, "admissible": tuple(turn["admissible"])}
-        rest["delayed"] = tuple((clock, reward) for clock, reward in turn.get("delayed", ()))
-        for name in ("logprobs", "recomputed"):
-            if turn.get(name) is not None:
-                rest[name] = np.array(turn[name], np.float32)
-        if turn.get("thought") is not None:
-            rest["thought"] = np.array(turn["thought"], bool)
-        turns.append(Turn(**turn | rest))
-    segments = [Segment(np.array(s["tokens"], np.int32)) for s in packed["segments"]]
-    key = tuple(packed.get("episode", ()))
-    return Trajectory(**packed | {"turns": turns, "segments": segments, "episode": key})
+        self._kept.extend(zip(state["born"], unpack_all(state["kept"]), strict=True))
 
 
 def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:

@@ -18,7 +18,8 @@ import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.hooks.base import RecipeHooks, pack, unpack
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Trajectory
@@ -69,11 +70,11 @@ class SuccessReplay(RecipeHooks):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the successful episodes."""
-        return {"solved": [pack(trajectory) for trajectory in self.solved.values()]}
+        return {"solved": pack_all(self.solved.values())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-        solved = map(unpack, state["solved"])
+        solved = unpack_all(state["solved"])
         self.solved = {(trajectory.task, trajectory.agent): trajectory for trajectory in solved}
 
 

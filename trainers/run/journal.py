@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.rollout.collector import EpisodeSpec
 from agentgym.trainers.run.checkpoint import writing
 from agentgym.trainers.trajectory import Trajectory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
@@ -21,9 +22,10 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer, TurnBuffer
 from agentgym.trainers.critics.value_model import action_model
-from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pack, pairs_of, unpack
+from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pairs_of
 from agentgym.trainers.hooks.branching import Branching, choose
 from agentgym.trainers.hooks.branching import Path as Branch
+from agentgym.trainers.hooks.packing import pack, pack_all, unpack, unpack_all
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.collate import collate
@@ -40,7 +42,7 @@ from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.trajectory import Batch, Credit, Segment, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 
@@ -56,6 +58,33 @@ def test_a_packed_trajectory_comes_back_as_it_was(rng):
         assert pack(after) == pack(before)
         for a, b in zip(after.segments, before.segments, strict=True):
             assert np.array_equal(a.tokens, b.tokens) and a.tokens.dtype == b.tokens.dtype
+
+
+@settings(max_examples=30, deadline=None)
+@given(rng=generators)
+def test_packed_trajectories_come_back_as_they_were(rng):
+    before = list(random_batch(rng).trajectories)
+    stream = io.BytesIO()
+    torch.save(pack_all(before), stream)
+    stream.seek(0)
+    after = unpack_all(torch.load(stream, weights_only=True))
+    assert [pack(each) for each in after] == [pack(each) for each in before]
+    assert all(s.tokens.dtype == np.int32 for each in after for s in each.segments)
+    assert unpack_all(pack_all([])) == []
+
+
+def test_packed_trajectories_hold_prompts_and_texts_once():
+    def size(count: int) -> int:
+        played = [trajectory([1] * 8, [0.0] * 8) for _ in range(count)]
+        for each in played:
+            each.segments = [Segment(np.r_[:500, number].astype(np.int32)) for number in range(8)]
+            for turn in each.turns:
+                turn.observation, turn.admissible = "o" * 900, ("go north", "go south")
+        stream = io.BytesIO()
+        torch.save(pack_all(played), stream)
+        return len(stream.getvalue())
+
+    assert (size(20) - size(10)) / 10 < 8 * 500  # tokens alone were 8 * 500 * 4 bytes
 
 
 def test_the_buffer_forgets_by_age_and_size():

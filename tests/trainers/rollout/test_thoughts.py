@@ -17,7 +17,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.credit.two_clock import poad
-from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_tokenizer

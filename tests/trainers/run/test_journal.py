@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers import recipes
-from agentgym.trainers.hooks.base import pack
+from agentgym.trainers.hooks.packing import pack
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout import executor as executor_module
 from agentgym.trainers.rollout.collector import EpisodeSpec, Play, play_episodes

@@ -16,8 +16,9 @@ from accelerate import Accelerator
 from agentgym.trainers.critics.heads import TokenValueHead
 from agentgym.trainers.critics.transitions import Encoder
 from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sampling
-from agentgym.trainers.recipes import ilql, istar, poad
+from agentgym.trainers.recipes import ilql, poad
 from agentgym.trainers.run.setup import load_policy
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import Rows
@@ -125,9 +126,10 @@ def trainer_of(policy: Policy) -> Any:
 
 
 def of_preferences(policy: Policy, batch: Batch) -> Any:
-    hooks = istar.ImplicitReward(trainer_of(policy), istar.Config())
-    hooks._fit(batch, hooks._logprobs(batch), [(0, 1), (3, 2)])
-    return torch.from_numpy(hooks._logprobs(batch))
+    hooks = PreferenceModel(trainer_of(policy), lr=6e-4, beta=0.05)
+    ratios = hooks.logprobs(batch).astype(np.float64) - batch.logprobs
+    hooks.fit(batch, ratios, np.ones(batch.num_tokens), [(0, 1), (3, 2)])
+    return torch.from_numpy(hooks.logprobs(batch))
 
 
 def of_implicit_q(policy: Policy, batch: Batch) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers import train
-from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trajectory import Batch
