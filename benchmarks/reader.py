@@ -1,8 +1,8 @@
 """Behaviour cloning with a new decoder that can copy ("reader"), and with one that cannot.
 
-Each model is trained by behaviour cloning on few demonstrations of WebShop and evaluated greedily on
-held-out goals. "nano" has 2 blocks and "reader" has 3. "reader without practice" has those 3 blocks
-and neither induction heads nor practice at the beginning, so that the difference is theirs. Finished
+Each model is trained by behaviour cloning on few demonstrations of WebShop and evaluated greedily
+on held-out goals. "nano" has 2 blocks and "reader" has 3. "reader without practice" has those 3
+blocks and begins without induction heads and practice, so that the difference is theirs. Finished
 runs are kept, so the same command continues an interrupted benchmark.
 
     python benchmarks/reader.py [--demonstrations 800 1600] [--seeds 3]
