@@ -1,7 +1,8 @@
 """Defaults by kind of model: settings whose default is None are resolved here.
 
-A new decoder ("nano", "tiny", "small") has up to some millions of parameters and learns with large
-steps in float32. A loaded language model needs smaller steps, longer actions and less memory.
+A new decoder ("nano", "tiny", "small", "reader") has up to some millions of parameters and learns
+with large steps in float32. A loaded language model needs smaller steps, longer actions and less
+memory.
 
 Sources of the values for loaded models: learning rates of 1e-6 in verl-agent (arXiv 2505.10978) and
 of 10 times as much for adapters in "LoRA Without Regret" (Schulman et al., 2025). AdamW's epsilon

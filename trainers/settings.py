@@ -178,8 +178,9 @@ class ModelConfig:
     """The language model."""
 
     model: str = "tiny"
-    """"tiny", "nano" or "small" (a new decoder with a tokenizer trained on the environment's
-    text), a Hugging Face id, or a folder."""
+    """"tiny", "nano", "small" or "reader" (a new decoder with a tokenizer trained on the
+    environment's text. "reader" can copy before it sees the text), a Hugging Face id, or a
+    folder."""
     trust_remote_code: bool = False
     """Run Python code that the model folder contains. Set it only for models that you trust."""
     lora_rank: Count = 0

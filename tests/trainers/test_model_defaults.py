@@ -47,7 +47,7 @@ def loaded(nano: Path, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("size", ["nano", "tiny", "small"])
+@pytest.mark.parametrize("size", ["nano", "tiny", "small", "reader"])
 def test_new_models_keep_their_numbers(size: str):
     assert chosen(poad.Config.of(model=size)) == NEW == poad.Config().by_kind
 

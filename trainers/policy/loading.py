@@ -71,9 +71,9 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(name, trust_remote_code=trust)
     except Exception as error:
         raise ConfigError(
-            f"Cannot open the model {name!r}: expected 'nano', 'tiny' or 'small', a folder "
-            "written by save_pretrained, or the id of a causal language model on the Hugging Face "
-            f"hub. ({error})"
+            f"Cannot open the model {name!r}: expected 'nano', 'tiny', 'small' or 'reader', a "
+            "folder written by save_pretrained, or the id of a causal language model on the "
+            f"Hugging Face hub. ({error})"
         ) from error
     # With dropout, log-probs in training would differ from the behaviour log-probs.
     for key, value in config.to_dict().items():

@@ -20,6 +20,7 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.making import make_env
 from agentgym.trainers.model_defaults import NEW_MODEL_KEY
 from agentgym.trainers.policy.action_format import END, PAD
+from agentgym.trainers.policy.copying import SLOW_ROPE, begin_inducing, practise_copying
 from agentgym.trainers.policy.policy import Policy
 
 # BPE merges within these pieces: a marker such as " [SEP]", a word, one digit, signs, white space.
@@ -27,9 +28,6 @@ PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MOST_TURNS = 50
 ALIKE = 0.9
 """Initial correlation of the embeddings of a word's variants, and of query and key weights."""
-SLOW_ROPE = 1e6
-"""Base of the rotary embedding with induction heads: most of its dimensions hardly turn within a
-prompt, so that content can be compared over any distance."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,8 @@ class TinySize:
         intermediate: width of the MLP.
         vocabulary: maximum number of tokens, including special tokens.
         positions: maximum sequence length in tokens.
-        induction: whether the first two blocks begin with induction heads.
+        practice: number of steps in which the model learns to copy before it sees any text. Above
+            0, its first two blocks begin with induction heads (see `copying.py`).
     """
 
     layers: int
@@ -52,14 +51,14 @@ class TinySize:
     intermediate: int
     vocabulary: int
     positions: int
-    induction: bool = False
+    practice: int = 0
 
 
 SIZES: dict[str, TinySize] = {
     "nano": TinySize(2, 64, 4, 128, 2048, 2048),
     "tiny": TinySize(3, 128, 4, 256, 2048, 8192),
     "small": TinySize(6, 256, 8, 768, 4096, 8192),
-    "reader": TinySize(3, 64, 4, 128, 2048, 2048, induction=True),
+    "reader": TinySize(3, 64, 4, 128, 2048, 2048, practice=400),
 }
 
 
@@ -129,7 +128,7 @@ def tiny_model(
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    if size.induction:
+    if size.practice:
         config.rope_parameters = {"rope_type": "default", "rope_theta": SLOW_ROPE}
     setattr(config, NEW_MODEL_KEY, True)
     with torch.random.fork_rng():
@@ -145,8 +144,9 @@ def tiny_model(
     _begin_alike(model.get_input_embeddings().weight.data, tokenizer)
     for layer in model.model.layers:
         _begin_copying(layer.self_attn, generator)
-    if size.induction:
-        _begin_inducing(model, generator)
+    if size.practice:
+        begin_inducing(model, generator)
+        practise_copying(model, size.practice, generator)
     return model.eval(), tokenizer
 
 
@@ -164,70 +164,6 @@ def _begin_copying(attention: Any, generator: torch.Generator) -> None:
     attention.o_proj.weight.copy_(value.T)
     query, key = attention.q_proj.weight, attention.k_proj.weight
     key.copy_(ALIKE * query + (1 - ALIKE**2) ** 0.5 * key)
-
-
-@torch.no_grad()
-def _begin_inducing(model: Any, generator: torch.Generator) -> None:
-    """Initialises the first two blocks with induction heads.
-
-    An induction head finds the earlier occurrence of a token and copies its successor ("In-context
-    Learning and Induction Heads", arXiv 2209.11895). It needs two blocks: in the first, half of the
-    heads attend to the previous token and write part of its embedding beside the embedding of the
-    current one. In the second, half of the heads compare this part with the current token. Random
-    weights take millions of tokens to become such a pair, these take some hundred thousand.
-
-    The hidden dimensions are divided into a constant (so that queries and keys can depend on the
-    position alone), the embedding of the token, and the part of the embedding of the previous one.
-    """
-    config, embeddings = model.config, model.get_input_embeddings().weight
-    hidden, heads = config.hidden_size, config.num_attention_heads
-    size, earlier = hidden // heads, 5 * hidden // 16
-    own, previous = slice(1, hidden - earlier), slice(hidden - earlier, hidden)
-    width = hidden - earlier - 1
-    embeddings[:, 0] = 0.5
-    embeddings[:, own] *= math.sqrt(hidden / width)
-    embeddings[:, previous] = 0.0
-    scale = math.sqrt(1.25 / hidden)  # of a hidden state, which the layer norm divides by
-    half, steep = size // 2, math.sqrt(math.sqrt(size))
-    speeds = SLOW_ROPE ** (-torch.arange(half) / half)
-    fast = speeds > 0.02
-    part = _orthogonal(width, generator)[:earlier]
-
-    first = model.model.layers[0].self_attn
-    for head, rows in enumerate(part.chunk(heads // 2)):
-        start = head * size
-        for weight in (first.q_proj.weight, first.k_proj.weight, first.v_proj.weight):
-            weight[start : start + size] = 0.0
-        first.o_proj.weight[:, start : start + size] = 0.0
-        # Rotated by one position, so that query and key agree best at the previous token.
-        strength = math.sqrt(12.0) * steep * scale / 0.5
-        first.q_proj.weight[start : start + half, 0] = strength * fast
-        first.k_proj.weight[start : start + half, 0] = strength * fast * speeds.cos()
-        first.k_proj.weight[start + half : start + size, 0] = strength * fast * speeds.sin()
-        values = slice(start, start + len(rows))
-        first.v_proj.weight[values, own] = rows
-        to = hidden - earlier + head * len(part.chunk(heads // 2)[0])
-        first.o_proj.weight[to : to + len(rows), values] = 1.5 * scale * torch.eye(len(rows))
-
-    second = model.model.layers[1].self_attn
-    slow = torch.cat([~fast, ~fast]).nonzero().squeeze(1)
-    copied = _orthogonal(width, generator).split(size)
-    for head in range(heads // 2):
-        start = head * size
-        lines, rows = slice(start, start + size), copied[head]
-        mixed = _orthogonal(earlier, generator)[: len(slow)]
-        for weight in (second.q_proj.weight, second.k_proj.weight, second.v_proj.weight):
-            weight[lines] = 0.0
-        second.o_proj.weight[:, lines] = 0.0
-        second.q_proj.weight[start + slow, own] = math.sqrt(2.0) * steep * mixed @ part
-        second.k_proj.weight[start + slow, previous] = math.sqrt(2.0) * steep / 1.5 * mixed
-        second.v_proj.weight[start : start + len(rows), own] = rows
-        second.o_proj.weight[own, start : start + len(rows)] = 4.0 * scale * rows.T
-
-
-def _orthogonal(size: int, generator: torch.Generator) -> torch.Tensor:
-    """Returns a random orthogonal matrix."""
-    return torch.linalg.qr(torch.empty(size, size).normal_(generator=generator))[0]
 
 
 @torch.no_grad()
