@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.mixture import check_mix
+from agentgym.trainers.credit.shaping import score_function
 from agentgym.trainers.model_defaults import (
     NEW_MODELS,
     Kind,
@@ -440,6 +441,8 @@ def _check_loss(config: TrainConfig) -> None:
 
 
 def _check_reward(config: TrainConfig) -> None:
+    if config.reward.process_reward:
+        score_function(config.reward.process_reward)  # raises for a function that does not exist
     for name, least in config.reward.reward_constraints.items():
         number = isinstance(least, int | float) and not isinstance(least, bool)
         if not number or not math.isfinite(least):

@@ -30,7 +30,8 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
     Phi_t is the progress before turn t. It is 0 at the start of an episode and after its end, so
     the discounted return from turn t on changes by -coef Phi_t, which no action influences, and
     optimal policies stay optimal. After a truncation it is the last progress if the critic
-    bootstraps, since the value of the last state changes by -coef Phi too, and 0 otherwise.
+    bootstraps, since the value of the last state changes by -coef Phi too, and 0 otherwise. With a
+    discount per token (`ntpo`, `nlpo`), this holds for gamma = 1 only.
 
     Sources: "Policy Invariance Under Reward Transformations: Theory and Application to Reward
     Shaping" (Ng et al., ICML 1999). "Reward Shaping in Episodic Reinforcement Learning" (Grzes,

@@ -27,6 +27,7 @@ from agentgym.trainers.credit import group
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, samples_of
+from agentgym.trainers.run.processes import from_main
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -145,6 +146,7 @@ class Guidance(RecipeHooks):
                 config.sampling(),
                 constrain=config.rollout.constrain,
             )
+            guided = from_main(trainer.accelerator, guided)
         good = [i for i, t in enumerate(guided) if t.success]
         again = [
             replace(episodes[i], opening=samples_of(guided[i], len(guided[i].turns))) for i in good
@@ -152,8 +154,10 @@ class Guidance(RecipeHooks):
         unguided = trainer.play(again) if again else []
         self.env_steps = sum(len(t.turns) for t in [*guided, *unguided])
         helped = {t.group for t in unguided}
+        surprise = [-turn.logprobs.sum() for t in guided for turn in t.turns]
         self.metrics = {
             "failed_groups": float(len(failed)),
+            "guided_surprise": float(np.mean(surprise or [0.0])),  # nats per action, with hints
             "guided_success": len(again) / max(len(guided), 1),
             "helped_groups": float(len(helped)),
         }

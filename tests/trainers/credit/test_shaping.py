@@ -120,6 +120,8 @@ def test_sources_of_process_scores():
     ]:
         with pytest.raises(ConfigError, match=message):
             shaping.turn_scores(batch, source)
+    with pytest.raises(ConfigError, match="module:function"):
+        TrainConfig.of(process_reward="nowhere:halves")
 
 
 def halves(trajectory: Trajectory) -> list[float]:

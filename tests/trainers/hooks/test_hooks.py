@@ -329,7 +329,7 @@ def test_branches_keep_what_they_took_over(tmp_path: Path):
 
 WITH_STATE = (
     "spear arpo_replay spa istar nlpo etpo sac_glam ilql archer archer_iql digi_q agentprm orm mc "
-    "bc dpo"
+    "bc dpo inverse_prm sweet_rl"
 ).split()
 
 

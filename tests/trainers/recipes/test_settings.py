@@ -42,7 +42,6 @@ VALUES: dict[str, Any] = {
     "mt_grpo.turn_score": "valid",
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
-    "agent_rlvr.hinted_turns": 1,
     "agent_rlvr.hint": f"{__name__}:nothing",
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
@@ -51,17 +50,11 @@ REPLAYED = {
     "env_kwargs": {"size": 6, "max_turns": 2}, "episodes_per_iteration": 16, "group_size": 2,
     "iterations": 4, "lr": 1e-3,
 }  # fmt: skip
-# Retries that succeed now and then.
-GUIDED = {
-    "env_kwargs": {"size": 6, "max_turns": 4}, "episodes_per_iteration": 16, "group_size": 2,
-    "retries": 16,
-}  # fmt: skip
 DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
 TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
-    **{f"agent_rlvr.{name}": GUIDED for name in ("hint", "hinted_turns")},
     "mask_every": {"iterations": 4, "constrain": False, "top_p": 0.5},  # of the mask of top_p
     **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
