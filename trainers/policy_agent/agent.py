@@ -138,7 +138,7 @@ class PolicyAgent:
         Raises:
             ConfigError: if the distribution of the policy cannot be computed.
         """
-        requests = self._requests(views, constrain=True)
+        requests = self.requests(views, constrain=True)
         candidates = [request.candidates or () for request in requests]
         self.tokens += sum(
             len(request.prompt) + sum(len(self.policy.encode_action(text)) for text in texts)
@@ -171,12 +171,17 @@ class PolicyAgent:
                 f"Policy {self.name!r} has no critic. Name a checkpoint such as "
                 "RUN/checkpoints/000012 of a recipe whose critic reads the policy's hidden states."
             )
-        prompts = [request.prompt for request in self._requests(views)]
+        prompts = [request.prompt for request in self.requests(views)]
         self.tokens += sum(map(len, prompts))
         return state_values(self.policy, self.critic, prompts)
 
-    def _requests(self, views: Sequence[View], constrain: bool | None = None) -> list[Request]:
-        """Returns requests in states that need not follow each other."""
+    def requests(self, views: Sequence[View], constrain: bool | None = None) -> list[Request]:
+        """Returns the requests of states that need not follow each other.
+
+        Args:
+            views: the states.
+            constrain: whether to restrict actions to the admissible ones. None: as the agent does.
+        """
         requests = []
         for view in views:
             conversation = self._replayed(view)

@@ -72,7 +72,7 @@ class BestOf(PolicyAgent):
 
     def scores(self, views: Sequence[View], actions: Sequence[str]) -> list[float]:
         """Returns the judge's score of an action in each view."""
-        prompts = [request.prompt for request in self._requests(views)]
+        prompts = [request.prompt for request in self.requests(views)]
         judged = [
             say(self.policy, (prompt, ()), action)
             for prompt, action in zip(prompts, actions, strict=True)

@@ -20,6 +20,7 @@ from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from numpy.typing import NDArray
 
+from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.collate import collate
@@ -33,6 +34,7 @@ from agentgym.trainers.rollout.collector import (
     Room,
     action_room,
     draw_tasks,
+    instructions_of,
     rollout_metrics,
 )
 from agentgym.trainers.rollout.context import Context
@@ -52,8 +54,11 @@ def demonstrate(
     context: Context,
     room: Room,
     constrain: bool = False,
+    teacher: Agent | None = None,
 ) -> list[Trajectory]:
-    """Plays episodes with the scripted expert and returns them tokenised as rollouts of the policy.
+    """Plays episodes with a teacher and returns them tokenised as rollouts of the policy.
+
+    The `extras` of a trajectory hold the `costs` of the teacher, see `View`.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -62,7 +67,8 @@ def demonstrate(
         context: builds the prompts.
         room: number of tokens reserved for an action, given the admissible actions.
         constrain: record the legal tokens at every position under the admissible actions, so that
-            the policy can compute the probability of the expert's action under its constraint.
+            the policy can compute the probability of the teacher's action under its constraint.
+        teacher: the agent that acts after the opening of an episode. None: the scripted expert.
 
     Raises:
         ConfigError: if the environment has no expert.
@@ -72,12 +78,9 @@ def demonstrate(
     for index, episode in enumerate(episodes):
         play = Play(index, episode, 0, env)
         play.start()
+        view = View(instructions_of(env), str(play.observation), play.info, play.rng, env)
         while not play.over:
-            text = env.get_wrapper_attr("expert")()
-            if text is None:
-                raise ConfigError(
-                    f"{env} has no scripted expert to clone: set bc_demonstrations = 0."
-                )
+            text = _taught(play, view, teacher)
             tokens = np.array(policy.encode_action(text), np.int32)
             own = len(tokens)
             play.read(context, lambda texts, own=own: max(room(texts), own))
@@ -85,10 +88,25 @@ def demonstrate(
                 support = candidate_support(policy, play.admissible, text) if constrain else None
                 play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
                 play.step()
+                view.history.append((view.observation, text))
+                view.observation, view.info = str(play.observation), play.info
         if not play.overflow:
             play.read(context, room)
         found.append(play.trajectory())
+        found[-1].extras["costs"] = dict(view.costs)
     return found
+
+
+def _taught(play: Play, view: View, teacher: Agent | None) -> str:
+    """Returns the next action: of the opening, or else of the teacher or the scripted expert."""
+    if play.settled is not None:
+        return play.settled.text
+    if teacher is not None:
+        return teacher.act([view])[0]
+    action = play.env.get_wrapper_attr("expert")()
+    if action is None:
+        raise ConfigError(f"{play.env} has no scripted expert to clone: set bc_demonstrations = 0.")
+    return action
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "vine": {"continuations": 2, "episodes_per_iteration": 64, "iterations": 20},
     "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
+    "exit": {"teacher": "search:best_first,budget=16", "episodes_per_iteration": 64, "lr": 2e-3},
 }
 
 
@@ -299,6 +300,7 @@ REFUSED: dict[str, set[str]] = {
     "etpo": UNREWARDED,
     "digi_q": IMITATION,
     "filtered_bc": {"normalize_advantages", "covariance_clip"} | UNREWARDED,
+    "exit": IMITATION | {"covariance_clip"},
     "arpo_replay": {"filter_groups"},
     "archer_iql": IMITATION,
     "mc": IMITATION | {"covariance_clip"},
