@@ -174,27 +174,16 @@ def unpack(packed: dict[str, Any]) -> Trajectory:
     return Trajectory(**packed | {"turns": turns, "segments": segments, "episode": key})
 
 
-def pairs_of(
-    trajectories: Sequence[Trajectory],
-    returns: Sequence[float] | None = None,
-    margin: float = 1e-9,
-) -> list[tuple[int, int]]:
-    """Returns (better, worse) for all pairs of one group with different returns.
-
-    Args:
-        trajectories: N trajectories.
-        returns: [N] numbers to compare. None: the returns of the episodes.
-        margin: the difference that a pair must exceed.
-    """
+def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+    """Returns (better, worse) for all pairs of one group with different returns."""
     groups: dict[tuple[str, str, int, str], list[int]] = {}
     for number, trajectory in enumerate(trajectories):
         groups.setdefault(trajectory.group, []).append(number)
-    if returns is None:
-        returns = [trajectory.episode_return for trajectory in trajectories]
+    returns = [trajectory.episode_return for trajectory in trajectories]
     return [
         (a, b)
         for members in groups.values()
         for a in members
         for b in members
-        if returns[a] > returns[b] + margin
+        if returns[a] > returns[b] + 1e-9
     ]

@@ -199,46 +199,20 @@ class Tree:
         last = next(reversed(self.found.values()))
         return last if last.solved and not any(node.chance for node in last.path) else None
 
-    def states(self) -> Iterator[State]:
-        """Yields the states whose actions were tried, from the root on."""
-        waiting = [self.root]
-        while waiting:
-            state = waiting.pop()
-            tried = [edge for edge in state.edges or () if edge.visits]
-            waiting += [after for edge in tried for after in edge.outcomes.values()]
-            if tried:
-                yield state
 
+def mcts(sim: Simulator, guide: Guide) -> list[Node]:
+    """Monte-Carlo tree search with UCT (Kocsis & Szepesvari, 2006), one new state per simulation.
 
-def grow(sim: Simulator, guide: Guide, *, until_solved: bool = False) -> Tree:
-    """Returns the tree of simulations with UCT (Kocsis & Szepesvari, 2006) up to the budget.
-
-    Each simulation adds one state. An action whose outcome depends on chance is played anew in
-    every simulation, so that its value is a mean over outcomes. States that are in the tree already
-    are not expanded twice.
-
-    Args:
-        sim: the simulator.
-        guide: proposals and values.
-        until_solved: stop at the first success without chance events.
+    An action whose outcome depends on chance is played anew in every simulation, so that its value
+    is a mean over outcomes. States that are in the tree already are not expanded twice. Without
+    chance, the plan leads to the best state of the tree. With chance, it is the action whose value
+    has the highest lower bound, Q - c sqrt(ln N / (1 + n)).
     """
     tree = Tree(State(sim.root))
     while not (sim.spent or tree.exhausted):
         _simulate(sim, guide, tree.root, tree.found)
-        if until_solved and tree.solution is not None:
-            break
-    return tree
-
-
-def mcts(sim: Simulator, guide: Guide) -> list[Node]:
-    """Monte-Carlo tree search, see `grow`.
-
-    Without chance, the plan leads to the best state of the tree. With chance, it is the action
-    whose value has the highest lower bound, Q - c sqrt(ln N / (1 + n)).
-    """
-    tree = grow(sim, guide, until_solved=True)
-    if (solution := tree.solution) is not None:
-        return solution.path
+        if (solution := tree.solution) is not None:
+            return solution.path
     if not sim.chance:
         return best_plan(list(tree.found.values()), guide.visited)
     return [next(iter(tree.root.choose(guide.exploration).outcomes.values())).node]
