@@ -78,7 +78,7 @@ ROWS = {
     "AgentPRM": "agentprm",
 }
 # Recipes whose credit is a weight of behaviour cloning or of preferences.
-IMITATION = "dpo eto archer_iql digi_q ilql mc bc filtered_bc"
+IMITATION = "dpo eto archer_iql digi_q ilql mc bc filtered_bc exit"
 
 
 @dataclass

@@ -45,7 +45,7 @@ class Settings:
     """Environment steps per search."""
     episodes: int = 50
     """Held-out tasks per agent."""
-    learning_env: str = "TextCraft-v0"
+    learning_env: str = "NumberLine-v0"
     """Environment of the second part."""
     iterations: int = 8
     """Iterations of `exit` (0: leave out the second part)."""
@@ -87,7 +87,8 @@ def learn(settings: Settings) -> dict[str, Any]:
     common: dict[str, Any] = {
         "env_id": env, "model": "nano", "context": "window", "constrain": True, "threads": 1,
         "instructions": False, "eval_episodes": 0, "seed": settings.seed, "device": "cpu",
-        "quiet": True, "resume": True, "bc_demonstrations": 0,
+        "quiet": True, "resume": True, "bc_demonstrations": 0, "lr": 2e-3,
+        "episodes_per_iteration": 64,
     }  # fmt: skip
     found = {}
     for name, iterations in (("before", 0), ("after", settings.iterations)):

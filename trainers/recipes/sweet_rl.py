@@ -27,6 +27,7 @@ from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
+from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -36,7 +37,6 @@ from agentgym.trainers.settings import (
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Segment, Trajectory
-from agentgym.trainers.update.behaviour_cloning import demonstrate
 from agentgym.trainers.update.learner import ForwardPass
 
 

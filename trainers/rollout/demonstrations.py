@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from agentgym.agents.view import Agent, View
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
@@ -21,7 +22,14 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.generate import candidate_support
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, Play, Room, action_room
+from agentgym.trainers.rollout.collector import (
+    EnvPool,
+    EpisodeSpec,
+    Play,
+    Room,
+    action_room,
+    instructions_of,
+)
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.trajectory import Trajectory
@@ -34,8 +42,11 @@ def demonstrate(
     context: Context,
     room: Room,
     constrain: bool = False,
+    teacher: Agent | None = None,
 ) -> list[Trajectory]:
-    """Plays episodes with the scripted expert and returns them tokenised as rollouts of the policy.
+    """Plays episodes with a teacher and returns them tokenised as rollouts of the policy.
+
+    The `extras` of a trajectory hold the `costs` of the teacher, see `View`.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -44,13 +55,14 @@ def demonstrate(
         context: builds the prompts.
         room: number of tokens reserved for an action, given the admissible actions.
         constrain: record the legal tokens at every position under the admissible actions, so that
-            the policy can compute the probability of the expert's action under its constraint.
+            the policy can compute the probability of the teacher's action under its constraint.
+        teacher: the agent that acts after the opening of an episode. None: the scripted expert.
 
     Raises:
         ConfigError: if the environment has no expert.
     """
     env = pool.env(0)
-    return [_demonstrate(policy, env, each, context, room, constrain) for each in episodes]
+    return [_demonstrate(policy, env, each, context, room, constrain, teacher) for each in episodes]
 
 
 def _demonstrate(
@@ -60,23 +72,39 @@ def _demonstrate(
     context: Context,
     room: Room,
     constrain: bool,
+    teacher: Agent | None = None,
 ) -> Trajectory:
-    """Plays an episode with the environment's expert and returns its trajectory."""
+    """Plays an episode with a teacher and returns its trajectory."""
     play = Play(0, episode, 0, env)
     play.start()
+    view = View(instructions_of(env), str(play.observation), play.info, play.rng, env)
     while not play.over:
-        text = env.get_wrapper_attr("expert")()
-        if text is None:
-            raise ConfigError(f"{env} has no scripted expert to clone: set bc_demonstrations = 0.")
+        text = _taught(play, view, teacher)
         tokens = np.array(policy.encode_action(text), np.int32)
         play.read(context, partial(_larger, room, len(tokens)))
         if not play.over:
             support = candidate_support(policy, play.admissible, text) if constrain else None
             play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
             play.step()
+            view.history.append((view.observation, text))
+            view.observation, view.info = str(play.observation), play.info
     if not play.overflow:
         play.read(context, room)
-    return play.trajectory()
+    trajectory = play.trajectory()
+    trajectory.extras["costs"] = dict(view.costs)
+    return trajectory
+
+
+def _taught(play: Play, view: View, teacher: Agent | None) -> str:
+    """Returns the next action: of the opening, or else of the teacher or the scripted expert."""
+    if play.settled is not None:
+        return play.settled.text
+    if teacher is not None:
+        return teacher.act([view])[0]
+    action = play.env.get_wrapper_attr("expert")()
+    if action is None:
+        raise ConfigError(f"{play.env} has no scripted expert to clone: set bc_demonstrations = 0.")
+    return action
 
 
 def _larger(room: Room, own: int, admissible: Sequence[str]) -> int:

@@ -176,24 +176,46 @@ class State:
         return bound
 
 
+@dataclass(eq=False, slots=True)
+class Tree:
+    """The tree of MCTS.
+
+    Attributes:
+        root: the state of the episode.
+        found: the other states, by key.
+    """
+
+    root: State
+    found: dict[str, Node] = field(default_factory=dict)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no simulation can find anything new."""
+        return self.root.edges is not None and all(edge.closed for edge in self.root.edges)
+
+    @property
+    def solution(self) -> Node | None:
+        """The newest state, if it is a success without chance events on the way."""
+        last = next(reversed(self.found.values()))
+        return last if last.solved and not any(node.chance for node in last.path) else None
+
+
 def mcts(sim: Simulator, guide: Guide) -> list[Node]:
-    """Monte-Carlo tree search with UCT (Kocsis & Szepesvári, 2006), one new state per simulation.
+    """Monte-Carlo tree search with UCT (Kocsis & Szepesvari, 2006), one new state per simulation.
 
     An action whose outcome depends on chance is played anew in every simulation, so that its value
     is a mean over outcomes. States that are in the tree already are not expanded twice. Without
     chance, the plan leads to the best state of the tree. With chance, it is the action whose value
     has the highest lower bound, Q - c sqrt(ln N / (1 + n)).
     """
-    root = State(sim.root)
-    found: dict[str, Node] = {}
-    while not sim.spent and not (root.edges is not None and all(e.closed for e in root.edges)):
-        _simulate(sim, guide, root, found)
-        last = next(reversed(found.values()))
-        if last.solved and not any(node.chance for node in last.path):
-            return last.path
+    tree = Tree(State(sim.root))
+    while not (sim.spent or tree.exhausted):
+        _simulate(sim, guide, tree.root, tree.found)
+        if (solution := tree.solution) is not None:
+            return solution.path
     if not sim.chance:
-        return best_plan(list(found.values()), guide.visited)
-    return [next(iter(root.choose(guide.exploration).outcomes.values())).node]
+        return best_plan(list(tree.found.values()), guide.visited)
+    return [next(iter(tree.root.choose(guide.exploration).outcomes.values())).node]
 
 
 def _simulate(sim: Simulator, guide: Guide, root: State, found: dict[str, Node]) -> None:

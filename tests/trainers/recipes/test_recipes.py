@@ -103,6 +103,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "vine": {"continuations": 2, "episodes_per_iteration": 64, "iterations": 20},
     "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
+    "exit": {"teacher": "search:best_first,budget=16", "episodes_per_iteration": 64, "lr": 2e-3},
 }
 
 
@@ -313,6 +314,7 @@ REFUSED: dict[str, set[str]] = {
     "etpo": HOOKED,
     "digi_q": IMITATION,
     "filtered_bc": {"normalize_advantages", "covariance_clip"} | HOOKED,
+    "exit": IMITATION | {"covariance_clip"},
     "arpo_replay": {"filter_groups"},
     "agent_rlvr": UNPLAYED,
     "archer_iql": IMITATION,
