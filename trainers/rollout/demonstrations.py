@@ -46,7 +46,7 @@ def demonstrate(
 ) -> list[Trajectory]:
     """Plays episodes with a teacher and returns them tokenised as rollouts of the policy.
 
-    The `extras` of a trajectory hold the `costs` of the teacher, see `View`.
+    The `extras` of a trajectory hold the `costs` of an agent as the teacher, see `View`.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -91,7 +91,8 @@ def _demonstrate(
     if not play.overflow:
         play.read(context, room)
     trajectory = play.trajectory()
-    trajectory.extras["costs"] = dict(view.costs)
+    if teacher is not None:
+        trajectory.extras["costs"] = dict(view.costs)
     return trajectory
 
 
