@@ -126,7 +126,8 @@ def test_a_run_is_exported_and_learned_from(files, tmp_path):
         "instructions": True,
     }
     train("bc", **settings, run_dir=str(tmp_path / "run"))
-    train("bc", **settings | {"data": (str(tmp_path / "run"),)}, run_dir=str(tmp_path / "again"))
+    settings["data"] = (str(tmp_path / "run"),)
+    train("bc", **settings, run_dir=str(tmp_path / "again"))
     out = tmp_path / "run.jsonl"
     assert main(["export", str(tmp_path / "run"), "--out", str(out), "--format", "own"]) == 0
     exported = read_episodes([out])
