@@ -47,7 +47,7 @@ class Settings:
     """Held-out tasks per agent."""
     learning_env: str = "NumberLine-v0"
     """Environment of the second part."""
-    iterations: int = 8
+    iterations: int = 30
     """Iterations of `exit` (0: leave out the second part)."""
     seed: int = 0
     """Random seed."""
