@@ -47,7 +47,7 @@ class Settings:
     """Held-out tasks per agent."""
     learning_env: str = "NumberLine-v0"
     """Environment of the second part."""
-    iterations: int = 8
+    iterations: int = 30
     """Iterations of `exit` (0: leave out the second part)."""
     seed: int = 0
     """Random seed."""
@@ -87,7 +87,7 @@ def learn(settings: Settings) -> dict[str, Any]:
     common: dict[str, Any] = {
         "env_id": env, "model": "nano", "context": "window", "constrain": True, "threads": 1,
         "instructions": False, "eval_episodes": 0, "seed": settings.seed, "device": "cpu",
-        "quiet": True, "resume": True, "bc_demonstrations": 0, "lr": 2e-3,
+        "quiet": True, "resume": True, "bc_demonstrations": 0, "lr": 2e-3, "target_kl": 0.1,
         "episodes_per_iteration": 64,
     }  # fmt: skip
     found = {}
