@@ -15,7 +15,7 @@ from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.central import CentralView
 from agentgym.trainers.critics.heads import TurnValueHead
 from agentgym.trainers.critics.value_model import ValueModel
-from agentgym.trainers.hooks.base import pack, unpack
+from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
