@@ -13,6 +13,7 @@ interrupted benchmark. Results are the means over seeds with 95 % confidence int
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -124,19 +125,24 @@ EXPERIMENTS: dict[str, Experiment] = {
             "env_id": "KuhnPoker-v0",
             "env_kwargs": {"hands": 1},
             "eval_temperature": 1.0,
-            "episodes_per_iteration": 128,
-            "num_envs": 128,
-            "iterations": 100,
+            "episodes_per_iteration": 256,
+            "num_envs": 256,
+            "iterations": 150,
             "snapshot_every": 5,
-            "lr": 2e-3,
+            "epochs": 2,
+            "lr": 3e-4,
             "lr_schedule": "linear",
-            "entropy_coef": 0.1,
+            "entropy_coef": 0.05,
         },
         variants={
-            "mirror": {"opponents": ["mirror=1", "past:10=0"]},
+            "mirror": {"opponents": ["mirror=1", "past:20=0"]},
+            "mirror, moving reference": {
+                "opponents": ["mirror=1", "past:20=0"],
+                "kl_coef": 0.2,
+                "kl_reference": "moving:10",
+            },
             "league": {"opponents": ["league=0.5", "mirror=0.5"]},
             "psro:nash": {"opponents": "psro:nash", "payoff_deals": 200},
-            "psro:alpharank": {"opponents": "psro:alpharank", "payoff_deals": 200},
         },
         measure=exploitability,
     ),
@@ -176,7 +182,8 @@ class Job:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.runs / self.experiment / f"{self.variant.replace(':', '-')}-{self.seed}"
+        variant = re.sub(r"[:, ]+", "-", self.variant)
+        return self.runs / self.experiment / f"{variant}-{self.seed}"
 
     def train(self) -> None:
         """Trains unless the run has finished."""
