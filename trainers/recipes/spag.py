@@ -26,7 +26,7 @@ import numpy as np
 from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.credit.group import trajectory_outcomes
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -48,7 +48,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("only the sign of a return counts", kl_in="loss", overlong_margin=0)
+        self.fixed("only the sign of a game's return counts", **UNCHANGED_REWARDS)
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,7 @@ REFUSED: dict[str, set[str]] = {
     "at_grpo": HOOKED,
     "dpo": {"normalize_advantages"} | HOOKED,
     "malt": {"normalize_advantages"} | HOOKED,
-    "spag": HOOKED,
+    "spag": UNREWARDED,
     "eto": {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED,
     "archer": HOOKED,
     "sac_glam": HOOKED,

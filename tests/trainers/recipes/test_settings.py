@@ -42,6 +42,7 @@ VALUES: dict[str, Any] = {
     "mt_grpo.turn_score": "valid",
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
+    "exit.teacher": "search:best_first,budget=2",
     "agent_rlvr.hint": f"{__name__}:nothing",
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}

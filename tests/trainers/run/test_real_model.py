@@ -69,7 +69,8 @@ def test_a_thinking_model_with_an_adapter_survives_a_kill(model: Path, tmp_path:
     ]
     assert rows[0] == rows[1]
     first = next(row for row in rows[0] if "losses/reference_kl" in row)
-    assert first["losses/reference_kl"] == pytest.approx(0, abs=1e-6)
+    # Nothing but rounding, which Adam scales up: all returns of the iteration are equal.
+    assert first["losses/reference_kl"] == pytest.approx(0, abs=1e-3)
     assert first["rollout/logprob_gap"] < 1e-5
 
     transcript = (whole / "trajectories.jsonl").read_text(encoding="utf-8").splitlines()
