@@ -25,6 +25,7 @@ from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import PolicyAgent
@@ -134,6 +135,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             Trainer,
             RecipeHooks,
             Policy,
+            LanguageModel,
             Sampling,
             ContextSettings,
         ],

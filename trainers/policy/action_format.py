@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentgym.trainers.policy.chat_template import turn_end
-from agentgym.trainers.policy.protocol import LanguageModel
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.language_model import LanguageModel
 
 PAD, END = "<|pad|>", "<|end|>"
 """The special tokens of the tokenizers that are trained for new models (`tiny_tokenizer`)."""

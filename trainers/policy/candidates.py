@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from agentgym.trainers.policy.collate import Choice, Collated
 from agentgym.trainers.policy.distribution import draw
-from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.reading import read, score_places
 from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
 from agentgym.trainers.policy.shared_prefix import as_mask

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import torch
 
 from agentgym.trainers.policy.generate import Answer, generate, serve
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Slot
-from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache
-from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.row import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.window import Advance, Refill, Window

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentgym.trainers.policy.action_format import Ending
-from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling, Tokens
 from agentgym.trainers.trajectory import Support
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from agentgym.trainers.policy.candidates import Forest, choice_scores, choice_totals
 from agentgym.trainers.policy.collate import Collated
-from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.reading import read, score_places
 
 

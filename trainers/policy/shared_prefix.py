@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from agentgym.trainers.policy.protocol import LanguageModel
+from agentgym.trainers.policy.language_model import LanguageModel
 
 Run = Callable[..., Tensor]
 """Maps the inputs of a model to its hidden states [B, S, H]."""

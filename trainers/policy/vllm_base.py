@@ -20,9 +20,9 @@ from torch import Tensor
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.generate import finish
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.prefix_cache import Slot
-from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.row import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 

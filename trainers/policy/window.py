@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, equal_tokens, swapped
-from agentgym.trainers.policy.protocol import LanguageModel
 from agentgym.trainers.policy.row import Row
 
 Advance = Callable[[Sequence[Row], Tensor, Tensor | None], None]

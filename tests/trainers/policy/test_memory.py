@@ -276,6 +276,8 @@ def test_checkpointing_keeps_the_inputs_of_layers_only(make, as_batch):
 
 def test_a_model_that_cannot_be_checkpointed(make, monkeypatch):
     policy = make("llama")
-    monkeypatch.setattr("agentgym.trainers.policy.policy.layers_to_checkpoint", lambda model: [])
+    monkeypatch.setattr(
+        "agentgym.trainers.policy.language_model.layers_to_checkpoint", lambda model: []
+    )
     with pytest.raises(ConfigError, match="does not support gradient checkpointing"):
         policy.checkpoint_layers()

@@ -1,0 +1,309 @@
+"""`LanguageModel`: a causal language model and its tokenizer, as generation and scoring use them.
+
+The output head is computed only at the positions that are needed. Operations that a model applies
+to its logits after the head (capping, scaling) are preserved.
+
+Shapes: b rows, n new tokens, V vocabulary, H hidden.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
+from agentgym.trainers.policy.lm_head import check_head, head_reads
+from agentgym.trainers.policy.loading import base_model, stores_tensors
+from agentgym.trainers.policy.prefix_cache import LayerShape
+from agentgym.trainers.policy.sampling import GenerationStats
+from agentgym.utils.token_trie import TokenTrie
+
+MEMO = 1 << 15
+"""Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
+
+CPU_WINDOW = 64 << 20
+"""Bytes of keys and values that are generated together on a CPU."""
+
+CPU_ROWS = 32
+"""Minimum number of rows that are generated together on a CPU."""
+
+GPU_ROWS = 512
+"""Maximum number of rows that are generated together on a GPU, if their keys and values fit."""
+
+CACHE_NAMES = ("past_key_values", "cache_params")
+"""Names of the cache argument in `transformers`: of attention models, of recurrent models."""
+
+
+class LanguageModel(nn.Module):
+    """A causal language model that generates and scores actions.
+
+    Dropout is set to 0, because with dropout the log-probs in training would differ from those in
+    generation.
+
+    Args:
+        model: a `transformers` causal LM, or a `peft` model around one.
+        tokenizer: its tokenizer.
+        batch_size: batch size of generation. If None, it depends on the device.
+
+    Attributes:
+        model: the model.
+        tokenizer: the tokenizer.
+        format: the delimiters of actions.
+        pad_token: id used for padding (always masked).
+        hidden_size: hidden size H.
+        max_length: maximum sequence length in tokens, or None if unlimited.
+        padding: whether rows of different lengths can be generated together.
+        blocks: whether padding is allowed at any position, and cached keys and values can be sliced
+            and stacked (`PrefixCache`).
+        inference_mode: whether actions may be generated in `torch.inference_mode`, which is faster
+            than `torch.no_grad`. Models that store tensors in a forward pass must not.
+        head_output: the operations after the output head, or None if they are unknown. The logits
+            of all action tokens are then held in memory.
+        stats: counters of the work done by generation.
+        autocast: makes the context manager in which the model computes, such as
+            `Accelerator.autocast`. Clones share it.
+        logits_at_once: maximum number of logits (action tokens times vocabulary) that a forward
+            pass with gradients holds in memory. They are computed in parts, and again in the
+            backward pass.
+        gradient_checkpointing: whether forward passes with gradients keep only the inputs of the
+            model's layers, and the backward pass computes the layers again.
+        shares_prefixes: whether forward passes with gradients compute the common prefix of their
+            rows once, in a pass of its own, if the model has `blocks` and this is faster. See
+            `shared_length`.
+
+    Raises:
+        ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
+    """
+
+    logits_at_once: int = 1 << 24
+    gradient_checkpointing: bool = False
+    shares_prefixes: bool = True
+
+    def __init__(self, model: Any, tokenizer: Any, *, batch_size: int | None = None):
+        super().__init__()
+        if tokenizer.eos_token_id is None:
+            raise ConfigError(
+                "The tokenizer has no end-of-sequence token, which must end every action. "
+                "Set tokenizer.eos_token before creating the policy."
+            )
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        self.model: Any = model
+        self.tokenizer = tokenizer
+        plain = base_model(model)
+        self.format = ActionFormat.of(plain, tokenizer)
+        pad = tokenizer.pad_token_id
+        self.pad_token: int = self.end_token if pad is None else pad
+        self._batch_size = batch_size
+        self.stats = GenerationStats()
+        self.autocast: Callable[..., AbstractContextManager[Any]] = nullcontext
+        config = model.config.get_text_config(decoder=True)
+        self.hidden_size: int = config.hidden_size
+        self.max_length: int | None = getattr(config, "max_position_embeddings", None)
+        # In lists, so that they are not registered as submodules.
+        self._guide: list[Self] = []
+        self._steering: list[Any] = []
+        self._encoded: dict[str, tuple[int, ...]] = {}
+        self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
+        accepted = inspect.signature(plain.forward).parameters
+        self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
+        layers = DynamicCache(config=model.config).layers
+        self.padding = "position_ids" in accepted and all(
+            isinstance(layer, DynamicLayer) for layer in layers
+        )
+        self.blocks = (
+            self.padding
+            and all(type(layer) is DynamicLayer for layer in layers)
+            and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
+        )
+        self.inference_mode = self.blocks and not stores_tensors(plain)
+        self.eval()
+        self.head_output = check_head(model, self.end_token)
+        self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
+
+    @property
+    def end_token(self) -> int:
+        """Id of the token that ends admissible actions and demonstrations."""
+        return self.format.end_token
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        return next(self.model.parameters()).device
+
+    def rows_at_once(self, columns: int | None = None) -> int:
+        """Returns the number of rows per forward pass.
+
+        Args:
+            columns: number of tokens per row whose keys and values are written in place while
+                actions are generated. None: the rows are read in one pass, or each has a cache of
+                its own.
+        """
+        if self._batch_size is not None:
+            return self._batch_size
+        if columns is None:
+            # On a CPU, more rows are not faster and cost padding and cache misses.
+            return 8 if self.device.type == "cpu" else 64
+        if self.device.type != "cpu":
+            return GPU_ROWS
+        size = columns * sum(shape.bytes for shape in self.layer_shapes)
+        return max(CPU_ROWS, CPU_WINDOW // size)
+
+    @property
+    def guide(self) -> Self | None:
+        """Policy whose probabilities rank tokens for `top_k` and `top_p`, or None for its own."""
+        return self._guide[0] if self._guide else None
+
+    def follow(self, guide: Self | None) -> None:
+        """Ranks tokens for `top_k` and `top_p` by another policy's probabilities, or by its own."""
+        self._guide = [] if guide is None else [guide]
+
+    def steer(self, steering: nn.Module | None) -> None:
+        """Transforms the logits that `act` samples from.
+
+        Only `act` is affected. `forward` still scores actions under the model's own distribution,
+        so a steered policy is meant for acting, for example after offline RL, and not for
+        collecting on-policy training data.
+
+        Args:
+            steering: module that maps (hidden states [b, H], logits [b, V]) to logits [b, V]. None
+                removes it.
+        """
+        self._steering = [] if steering is None else [steering]
+
+    @property
+    def steered(self) -> bool:
+        """Whether `steer` transforms the logits that `act` samples from."""
+        return bool(self._steering)
+
+    @property
+    def supports_checkpointing(self) -> bool:
+        """Whether gradient checkpointing can be turned on."""
+        return bool(layers_to_checkpoint(self.model))
+
+    def checkpoint_layers(self) -> None:
+        """Turns gradient checkpointing on.
+
+        Raises:
+            ConfigError: if the model does not support it.
+        """
+        if not self.supports_checkpointing:
+            raise ConfigError(
+                f"{type(self.model).__name__} does not support gradient checkpointing: set "
+                "gradient_checkpointing to False."
+            )
+        self.gradient_checkpointing = True
+
+    # Text and tokens.
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the token ids of a text. Special tokens in the text are encoded as plain text."""
+        tokens = self._encoded.get(text)
+        if tokens is None:
+            if len(self._encoded) >= MEMO:
+                self._encoded.clear()
+            # Lone surrogates cannot be tokenised, but no observation may raise.
+            clean = text.encode("utf-8", "replace").decode()
+            ids = self.tokenizer(clean, add_special_tokens=False, split_special_tokens=True)
+            tokens = self._encoded[text] = tuple(ids["input_ids"])
+        return list(tokens)
+
+    def encode_action(self, text: str) -> list[int]:
+        """Returns the token ids of an action, with the end token."""
+        return [*self.encode(self.format.prefix + text), self.end_token]
+
+    def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
+        """Returns the text of token ids, without special tokens."""
+        return self.tokenizer.decode(
+            list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+
+    def trie(self, candidates: Sequence[str]) -> tuple[TokenTrie, int]:
+        """Returns the trie of the candidates' tokens, with end tokens, and its depth."""
+        key = tuple(candidates)
+        found = self._tries.get(key)
+        if found is None:
+            if len(self._tries) >= MEMO >> 4:
+                self._tries.clear()
+            sequences = [self.encode(self.format.prefix + text) for text in key]
+            depth = 1 + max(map(len, sequences))
+            found = self._tries[key] = TokenTrie(sequences, end=self.end_token), depth
+        return found
+
+    # Computing.
+
+    def weights_version(self) -> int:
+        """Returns a number that changes whenever an optimiser updates the weights in place."""
+        return sum(parameter._version for parameter in self.model.parameters())
+
+    @property
+    def layer_shapes(self) -> tuple[LayerShape, ...]:
+        """Shapes of the keys and values of each layer in the current autocast, if `blocks`."""
+        kind, key = self.device.type, None
+        if torch.is_autocast_enabled(kind):
+            key = torch.get_autocast_dtype(kind)
+        if key not in self._layer_shapes:
+            cache, probe = self.new_cache(), np.array([[self.end_token]])
+            with torch.no_grad():
+                self.next_logits(probe, None, np.zeros_like(probe), cache)
+            self._layer_shapes[key] = tuple(LayerShape.of(layer) for layer in cache.layers)
+        return self._layer_shapes[key]
+
+    def new_cache(self) -> Any:
+        """Returns an empty `transformers` cache."""
+        return DynamicCache(config=self.model.config)
+
+    def next_logits(
+        self,
+        tokens: NDArray[np.int64],
+        mask: NDArray[np.bool_] | Tensor | None,
+        positions: NDArray[np.int64],
+        cache: Any,
+        at: NDArray[np.int64] | None = None,
+    ) -> Tensor:
+        """Returns float32 [b, V] logits after a column of tokens.
+
+        Args:
+            tokens: [b, n] token ids.
+            mask: [b, length + n] False for padding, for the cached tokens and the new ones. Or an
+                additive attention mask [b, 1, n, length + n]. None: plain causal attention.
+            positions: [b, n] position ids of the new tokens.
+            cache: cache with `length` tokens per row.
+            at: [b] the columns. None: the last one.
+        """
+        inputs: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
+        inputs[self._cache_name] = cache
+        if self.padding:
+            inputs["position_ids"] = self._tensor(positions)
+            if isinstance(mask, np.ndarray):
+                mask = self._tensor(mask.astype(np.int64))
+            inputs["attention_mask"] = mask
+
+        def last(hidden: Tensor) -> Tensor:
+            if at is None or tokens.shape[1] == 1:
+                return hidden[:, -1:]
+            rows = torch.arange(len(hidden), device=hidden.device)
+            return hidden[rows, self._tensor(at)][:, None]
+
+        if tokens.shape[1] == 1 and not self._steering:  # the head reads all there is
+            return self.model(**inputs).logits[:, -1].float()
+        with head_reads(self.model, last) as states:
+            logits = self.model(**inputs).logits[:, -1].float()
+        for steering in self._steering:
+            logits = steering(last(states[0])[:, 0], logits)
+        return logits
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
