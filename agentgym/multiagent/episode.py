@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentgym.core import TimeStep
+from agentgym.time_step import TimeStep
 
 
 @dataclass

@@ -6,7 +6,6 @@ It does not depend on PettingZoo. `agentgym.multiagent.pettingzoo` makes environ
 from __future__ import annotations
 
 import copy
-import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -15,18 +14,12 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from agentgym.core import (
-    INFO_KEYS,
-    TimeStep,
-    UnreadableAction,
-    check_limits,
-    check_reward_terms,
-    refused,
-    step_info,
-)
-from agentgym.errors import ConfigError, SnapshotError
+from agentgym.core import UnreadableAction, check_limits
+from agentgym.errors import ConfigError
 from agentgym.multiagent.episode import GameEpisode
+from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.tasks import Tasks
+from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
 from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters
 from agentgym.utils.serialization import from_json, to_json
@@ -533,24 +526,13 @@ class TextGame:
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
         """
-        name = type(self).__name__
-        other = snapshot.get("env") if isinstance(snapshot, Mapping) else None
-        if name != other:
-            got = reprlib.repr(other)
-            raise SnapshotError(f"Expected a snapshot of {name}, got one of {got}.")
-        before = dict(vars(self))
-        try:
-            generator = np.random.PCG64()
-            generator.state = snapshot["rng"]
+        check_owner(snapshot, type(self).__name__)
+        with restoring(self):
             episode = from_json(GameEpisode, snapshot["episode"])
             self.state = from_json(self.State, snapshot["state"])
             self.episode, self._unseen = episode, set()
-            self.np_random = np.random.Generator(generator)
+            self.np_random = generator_of(snapshot["rng"])
             self._check_episode(episode)
-        except Exception as error:
-            vars(self).clear()
-            vars(self).update(before)
-            raise refused(error) from error
 
     def _check_episode(self, episode: GameEpisode) -> None:
         """Raises an error if an episode cannot be one of this game in its state."""

@@ -18,10 +18,11 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from agentgym.core import UnreadableAction, refused
+from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.snapshots import restoring
 from agentgym.spaces import UnicodeText
 from agentgym.utils.action_parsing import numbered
 from agentgym.utils.arguments import (
@@ -286,8 +287,7 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
         """
-        before = dict(vars(self)), dict(vars(self.game))
-        try:
+        with restoring(self, self.game):
             saved = from_json(_AECSnapshot, snapshot)
             saved.check(self.possible_agents)
             said = {agent: _unpack(packed) for agent, packed in saved.said.items()}
@@ -299,11 +299,6 @@ class AECGame(PettingZooMixin, AECEnv[str, Observation, Any]):
             self._said = said
             self._report()
             self.rewards = saved.rewards
-        except Exception as error:
-            for each, attributes in zip((self, self.game), before, strict=True):
-                vars(each).clear()
-                vars(each).update(attributes)
-            raise refused(error) from error
 
 
 @dataclasses.dataclass

@@ -10,7 +10,18 @@ from types import ModuleType
 from typing import Any
 
 import agentgym
-from agentgym import agents, core, errors, registration, sandbox, spaces, tasks, tools, wrappers
+from agentgym import (
+    agents,
+    core,
+    errors,
+    registration,
+    sandbox,
+    spaces,
+    tasks,
+    time_step,
+    tools,
+    wrappers,
+)
 from agentgym.agents.view import View
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
@@ -47,7 +58,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "core": (
         "Environment contract",
         "The base class of text environments and the result of one turn.",
-        [core.TextEnv, core.TimeStep, core.UnreadableAction],
+        [core.TextEnv, time_step.TimeStep, core.UnreadableAction],
     ),
     "tasks": (
         "Tasks and spaces",

@@ -7,11 +7,11 @@ from functools import cache
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 MARKS = "XO"
 RESIGN = "resign"

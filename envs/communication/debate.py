@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.communication.evidence import (
     SIDES,
     make_case,
@@ -26,6 +25,7 @@ from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import match_action
 
 Judge = Callable[[str], str]

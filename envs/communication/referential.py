@@ -7,7 +7,6 @@ from itertools import combinations, product
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.communication.pragmatics import (
     ATTRIBUTES,
     WORDS,
@@ -22,6 +21,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import match_action
 
 LONGEST_WORD = 20

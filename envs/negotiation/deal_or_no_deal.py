@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.negotiation.bargaining import (
     ASPIRATIONS,
     ITEMS,
@@ -30,6 +29,7 @@ from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
 DEAL = "deal"

@@ -7,7 +7,6 @@ from itertools import permutations
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.overcooked.brigade import (
     ITEMS,
     STARTS,
@@ -30,6 +29,7 @@ from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 RECIPES = (
     "tomato salad",
