@@ -27,8 +27,9 @@ from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
-from agentgym.multiagent.game import InvalidMove, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
+from agentgym.multiagent.rules import GameRules, InvalidMove
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers import settings, trajectory
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
@@ -98,7 +99,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "Multi-agent games",
         "The rules of a game, its PettingZoo environments, and one seat of it as a Gymnasium "
         "environment.",
-        [TextGame, InvalidMove, AECGame, ParallelGame, SingleSeat, agentgym.Team, Role],
+        [TextGame, GameRules, InvalidMove, AECGame, ParallelGame, SingleSeat, agentgym.Team, Role],
     ),
     "wrappers": (
         "Wrappers",

@@ -9,8 +9,9 @@ import numpy as np
 
 from agentgym.envs.cards.gops_solver import Cards, Gains, GopsSolver
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
 

@@ -16,7 +16,8 @@ import numpy as np
 from agentgym.envs.cards import solver
 from agentgym.envs.cards.solver import CHANCE, Node, Strategy
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from agentgym.envs.communication.associations import vocabulary
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 

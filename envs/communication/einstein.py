@@ -16,9 +16,10 @@ from agentgym.envs.communication.zebra import (
     solve,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 

@@ -25,9 +25,10 @@ from agentgym.envs.negotiation.bargaining import (
     worth,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain

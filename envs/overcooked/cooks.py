@@ -25,9 +25,10 @@ from agentgym.envs.overcooked.kitchen import CHOPS, ORDER, Square
 from agentgym.envs.overcooked.partners import View, announce, aside, plan, reach
 from agentgym.envs.overcooked.salad import REWARDS
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 from agentgym.time_step import TimeStep
 

@@ -19,8 +19,9 @@ from gymnasium.utils.env_checker import check_env
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError
-from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame, listed
+from agentgym.multiagent.game import GAME_INFO_KEYS, TextGame
 from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards, listed
 
 
 @dataclass
