@@ -438,7 +438,7 @@ def register_all() -> None:
         if entry.multi_agent:
             gymnasium.register(
                 entry.id,
-                entry_point="agentgym.multiagent.pettingzoo:SingleSeat",
+                entry_point="agentgym.multiagent.single_seat:SingleSeat",
                 kwargs={"game": entry.id, **entry.kwargs, **entry.seat},
             )
         else:

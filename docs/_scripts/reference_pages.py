@@ -27,8 +27,9 @@ from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
+from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
+from agentgym.multiagent.parallel import ParallelGame
 from agentgym.multiagent.rules import GameRules, InvalidMove
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers import settings, trajectory

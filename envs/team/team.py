@@ -12,9 +12,11 @@ from agentgym.core import TextEnv
 from agentgym.envs.team.roles import Role, as_roles
 from agentgym.errors import ConfigError
 from agentgym.making import env_name, make_env
+from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import NUMBER, clip
-from agentgym.multiagent.pettingzoo import SHOWN, AECGame, make_pettingzoo
+from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.pettingzoo_mixin import SHOWN
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
 from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep

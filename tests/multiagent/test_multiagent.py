@@ -19,9 +19,12 @@ from gymnasium.utils.env_checker import check_env
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError
+from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import GAME_INFO_KEYS, TextGame
-from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, make_pettingzoo
+from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.pettingzoo_mixin import NUMBERS
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
+from agentgym.multiagent.single_seat import SingleSeat
 
 
 @dataclass
