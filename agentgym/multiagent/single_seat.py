@@ -15,9 +15,9 @@ from agentgym.agents import Agent, ScriptedAgent, View
 from agentgym.core import TextEnv, UnreadableAction
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
 from agentgym.multiagent.table import Table
-from agentgym.registration import make_parallel
 from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep, check_reward_terms
 
