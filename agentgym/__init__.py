@@ -6,12 +6,14 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from agentgym.core import TextEnv, TimeStep, UnreadableAction
+from agentgym.core import TextEnv, UnreadableAction
 from agentgym.integrations.trl import ToolEnvironment, tool_rows
-from agentgym.registration import REGISTRY, make_aec, make_parallel, register_all
+from agentgym.multiagent.making import make_aec, make_parallel
+from agentgym.registration import REGISTRY, register_all
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
+from agentgym.time_step import TimeStep
 from agentgym.tools import FunctionToolEnv, ToolEnv, ToolError, ToolState, tool
 
 __version__ = "0.1.0"

@@ -1,21 +1,20 @@
-"""`TextEnv`: base class of the text environments. `TimeStep`: the result of one turn."""
+"""`TextEnv`: base class of the text environments."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import numbers
-import reprlib
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError, did_you_mean
+from agentgym.errors import ConfigError, SnapshotError, did_you_mean
+from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep, check_step, step_info
 from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import (
     check_arguments,
@@ -27,66 +26,6 @@ from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json, to_json
 
 RESET_OPTIONS = ("task", "max_turns")
-INFO_KEYS = (
-    "task",
-    "turn",
-    "valid",
-    "success",
-    "progress",
-    "admissible",
-    "state_key",
-    "reward_terms",
-)
-
-LARGEST_REWARD = 1e100
-"""Largest absolute value of a reward term: sums and squares of smaller ones stay finite."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TimeStep:
-    """The result of one turn, as returned by the rules of a game.
-
-    Attributes:
-        text: the next observation, without feedback.
-        rewards: reward terms of this turn by name. Missing terms are 0.
-        terminated: whether the episode terminated.
-        valid: whether the action was valid.
-        success: whether the task is solved.
-        progress: progress on the task, in [0, 1]. In games in which `success` means a win and
-            progress is the share of the possible gain, success may come with progress < 1.
-        admissible: the admissible actions. Empty if the set is open.
-        state_key: two states have the same key iff they are the same state for the agent. Empty:
-            the text is the key.
-        feedback: message about the last action, shown before the text. Not part of the state.
-    """
-
-    text: str
-    rewards: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    terminated: bool = False
-    valid: bool = True
-    success: bool = False
-    progress: float = 0.0
-    admissible: tuple[str, ...] = ()
-    state_key: str = ""
-    feedback: str = ""
-
-    @property
-    def observation(self) -> str:
-        """The observation: the feedback, if any, followed by the text."""
-        return f"{self.feedback}\n\n{self.text}" if self.feedback else self.text
-
-
-_FIELDS = (
-    ("text", str),
-    ("rewards", Mapping),
-    ("terminated", bool),
-    ("valid", bool),
-    ("success", bool),
-    ("progress", float | int),
-    ("admissible", tuple),
-    ("state_key", str),
-    ("feedback", str),
-)
 
 
 class UnreadableAction(str):
@@ -113,32 +52,6 @@ class UnreadableAction(str):
         return action
 
 
-def step_info(
-    step: TimeStep, task: str, turn: int, reward_names: tuple[str, ...], invalid_penalty: float
-) -> dict[str, Any]:
-    """Returns a new dictionary with the info of a step (see `INFO_KEYS`).
-
-    Args:
-        step: the result of the turn.
-        task: name of the task.
-        turn: number of turns played.
-        reward_names: the reward terms of the rules.
-        invalid_penalty: penalty of an invalid action.
-    """
-    terms = {name: float(step.rewards.get(name, 0.0)) for name in reward_names}
-    terms["invalid"] = 0.0 if step.valid else 0.0 - invalid_penalty
-    return {
-        "task": task,
-        "turn": turn,
-        "valid": step.valid,
-        "success": step.success,
-        "progress": float(step.progress),
-        "admissible": step.admissible,
-        "state_key": step.state_key or step.text,
-        "reward_terms": terms,
-    }
-
-
 def check_limits(split: str, max_turns: int | None) -> None:
     """Checks the arguments that environments and games share.
 
@@ -149,34 +62,6 @@ def check_limits(split: str, max_turns: int | None) -> None:
         raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
     if split not in ("train", "test"):
         raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
-
-
-def check_reward_terms(
-    where: str, terms: Mapping[str, float], reward_names: tuple[str, ...]
-) -> None:
-    """Checks the reward terms returned by the rules of an environment or game.
-
-    Raises:
-        ValueError: for a term that is not declared, or is not a finite number with an absolute
-            value of at most `LARGEST_REWARD`.
-    """
-    for name, value in terms.items():
-        if name not in reward_names:
-            raise ValueError(
-                f"{where} returned the reward term {name!r}, which reward_names "
-                f"{reward_names} does not list.{did_you_mean(name, reward_names)}"
-            )
-        if not _fits(value):
-            raise ValueError(
-                f"{where} returned {value!r:.80} for the reward term {name!r}. Expected a finite "
-                f"number of at most {LARGEST_REWARD:g}."
-            )
-
-
-def _fits(value: Any) -> bool:
-    if isinstance(value, int):  # may be too large for a float
-        return abs(value) <= LARGEST_REWARD
-    return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD
 
 
 @dataclasses.dataclass
@@ -192,19 +77,15 @@ class _Snapshot:
     rng: dict[str, Any]
     seed: int | None
 
-
-def refused(error: Exception) -> SnapshotError:
-    """Returns the error to raise for a snapshot whose restoration raised another one."""
-    if isinstance(error, SnapshotError):
-        return error
-    if isinstance(error, UnknownTaskError):
-        return SnapshotError(
-            f"This snapshot is of an environment made with other arguments: {error!s:.500}"
-        )
-    return SnapshotError(
-        "This snapshot is damaged or of an environment made with other arguments: "
-        f"{type(error).__name__}: {error!s:.500}"
-    )
+    def check(self) -> None:
+        """Raises a ValueError if no episode can be in this state."""
+        limit = self.limit
+        if limit is not None and limit < 1:
+            raise ValueError(f"a turn limit must be at least 1, got {limit}")
+        if self.turn < 0 or (limit is not None and self.turn > limit):
+            raise ValueError(f"turn {self.turn} is not possible with max_turns = {limit}")
+        if self.last.terminated and not self.over:
+            raise ValueError("the game has ended, but not the episode")
 
 
 TurnLimit = int | Literal["auto"] | None
@@ -423,18 +304,7 @@ class TextEnv(gymnasium.Env[str, str]):
             ValueError: for a value out of range.
         """
         where = f"{type(self).__name__}.{method}"
-        if not isinstance(step, TimeStep):
-            raise TypeError(f"{where} must return a TimeStep, got {type(step).__name__}.")
-        for name, kind in _FIELDS:
-            value = getattr(step, name)
-            if not isinstance(value, kind):
-                raise TypeError(
-                    f"{where} must return a TimeStep whose {name} is a "
-                    f"{getattr(kind, '__name__', kind)}, got {type(value).__name__}: {value!r:.80}."
-                )
-        if not 0 <= step.progress <= 1:
-            raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")
-        check_reward_terms(where, step.rewards, self.reward_names)
+        check_step(where, step, self.reward_names)
         if not isinstance(getattr(self, "state", None), self.State):
             raise TypeError(f"{where} must leave a {self.State.__name__} in self.state.")
         return step
@@ -473,39 +343,26 @@ class TextEnv(gymnasium.Env[str, str]):
             SnapshotError: if the snapshot is of another environment or damaged.
         """
         self._check_author()
-        name = type(self).__name__
-        other = snapshot.get("env") if isinstance(snapshot, Mapping) else None
-        if other != name:
-            got = reprlib.repr(other)
-            raise SnapshotError(f"Expected a snapshot of {name}, got one of {got}.")
-        before = dict(vars(self))
+        check_owner(snapshot, type(self).__name__)
         try:
-            saved = from_json(_Snapshot, snapshot)
-            generator: Any = np.random.PCG64()
-            generator.state = saved.rng
-            state = from_json(self.State, saved.state)
-            task = self.tasks.check(saved.task)
-            limit = saved.limit
-            if limit is not None and limit < 1:
-                raise ValueError(f"a turn limit must be at least 1, got {limit}")
-            if saved.turn < 0 or (limit is not None and saved.turn > limit):
-                raise ValueError(f"turn {saved.turn} is not possible with max_turns = {limit}")
-            if saved.last.terminated and not saved.over:
-                raise ValueError("the game has ended, but not the episode")
-            self.task, self._turn, self._over = task, saved.turn, saved.over
-            self.turn_limit = limit
-            self._last, self.state = saved.last, state
-            self._checked(saved.last, "restore")
-            self._np_random, self._np_random_seed = np.random.Generator(generator), saved.seed
-            self._restored()
-            return saved.last.observation, self._info(saved.last)
-        except Exception as error:
-            vars(self).clear()
-            vars(self).update(before)
+            with restoring(self):
+                self._resume(from_json(_Snapshot, snapshot))
+                assert self._last is not None
+                return self._last.observation, self._info(self._last)
+        except SnapshotError:
             if self._last is not None:
                 with contextlib.suppress(Exception):
                     self._restored()
-            raise refused(error) from error
+            raise
+
+    def _resume(self, saved: _Snapshot) -> None:
+        saved.check()
+        self.task, self._turn, self._over = self.tasks.check(saved.task), saved.turn, saved.over
+        self.turn_limit = saved.limit
+        self._last, self.state = saved.last, from_json(self.State, saved.state)
+        self._checked(saved.last, "restore")
+        self._np_random, self._np_random_seed = generator_of(saved.rng), saved.seed
+        self._restored()
 
     def reseed(self, seed: int) -> None:
         """Samples the chance events of the rest of the episode anew.

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 
-from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
+from agentgym.errors import AgentGymError, ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.registration import NAMESPACE, REGISTRY, Entry, find
 from agentgym.tasks import Tasks
@@ -115,12 +115,7 @@ def author_class(entry: Entry) -> type:
         MissingExtraError: if its module needs an optional dependency that is not installed.
     """
     module, _, name = entry.entry_point.partition(":")
-    try:
-        home = importlib.import_module(module)
-    except ImportError as error:
-        if entry.extra is None:
-            raise
-        raise MissingExtraError(entry.id, entry.extra, entry.package) from error
+    home = entry.load()
     if name:
         return getattr(home, name)
     games = [

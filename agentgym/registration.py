@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
+from typing import Any, TypedDict
 
 import gymnasium
 
@@ -52,17 +53,41 @@ class Entry:
         """Whether this is a PettingZoo game. Its Gymnasium id is a `SingleSeat` environment."""
         return ":" not in self.entry_point
 
+    def load(self) -> ModuleType:
+        """Returns the module of the entry point, imported if necessary.
+
+        Raises:
+            MissingExtraError: if it needs an optional dependency that is not installed.
+        """
+        try:
+            return importlib.import_module(self.entry_point.partition(":")[0])
+        except ImportError as error:
+            if self.extra is None:
+                raise
+            raise MissingExtraError(self.id, self.extra, self.package) from error
+
+
+class Needs(TypedDict):
+    """The optional dependency of an environment: see `Entry`."""
+
+    extra: str
+    package: str
+
+
+CHESS: Needs = {"extra": "chess", "package": "chess"}
+MONTY: Needs = {"extra": "code", "package": "pydantic_monty"}
+SANDLOCK: Needs = {"extra": "code", "package": "sandlock"}
+MINIGRID: Needs = {"extra": "minigrid", "package": "minigrid"}
+TEXTWORLD: Needs = {"extra": "textworld", "package": "textworld"}
+
+FOOD = "agentgym.envs.virtualhome.food_preparation:FoodPreparation"
 
 TABLE: tuple[Entry, ...] = (
     # Single agent.
     Entry("NumberLine-v0", "agentgym.envs.numbers.number_line:NumberLine"),
     Entry("Arithmetic-v0", "agentgym.envs.numbers.arithmetic:Arithmetic"),
     Entry("WebShop-v0", "agentgym.envs.webshop.env:WebShop"),
-    Entry(
-        "WebShop-Large-v0",
-        "agentgym.envs.webshop.env:WebShop",
-        {"num_products": 100_000},
-    ),
+    Entry("WebShop-Large-v0", "agentgym.envs.webshop.env:WebShop", {"num_products": 100_000}),
     Entry("Maze-v0", "agentgym.envs.lmrl.maze:Maze"),
     Entry("Maze-Partial-v0", "agentgym.envs.lmrl.maze:Maze", {"describe": "walls"}),
     Entry("Maze-Random-v0", "agentgym.envs.lmrl.maze:Maze", {"maze": "random"}),
@@ -78,11 +103,7 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.lmrl.text_nav:TextNav",
         {"location": False, "inventory": False},
     ),
-    Entry(
-        "TextNav-Random-v0",
-        "agentgym.envs.lmrl.text_nav:TextNav",
-        {"layout": "generated"},
-    ),
+    Entry("TextNav-Random-v0", "agentgym.envs.lmrl.text_nav:TextNav", {"layout": "generated"}),
     Entry("TwentyQuestions-v0", "agentgym.envs.lmrl.twenty_questions:TwentyQuestions"),
     Entry(
         "TwentyQuestions-Menu-v0",
@@ -153,44 +174,14 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.overcooked.salad:Salad",
         {"recipe": "lettuce-tomato salad"},
     ),
-    Entry(
-        "VirtualHome-FoodPreparation-v0",
-        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
-    ),
-    Entry(
-        "VirtualHome-FoodPreparation-Cheese-v0",
-        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
-        {"variant": "cheese"},
-    ),
-    Entry(
-        "VirtualHome-FoodPreparation-Hamburger-v0",
-        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
-        {"variant": "hamburger"},
-    ),
-    Entry(
-        "VirtualHome-FoodPreparation-ApplePie-v0",
-        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
-        {"variant": "apple pie"},
-    ),
-    Entry(
-        "VirtualHome-FoodPreparation-Pizza-v0",
-        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
-        {"variant": "pizza"},
-    ),
-    Entry(
-        "VirtualHome-FoodPreparation-Plate-v0",
-        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
-        {"variant": "plate"},
-    ),
-    Entry(
-        "VirtualHome-FoodPreparation-Laundry-v0",
-        "agentgym.envs.virtualhome.food_preparation:FoodPreparation",
-        {"variant": "laundry"},
-    ),
-    Entry(
-        "VirtualHome-Entertainment-v0",
-        "agentgym.envs.virtualhome.entertainment:Entertainment",
-    ),
+    Entry("VirtualHome-FoodPreparation-v0", FOOD),
+    Entry("VirtualHome-FoodPreparation-Cheese-v0", FOOD, {"variant": "cheese"}),
+    Entry("VirtualHome-FoodPreparation-Hamburger-v0", FOOD, {"variant": "hamburger"}),
+    Entry("VirtualHome-FoodPreparation-ApplePie-v0", FOOD, {"variant": "apple pie"}),
+    Entry("VirtualHome-FoodPreparation-Pizza-v0", FOOD, {"variant": "pizza"}),
+    Entry("VirtualHome-FoodPreparation-Plate-v0", FOOD, {"variant": "plate"}),
+    Entry("VirtualHome-FoodPreparation-Laundry-v0", FOOD, {"variant": "laundry"}),
+    Entry("VirtualHome-Entertainment-v0", "agentgym.envs.virtualhome.entertainment:Entertainment"),
     Entry("Household-v0", "agentgym.envs.household.household:Household"),
     Entry(
         "Household-Unseen-v0",
@@ -224,52 +215,24 @@ TABLE: tuple[Entry, ...] = (
     Entry("Academia-v0", "agentgym.envs.office.academia:Academia"),
     Entry("Shell-v0", "agentgym.envs.shell.shell:Shell"),
     # Single agent, with third-party engines that are installed as extras.
-    Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
-    Entry(
-        "ChessEndgames-v0",
-        "agentgym.envs.chess.endgames:ChessEndgames",
-        extra="chess",
-        package="chess",
-    ),
-    Entry(
-        "PythonTests-v0",
-        "agentgym.envs.code.python_tests:PythonTests",
-        extra="code",
-        package="pydantic_monty",
-    ),
-    Entry(
-        "PythonMath-v0",
-        "agentgym.envs.code.python_math:PythonMath",
-        extra="code",
-        package="pydantic_monty",
-    ),
+    Entry("Chess-v0", "agentgym.envs.chess.game:Chess", **CHESS),
+    Entry("ChessEndgames-v0", "agentgym.envs.chess.endgames:ChessEndgames", **CHESS),
+    Entry("PythonTests-v0", "agentgym.envs.code.python_tests:PythonTests", **MONTY),
+    Entry("PythonMath-v0", "agentgym.envs.code.python_math:PythonMath", **MONTY),
     Entry(
         "PythonMath-Reset-v0",
         "agentgym.envs.code.python_math:PythonMath",
         {"persistent": False},
-        extra="code",
-        package="pydantic_monty",
+        **MONTY,
     ),
-    Entry("BugFix-v0", "agentgym.envs.code.bug_fix:BugFix", extra="code", package="sandlock"),
-    Entry(
-        "BugFix-Two-v0",
-        "agentgym.envs.code.bug_fix:BugFix",
-        {"bugs": 2},
-        extra="code",
-        package="sandlock",
-    ),
-    Entry(
-        "BabyAI-Text-v0",
-        "agentgym.envs.babyai.babyai_text:BabyAIText",
-        extra="minigrid",
-        package="minigrid",
-    ),
+    Entry("BugFix-v0", "agentgym.envs.code.bug_fix:BugFix", **SANDLOCK),
+    Entry("BugFix-Two-v0", "agentgym.envs.code.bug_fix:BugFix", {"bugs": 2}, **SANDLOCK),
+    Entry("BabyAI-Text-v0", "agentgym.envs.babyai.babyai_text:BabyAIText", **MINIGRID),
     Entry(
         "BabyAI-Text-Original-v0",
         "agentgym.envs.babyai.babyai_text:BabyAIText",
         {"original": True},
-        extra="minigrid",
-        package="minigrid",
+        **MINIGRID,
     ),
     Entry(
         "ALFWorld-v0",
@@ -278,23 +241,16 @@ TABLE: tuple[Entry, ...] = (
         package="textworld",
         files=True,
     ),
-    Entry(
-        "TextWorld-Cooking-v0",
-        "agentgym.envs.textworld.cooking:Cooking",
-        extra="textworld",
-        package="textworld",
-    ),
+    Entry("TextWorld-Cooking-v0", "agentgym.envs.textworld.cooking:Cooking", **TEXTWORLD),
     Entry(
         "TextWorld-CoinCollector-v0",
         "agentgym.envs.textworld.coin_collector:CoinCollector",
-        extra="textworld",
-        package="textworld",
+        **TEXTWORLD,
     ),
     Entry(
         "TextWorld-TreasureHunter-v0",
         "agentgym.envs.textworld.treasure_hunter:TreasureHunter",
-        extra="textworld",
-        package="textworld",
+        **TEXTWORLD,
     ),
     Entry(
         "ScienceWorld-v0",
@@ -307,11 +263,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("TicTacToe-v0", "agentgym.envs.board.tictactoe"),
     Entry("ConnectFour-v0", "agentgym.envs.board.connect_four"),
     Entry("PrisonersDilemma-v0", "agentgym.envs.matrix.prisoners_dilemma"),
-    Entry(
-        "PrisonersDilemma-Talk-v0",
-        "agentgym.envs.matrix.prisoners_dilemma",
-        {"messages": 1},
-    ),
+    Entry("PrisonersDilemma-Talk-v0", "agentgym.envs.matrix.prisoners_dilemma", {"messages": 1}),
     Entry(
         "PrisonersDilemma-Unknown-v0",
         "agentgym.envs.matrix.prisoners_dilemma",
@@ -324,11 +276,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Chicken-Talk-v0", "agentgym.envs.matrix.chicken", {"messages": 1}),
     Entry("Chicken-Unknown-v0", "agentgym.envs.matrix.chicken", seat={"opponents": "unknown"}),
     Entry("RockPaperScissors-v0", "agentgym.envs.matrix.rock_paper_scissors"),
-    Entry(
-        "RockPaperScissors-Talk-v0",
-        "agentgym.envs.matrix.rock_paper_scissors",
-        {"messages": 1},
-    ),
+    Entry("RockPaperScissors-Talk-v0", "agentgym.envs.matrix.rock_paper_scissors", {"messages": 1}),
     Entry(
         "RockPaperScissors-Unknown-v0",
         "agentgym.envs.matrix.rock_paper_scissors",
@@ -361,11 +309,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Codenames-Menu-v0", "agentgym.envs.communication.codenames", {"clues": "menu"}),
     Entry("CommonsHarvest-v0", "agentgym.envs.social.commons_harvest"),
     Entry("ReferentialGame-v0", "agentgym.envs.communication.referential"),
-    Entry(
-        "ReferentialGame-Menu-v0",
-        "agentgym.envs.communication.referential",
-        {"speech": "menu"},
-    ),
+    Entry("ReferentialGame-Menu-v0", "agentgym.envs.communication.referential", {"speech": "menu"}),
     Entry("PublicGoods-v0", "agentgym.envs.social.public_goods"),
     Entry("TrustAndSplit-v0", "agentgym.envs.social.trust_and_split"),
     Entry(
@@ -392,16 +336,10 @@ TABLE: tuple[Entry, ...] = (
     Entry("DealOrNoDeal-v0", "agentgym.envs.negotiation.deal_or_no_deal"),
     Entry("ResourceTrading-v0", "agentgym.envs.negotiation.resource_trading"),
     Entry(
-        "ResourceTrading-Gain-v0",
-        "agentgym.envs.negotiation.resource_trading",
-        {"reward": "gain"},
+        "ResourceTrading-Gain-v0", "agentgym.envs.negotiation.resource_trading", {"reward": "gain"}
     ),
     Entry("Team-Countdown-v0", "agentgym.envs.team.team"),
-    Entry(
-        "Team-Countdown-Checker-v0",
-        "agentgym.envs.team.team",
-        {"roles": "proposer-checker"},
-    ),
+    Entry("Team-Countdown-Checker-v0", "agentgym.envs.team.team", {"roles": "proposer-checker"}),
     Entry("Team-Arithmetic-v0", "agentgym.envs.team.team", {"env": "Arithmetic-v0"}),
     Entry(
         "Team-Arithmetic-Checker-v0",
@@ -438,7 +376,7 @@ def register_all() -> None:
         if entry.multi_agent:
             gymnasium.register(
                 entry.id,
-                entry_point="agentgym.multiagent.pettingzoo:SingleSeat",
+                entry_point="agentgym.multiagent.single_seat:SingleSeat",
                 kwargs={"game": entry.id, **entry.kwargs, **entry.seat},
             )
         else:
@@ -457,41 +395,3 @@ def find(id: str) -> Entry:
         hint = did_you_mean(full.rpartition("/")[2], names)
         raise ConfigError(f"Unknown environment {id!r}.{hint} `agentgym list` shows all.")
     return REGISTRY[full]
-
-
-def make_aec(id: str, **kwargs: Any) -> Any:
-    """Makes the AEC (turn-by-turn) PettingZoo environment of a multi-agent id.
-
-    Args:
-        id: the id, with or without the namespace.
-        **kwargs: arguments of the game and of `PettingZooMixin`, such as `action_mode`.
-
-    Raises:
-        ConfigError: for an unknown or single-agent id, or an invalid argument.
-        MissingExtraError: if the game needs an optional dependency that is not installed.
-    """
-    return _game_module(id).env(**_arguments(id, kwargs))
-
-
-def make_parallel(id: str, **kwargs: Any) -> Any:
-    """Makes the parallel PettingZoo environment of a multi-agent id.
-
-    Arguments and errors are those of `make_aec`.
-    """
-    return _game_module(id).parallel_env(**_arguments(id, kwargs))
-
-
-def _arguments(id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {**find(id).kwargs, **kwargs}
-
-
-def _game_module(id: str) -> Any:
-    entry = find(id)
-    if not entry.multi_agent:
-        raise ConfigError(f"{entry.id} is a single-agent environment: use gymnasium.make.")
-    try:
-        return importlib.import_module(entry.entry_point)
-    except ImportError as error:
-        if entry.extra is None:
-            raise
-        raise MissingExtraError(entry.id, entry.extra, entry.package) from error

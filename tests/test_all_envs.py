@@ -26,10 +26,11 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 import agentgym
-from agentgym.core import INFO_KEYS, TextEnv
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, UnknownArgumentError
 from agentgym.making import author_class
 from agentgym.registration import Entry, find
+from agentgym.time_step import INFO_KEYS
 from agentgym.utils.arguments import keyword_parameters
 
 ROOT = Path(__file__).parents[1]

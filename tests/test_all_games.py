@@ -25,8 +25,9 @@ from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, seed_t
 import agentgym
 from agentgym.core import UnreadableAction
 from agentgym.errors import SnapshotError, UnknownTaskError
+from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import GAME_INFO_KEYS
-from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
+from agentgym.multiagent.parallel import ParallelGame
 from agentgym.wrappers.encode_observation import WordHash
 
 GOLDEN = Path(__file__).parent / "golden"

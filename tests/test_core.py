@@ -14,8 +14,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from agentgym import Tasks, TextEnv, TimeStep
-from agentgym.core import INFO_KEYS, UnreadableAction
+from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError
+from agentgym.time_step import INFO_KEYS
 
 from .helpers.echo import Echo, State
 

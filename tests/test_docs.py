@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.core import INFO_KEYS
 from agentgym.multiagent.game import GAME_INFO_KEYS
 from agentgym.registration import TABLE
+from agentgym.time_step import INFO_KEYS
 
 pytest.importorskip("torch")  # pages of recipes read their settings
 

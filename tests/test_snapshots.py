@@ -14,7 +14,7 @@ from agentgym.agents import RandomAgent, View
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import SnapshotError
 from agentgym.making import full_id, make_env
-from agentgym.registration import make_aec, make_parallel
+from agentgym.multiagent.making import make_aec, make_parallel
 from agentgym.utils.serialization import from_json
 from agentgym.wrappers import HistoryObservation, MultiTrial
 

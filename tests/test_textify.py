@@ -17,10 +17,10 @@ from pettingzoo import AECEnv
 
 import agentgym
 from agentgym.cli.main import main
-from agentgym.core import INFO_KEYS
 from agentgym.errors import SnapshotError
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
+from agentgym.time_step import INFO_KEYS
 
 TAXI = ["south", "north", "east", "west", "pick up", "drop off"]
 MOVES = ["left", "down", "right", "up"]

@@ -17,8 +17,9 @@ from agentgym.evaluation.ratings import elo
 from agentgym.evaluation.report import Estimate, mean_interval
 from agentgym.evaluation.runner import EpisodeLog, append_episode, plan_episodes
 from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
-from agentgym.registration import find, make_parallel
+from agentgym.registration import find
 from agentgym.tasks import task_rng
 
 Lineup = tuple[int, ...]

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 
 @dataclass

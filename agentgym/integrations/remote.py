@@ -11,10 +11,10 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.core import INFO_KEYS
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks, task_rng
+from agentgym.time_step import INFO_KEYS
 
 
 class RemoteError(AgentGymError, RuntimeError):

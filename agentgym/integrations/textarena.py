@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from agentgym.agents import View, make_agent
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, MissingExtraError, SnapshotError, did_you_mean
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 
 @dataclass

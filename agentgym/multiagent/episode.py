@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agentgym.core import TimeStep
+from agentgym.time_step import TimeStep
 
 
 @dataclass
@@ -30,3 +30,13 @@ class GameEpisode:
     failures: dict[str, int] = field(default_factory=dict)
     news: dict[str, list[str]] = field(default_factory=dict)
     steps: dict[str, TimeStep] = field(default_factory=dict)
+
+    def copy(self) -> GameEpisode:
+        """Returns a copy that continues independently."""
+        return replace(
+            self,
+            moves=dict(self.moves),
+            failures=dict(self.failures),
+            news={agent: list(lines) for agent, lines in self.news.items()},
+            steps=dict(self.steps),
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentgym.multiagent.game import InvalidMove
+from agentgym.multiagent.rules import InvalidMove
 from agentgym.utils.action_parsing import plain
 
 MAX_MESSAGE = 280

@@ -12,12 +12,14 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym.agents import Agent, ScriptedAgent, View
-from agentgym.core import TextEnv, TimeStep, UnreadableAction, check_reward_terms, refused
+from agentgym.core import TextEnv, UnreadableAction
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
 from agentgym.multiagent.table import Table
-from agentgym.registration import make_parallel
+from agentgym.snapshots import restoring
+from agentgym.time_step import TimeStep, check_reward_terms
 
 UNKNOWN = "unknown"
 """Value in `opponents` for a level that is sampled at every reset."""
@@ -297,14 +299,9 @@ class SingleSeat(TextEnv):
         Raises:
             SnapshotError: if the snapshot is of another environment or damaged.
         """
-        before = dict(vars(self.game))
-        try:
+        with restoring(self.game):
             self.game.restore(snapshot["state"]["game"])
             return super().restore(snapshot)
-        except Exception as error:
-            vars(self.game).clear()
-            vars(self.game).update(before)  # a snapshot that is refused changes nothing
-            raise refused(error) from error
 
     def _restored(self) -> None:
         seat, agents = self.state, self.game.possible_agents

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agentgym.core import TimeStep
 from agentgym.multiagent.game import TextGame
+from agentgym.time_step import TimeStep
 
 
 class Table:

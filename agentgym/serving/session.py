@@ -14,9 +14,9 @@ from typing import Any
 
 from gymnasium.error import ResetNeeded
 
-from agentgym.core import INFO_KEYS
 from agentgym.errors import AgentGymError
 from agentgym.making import TextGym
+from agentgym.time_step import INFO_KEYS
 
 INVALID_JSON, UNKNOWN_TYPE = "INVALID_JSON", "UNKNOWN_TYPE"
 VALIDATION_ERROR, EXECUTION_ERROR = "VALIDATION_ERROR", "EXECUTION_ERROR"

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 Describe = Callable[[Any, Any], str]
 """(observation, environment) -> text of the observation."""

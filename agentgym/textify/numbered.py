@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from agentgym.core import TimeStep
 from agentgym.textify.base import Describe, Look, Opponent, Textified
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
 LISTED = 20

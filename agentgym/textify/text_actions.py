@@ -9,9 +9,9 @@ import gymnasium
 from gymnasium.spaces import Text
 from gymnasium.spaces.text import alphanumeric
 
-from agentgym.core import TimeStep
 from agentgym.spaces import UnicodeText
 from agentgym.textify.base import Describe, Look, Textified
+from agentgym.time_step import TimeStep
 
 
 def as_text_env(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

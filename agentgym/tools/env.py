@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.tools.calls import HINTS, Call, CallFormat, read_call, write_call
 from agentgym.tools.decorator import Tool, ToolError, tool
 

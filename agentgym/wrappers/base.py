@@ -10,8 +10,8 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
-from agentgym.core import refused
 from agentgym.errors import ConfigError, SnapshotError
+from agentgym.snapshots import refused
 from agentgym.spaces import UnicodeText
 from agentgym.utils.arguments import check_types, keyword_parameters
 

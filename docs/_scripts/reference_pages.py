@@ -10,14 +10,27 @@ from types import ModuleType
 from typing import Any
 
 import agentgym
-from agentgym import agents, core, errors, registration, sandbox, spaces, tasks, tools, wrappers
+from agentgym import (
+    agents,
+    core,
+    errors,
+    registration,
+    sandbox,
+    spaces,
+    tasks,
+    time_step,
+    tools,
+    wrappers,
+)
 from agentgym.agents.view import View
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
-from agentgym.multiagent.game import InvalidMove, TextGame
-from agentgym.multiagent.pettingzoo import AECGame, ParallelGame
+from agentgym.multiagent.aec import AECGame
+from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.parallel import ParallelGame
+from agentgym.multiagent.rules import GameRules, InvalidMove
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers import settings, trajectory
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
@@ -48,7 +61,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "core": (
         "Environment contract",
         "The base class of text environments and the result of one turn.",
-        [core.TextEnv, core.TimeStep, core.UnreadableAction],
+        [core.TextEnv, time_step.TimeStep, core.UnreadableAction],
     ),
     "tasks": (
         "Tasks and spaces",
@@ -88,7 +101,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "Multi-agent games",
         "The rules of a game, its PettingZoo environments, and one seat of it as a Gymnasium "
         "environment.",
-        [TextGame, InvalidMove, AECGame, ParallelGame, SingleSeat, agentgym.Team, Role],
+        [TextGame, GameRules, InvalidMove, AECGame, ParallelGame, SingleSeat, agentgym.Team, Role],
     ),
     "wrappers": (
         "Wrappers",

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.babyai.macros import CHECK, describe, look, objection
 from agentgym.envs.babyai.view import EMPTY, Scene
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.tasks import NumberedTasks, Tasks, task_number
+from agentgym.time_step import TimeStep
 
 if TYPE_CHECKING:
     from agentgym.envs.babyai.bot import Plan

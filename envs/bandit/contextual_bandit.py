@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 ARMS = {"easy": 10, "hard": 30}
 """Number of films (the two sizes of EVOLvE)."""

@@ -7,11 +7,12 @@ from functools import cache
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 MARKS = "XO"
 RESIGN = "resign"

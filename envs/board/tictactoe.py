@@ -9,10 +9,11 @@ from itertools import permutations
 
 import numpy as np
 
-from agentgym.core import TimeStep
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 CELLS = tuple("123456789")
 MARKS = "XO"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 RANKS = ("A", "2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K")
 CHANCES = {**dict.fromkeys(range(1, 10), 1 / 13), 10: 4 / 13}

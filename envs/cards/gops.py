@@ -7,12 +7,13 @@ from functools import cache
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.cards.gops_solver import Cards, Gains, GopsSolver
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.time_step import TimeStep
 
 CARDS = range(2, 7)
 ORDERS = {

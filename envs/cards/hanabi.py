@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.cards.hanabi_players import View, choose
 from agentgym.envs.cards.hanabi_rules import COLORS, Card, Sizes, State, move, moves, over, start
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 
 def known(card: Card, sizes: Sizes) -> str:

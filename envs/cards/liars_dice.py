@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.cards import duel
 from agentgym.envs.cards.bidding import (
     FACES,
@@ -18,9 +17,11 @@ from agentgym.envs.cards.bidding import (
 )
 from agentgym.envs.cards.duel_form import DuelForm
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 LIAR = "liar"
 

@@ -13,12 +13,13 @@ from itertools import permutations, product
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.cards import solver
 from agentgym.envs.cards.solver import CHANCE, Node, Strategy
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 RANKS = "A23456789TJQK"
 WORDS = {"k": "check", "b": "bet", "c": "call", "r": "raise", "f": "fold"}

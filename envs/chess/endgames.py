@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.chess.game import GOAL, Chess, playable
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 ENDGAMES = ("KQK", "KRK", "KQQK", "KRRK", "KQRK")
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 if TYPE_CHECKING:
     import chess

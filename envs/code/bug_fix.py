@@ -6,12 +6,13 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.code.bugs import Bug, bug_of
 from agentgym.envs.code.judge import LIMITED, Call, Verdict, judge, shown
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.sandbox import check_sandbox, run_program
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import code_blocks, command
 
 LARGEST = 10_000

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from agentgym.envs.code.judge import Call
-from agentgym.envs.code.repositories import REPOSITORIES, Repository
+from agentgym.envs.code.repositories import Repository, repositories
 from agentgym.tasks import draw_level, task_rng
 
 PUBLIC = 4
@@ -174,10 +174,11 @@ def draw_bug(rng: random.Random, bugs: int) -> Bug:
     Each bug alone changes the results of two calls or more, so that no special case for the failing
     test that is shown repairs the program.
     """
+    programs = repositories()
     while True:
-        number = rng.randrange(len(REPOSITORIES))
-        calls = REPOSITORIES[number].calls
-        goal = _filled(REPOSITORIES[number], rng)
+        number = rng.randrange(len(programs))
+        calls = programs[number].calls
+        goal = _filled(programs[number], rng)
         known = edits(goal)
         chosen = sorted(rng.sample(range(len(known)), bugs))
         planted = [known[i] for i in chosen]

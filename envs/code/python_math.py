@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.code.judge import LIMITED, SUBSET, shown
 from agentgym.envs.code.problems import Problem, problem_of
 from agentgym.sandbox import Limits, check_sandbox, run_cell
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import code_blocks, command
 
 LONGEST = 10_000

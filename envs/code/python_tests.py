@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.code.functions import LEVELS, NAME, Function, function_of
 from agentgym.envs.code.judge import LIMITED, SUBSET, Verdict, judge, shown
 from agentgym.errors import ConfigError
 from agentgym.sandbox import Interpreter, check_sandbox
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import code_blocks
 
 LONGEST = 10_000

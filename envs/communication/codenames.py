@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.communication.associations import topics, vocabulary
 from agentgym.envs.communication.codenames_players import (
     SPYMASTERS,
@@ -19,9 +18,11 @@ from agentgym.envs.communication.codenames_players import (
     strategic_guess,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
 TEAMS = ("red", "blue")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.communication.evidence import (
     SIDES,
     make_case,
@@ -22,10 +21,12 @@ from agentgym.envs.communication.evidence import (
 )
 from agentgym.envs.lmrl.oracle import make_oracle
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import match_action
 
 Judge = Callable[[str], str]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.communication.zebra import (
     PEOPLE,
     VALUES,
@@ -17,10 +16,12 @@ from agentgym.envs.communication.zebra import (
     solve,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 MAX_MESSAGE = 100
 QUIET = "I have nothing to add."

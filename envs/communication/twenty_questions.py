@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.lmrl.objects import things
 from agentgym.envs.lmrl.twenty_questions import (
     SHOWN,
@@ -18,9 +17,11 @@ from agentgym.envs.lmrl.twenty_questions import (
     well_formed,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import match_action
 
 YES, NO, UNKNOWN = "Yes.", "No.", "I do not know."

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.database.questions import KINDS, Question, draw_question, world_of
 from agentgym.envs.database.sandbox import MAX_ROWS, Connection, Refused, Row, as_multiset
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
 
 SHOWN_ROWS = 10

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves
 from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.time_step import TimeStep
 
 NAMES = tuple(DIRECTIONS)
 STEPS = tuple(DIRECTIONS.values())

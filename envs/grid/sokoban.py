@@ -7,9 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
 from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.time_step import TimeStep
 
 WAYS = tuple(DIRECTIONS.values())
 STEP, ON, OFF, SOLVED = -0.1, 1.0, -1.0, 10.0

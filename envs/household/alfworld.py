@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import DataError, MissingExtraError, did_you_mean
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 FOLDERS = {
     "pick": "pick_and_place_simple",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.household import rules
 from agentgym.envs.household.expert import next_command
 from agentgym.envs.household.levels import FAMILIES, Level, make_level
@@ -10,6 +10,7 @@ from agentgym.envs.household.rules import TREATED, Command, State
 from agentgym.envs.household.things import OPENABLE, kind_of
 from agentgym.errors import did_you_mean
 from agentgym.tasks import NumberedTasks, Tasks
+from agentgym.time_step import TimeStep
 
 COMMANDS = (
     *("go to (receptacle)", "open (receptacle)", "close (receptacle)"),

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, DataError, MissingExtraError
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 SUFFIX = re.compile(r"\.z[1-8]")
 END = re.compile(r"\*\*\*\s*([^*\n]{1,80}?)\s*\*\*\*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from agentgym.core import TextEnv, TimeStep, UnreadableAction
+from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.buyers import (
     BRANDS,
     BUDGETS,
@@ -29,6 +29,7 @@ from agentgym.envs.lmrl.haggling import (
 )
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 LONGEST = 2000
 ABSURD = 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep, UnreadableAction
+from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.cities import cities
 from agentgym.envs.lmrl.city_answers import (
     IS,
@@ -23,6 +23,7 @@ from agentgym.envs.lmrl.city_answers import (
 from agentgym.envs.lmrl.oracle import INVALID, NO, YES, Oracle, make_oracle, verdict
 from agentgym.envs.lmrl.phrases import words
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 MOST_WORDS = 40
 SHOWN = 160

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 Cell = tuple[int, int]
 Grid = tuple[str, ...]

@@ -31,18 +31,6 @@ PREPOSITIONS = frozenset(
 KINDS = frozenset("kind type sort pair piece set form variety breed species bunch bottle".split())
 
 
-def read_rows(table: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Returns (trait, question or "", phrases) for each line "trait | question | a; b; c".
-
-    An indented line continues the line before.
-    """
-    found = []
-    for line in re.sub(r"\n +", " ", table.strip()).split("\n"):
-        trait, question, phrases = (part.strip() for part in line.split("|"))
-        found.append((trait, question, tuple(phrase.strip() for phrase in phrases.split(";"))))
-    return tuple(found)
-
-
 @dataclass(frozen=True)
 class Term:
     """A meaning, possibly negated. `meaning` is "" for unknown words."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.lmrl.houses import (
     CONTAINERS,
     EATEN,
@@ -21,6 +21,7 @@ from agentgym.envs.lmrl.houses import (
     generated_world,
 )
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 
 @dataclass

@@ -8,12 +8,13 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep, UnreadableAction
+from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.objects import PLAIN, things
 from agentgym.envs.lmrl.oracle import INVALID, NO, YES, Oracle, make_oracle, verdict
 from agentgym.envs.lmrl.phrases import Lexicon, Question, words
 from agentgym.envs.lmrl.traits import FILLERS, rows
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 STARTERS = ("is", "does", "can", "do", "are", "could")
 MOST_WORDS = 40

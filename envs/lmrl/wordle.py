@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep, UnreadableAction
+from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.words import COMMON
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 LENGTH = 5
 TRIES = 6

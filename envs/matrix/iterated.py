@@ -12,11 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import match_action
 
 EXPECTED_ROUNDS = 10

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.negotiation.bargaining import (
     ASPIRATIONS,
     ITEMS,
@@ -26,10 +25,12 @@ from agentgym.envs.negotiation.bargaining import (
     worth,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
 DEAL = "deal"

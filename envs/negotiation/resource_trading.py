@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.negotiation.trading import (
     CHEAPEST,
     DEAREST,
@@ -31,10 +30,12 @@ from agentgym.envs.negotiation.trading import (
     written,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 MAX_MESSAGE = 400
 DENY = "[Deny]"

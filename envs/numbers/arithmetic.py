@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
 OPERATORS = ("+", "-", "*")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 STEPS = {"+": 1, "-": -1}
 

@@ -7,12 +7,10 @@ from itertools import permutations
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.overcooked.brigade import (
     ITEMS,
     STARTS,
     Cook,
-    Layout,
     State,
     fresh,
     in_view,
@@ -22,14 +20,17 @@ from agentgym.envs.overcooked.brigade import (
     primitive,
 )
 from agentgym.envs.overcooked.errands import BOARDS, MOVES, errands_of, tick
+from agentgym.envs.overcooked.instructions import MAX_MESSAGE, instructions
 from agentgym.envs.overcooked.kitchen import CHOPS, ORDER, Square
 from agentgym.envs.overcooked.partners import View, announce, aside, plan, reach
 from agentgym.envs.overcooked.salad import REWARDS
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 RECIPES = (
     "tomato salad",
@@ -40,7 +41,6 @@ RECIPES = (
     "lettuce-onion salad",
     "lettuce-onion-tomato salad",
 )
-MAX_MESSAGE = 200
 PRIMITIVES = (*MOVES, "stay")
 
 
@@ -201,7 +201,15 @@ class Cooks(TextGame):
         self.actions = errands_of(self.layout) if errands else PRIMITIVES
         self.needed = [name for name in ORDER if name in recipe]
         self.tasks = tasks_of(kitchen, size, len(self.possible_agents))
-        self.instructions = instructions(self)
+        self.instructions = instructions(
+            self.layout,
+            self.rewards,
+            cooks=len(self.possible_agents),
+            horizon=horizon,
+            radius=radius,
+            errands=errands,
+            talk=talk,
+        )
 
     def _start(self, task: str) -> None:
         squares = [square.split(",") for square in task.removeprefix("start/").split(";")]
@@ -338,83 +346,6 @@ class Cooks(TextGame):
 def at(square: Square) -> str:
     """Returns a square as text."""
     return f"({square[0]},{square[1]})"
-
-
-def plan_of(layout: Layout) -> str:
-    """Returns the kitchen as a map: # counter, . floor, 1 and 2 boards, D delivery."""
-    rows = [
-        ["." if (row, column) in layout.floor else "#" for column in range(layout.size)]
-        for row in range(layout.size)
-    ]
-    for symbol, (row, column) in zip("12D", (*layout.boards, layout.delivery), strict=True):
-        rows[row][column] = symbol
-    return "\n".join("".join(row) for row in rows)
-
-
-def instructions(game: Cooks) -> str:
-    """Returns the rules and the action format."""
-    reward = game.rewards
-    parts = [
-        f"You are one of {len(game.possible_agents)} cooks who make one salad together. Every food "
-        f"of the order has to be chopped on a cutting board ({CHOPS} chops) and put into one bowl. "
-        "The bowl, with nothing else in it, has to be served at the delivery.",
-        "Kitchen (# counter, . floor, 1 and 2 cutting boards, D delivery):",
-        plan_of(game.layout),
-        "Squares are (row,column), counted from 0.",
-        "All cooks get the same reward:",
-        f"- {reward.served:g} for serving the right dish, which ends the episode",
-        f"- {reward.chopped:g} for each food of the order when it is chopped",
-        f"- {reward.wrong:g} for serving anything else, which returns to its place, unchopped",
-        f"- {reward.step:g} per step. There are {game.horizon} steps.",
-        "Rules:",
-        "- Cooks cannot pass through each other, but two cooks who walk towards each other swap "
-        "places.",
-        "- A food on a board must be chopped before it can be taken.",
-    ]
-    if game.radius:
-        parts.append(f"- You see {game.radius} squares around you.")
-    parts += _errand_rules(game) if game.errands else _move_rules()
-    if game.talk:
-        parts.append(
-            f"You can add a message of up to {MAX_MESSAGE} characters to the other cooks after a "
-            f"bar, for example: {'get tomato | I take the tomato' if game.errands else 'up | Hi'}. "
-            "They read it when they act next."
-        )
-    return "\n".join(parts)
-
-
-def _errand_rules(game: Cooks) -> list[str]:
-    counter = (
-        "- go to counter: put the item you hold on the wall, where cooks on the other side can "
-        "take it."
-    )
-    return [
-        "- Actions walk to their target and take one or more steps. You act again when your action "
-        "is done.",
-        "Reply with one action:",
-        "- get tomato, get lettuce, get onion, get bowl 1, get bowl 2: take the item. If you hold "
-        "a bowl, a chopped food goes into it. If you hold a chopped food, getting a bowl puts the "
-        "food into it and takes the bowl.",
-        "- go to board 1, go to board 2: put the item you hold on the board. With empty hands, "
-        "stop beside it.",
-        f"- chop: chop the food on the board beside you {CHOPS} times.",
-        "- deliver: serve the item you hold.",
-        *[counter] * bool(game.layout.wall),
-        "- right, down, left, up: walk one step.",
-        "- stay: wait one step.",
-    ]
-
-
-def _move_rules() -> list[str]:
-    return [
-        "- All cooks move at the same time, one step per turn.",
-        "- Walk into a counter to take the item on it, or to put the item you hold on it.",
-        "- Walk into a board to put the item you hold on it. With empty hands, you chop the raw "
-        "food on it once or take a chopped food or a bowl.",
-        "- Walk into the delivery to serve the item you hold.",
-        "- A chopped food goes into a bowl if you hold one of them and walk into the other.",
-        "Reply with one action: right, down, left, up or stay.",
-    ]
 
 
 env, raw_env, parallel_env = make_pettingzoo(Cooks)

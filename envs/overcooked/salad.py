@@ -6,7 +6,7 @@ import dataclasses
 from functools import cache
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.overcooked.kitchen import (
     CHOPS,
     FOODS,
@@ -23,6 +23,7 @@ from agentgym.envs.overcooked.macros import look, run
 from agentgym.envs.overcooked.texts import action_text, board_name, describe
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 KITCHENS = {
     "tomato salad": "1111131 6000001 1000001 7000001 1000001 1000001 1111151",

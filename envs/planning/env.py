@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.planning.strips import Action, Fact, Facts, World, plan
 from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.time_step import TimeStep
 
 LONGEST = 200
 

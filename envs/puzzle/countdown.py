@@ -9,8 +9,9 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 OPERATORS = "+-*/"
 LARGEST = 99

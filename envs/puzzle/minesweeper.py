@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.envs.puzzle.mines import (
     cells,
     constraints,
@@ -16,6 +16,7 @@ from agentgym.envs.puzzle.mines import (
     solvable,
 )
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 OPEN = re.compile(r"\s*(?:open\s*)?\(?\s*([0-9]{1,2})\s*[,\s]\s*([0-9]{1,2})\s*\)?\s*", re.I)
 SIZES = range(4, 31)

@@ -10,9 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 ITEMS = {"easy": (25, 40), "hard": (80, 120)}
 """Minimum and maximum number of items."""

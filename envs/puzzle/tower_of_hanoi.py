@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agentgym.core import TextEnv, TimeStep, TurnLimit
+from agentgym.core import TextEnv, TurnLimit
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 RODS = "ABC"
 MOVE = re.compile(r"\s*(?:move\s+)?([abc])\s*(?:to|->|,)?\s*([abc])\s*", re.IGNORECASE)

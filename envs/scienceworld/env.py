@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 VARIATIONS = {
     **{"boil": 30, "melt": 30, "freeze": 30, "change-the-state-of-matter-of": 30},

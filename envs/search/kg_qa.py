@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.search.questions import MOST_HOPS, Question, draw_question, world_of
 from agentgym.envs.search.world import BY_SUBJECT, World
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 
 
 @dataclass

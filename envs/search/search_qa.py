@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.search.questions import (
     MOST_HOPS,
     Question,
@@ -19,6 +19,7 @@ from agentgym.envs.search.questions import (
 )
 from agentgym.envs.search.world import Corpus
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
 
 SHOWN = 5

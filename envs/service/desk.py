@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from agentgym.agents import View, make_agent
-from agentgym.core import TimeStep
 from agentgym.envs.service.calculator import evaluate
 from agentgym.envs.service.cases import Case, original_case, original_policy, original_tables
 from agentgym.envs.service.database import Changes, Database, Record, Tables, copied
 from agentgym.envs.service.user import STOP, Scenario, UserState, first_message, reply
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 from agentgym.tools import Call, Tool, ToolEnv, ToolError, ToolState, tool
 
 LONGEST_MESSAGE = 4000

@@ -6,12 +6,13 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.shell.interpreter import COMMANDS, run
 from agentgym.envs.shell.parser import LONGEST
 from agentgym.envs.shell.tasks import KINDS, Task, task_of
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
 
 SHOWN = 1500

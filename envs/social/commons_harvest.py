@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.social.commons import (
     CAPACITY,
     COLLAPSE,
@@ -19,10 +18,12 @@ from agentgym.envs.social.commons import (
     wish,
 )
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
+from agentgym.time_step import TimeStep
 
 STORIES = {
     "fishery": ("tons of fish", "a lake", "catch"),

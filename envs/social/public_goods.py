@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
+from agentgym.time_step import TimeStep
 
 MODELS = ("persuadable", "conditional", "altruist", "free_rider")
 """Levels that the expert considers for co-players. The first wins ties."""

@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.social_deduction.avalon_minds import MINDS, OPINIONS, view
 from agentgym.envs.social_deduction.avalon_rules import (
     ASSASSIN,
@@ -32,10 +31,12 @@ from agentgym.envs.social_deduction.avalon_rules import (
     won,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
 APPROVE, REJECT = "approve", "reject"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentgym.core import TimeStep
 from agentgym.envs.social_deduction.deduction import (
     DOCTOR,
     PLAYERS,
@@ -29,10 +28,12 @@ from agentgym.envs.social_deduction.werewolf_rules import (
     winner,
 )
 from agentgym.errors import ConfigError
-from agentgym.multiagent.game import Rewards, TextGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks, task_number
+from agentgym.time_step import TimeStep
 
 KINDS = ("claim", "finds", "clears", "suspect", "trust")
 

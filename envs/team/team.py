@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.core import TextEnv, TimeStep, refused
+from agentgym.core import TextEnv
 from agentgym.envs.team.roles import Role, as_roles
 from agentgym.errors import ConfigError
 from agentgym.making import env_name, make_env
-from agentgym.multiagent.game import InvalidMove, Rewards, TextGame, listed
+from agentgym.multiagent.aec import AECGame
+from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import NUMBER, clip
-from agentgym.multiagent.pettingzoo import SHOWN, AECGame, make_pettingzoo
+from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.pettingzoo_mixin import SHOWN
+from agentgym.multiagent.rules import InvalidMove, Rewards, listed
+from agentgym.snapshots import restoring
+from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import LONGEST, match_action, plain
 
 MAX_NOTE = 1000
@@ -339,9 +344,8 @@ class TeamGame(TextGame):
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
         """
-        before = dict(vars(self))
-        super().restore(snapshot)
-        try:
+        with restoring(self):
+            super().restore(snapshot)
             saved, state = self.state.env, self.state
             if saved["task"] != self._episode.task:
                 raise ValueError("team and environment have different tasks")
@@ -350,10 +354,6 @@ class TeamGame(TextGame):
             self.inner.restore(saved)
             self.inner.np_random = self.np_random
             state.env = {}
-        except Exception as error:
-            vars(self).clear()
-            vars(self).update(before)
-            raise refused(error) from error
 
 
 class Team(AECGame):

@@ -10,10 +10,11 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
-from agentgym.core import TextEnv, TimeStep, UnreadableAction
+from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.textcraft.book import Recipe, RecipeBook, command, load_book
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 CRAFT = re.compile(r"craft (.*) using (.*)")
 GET = re.compile(r"get ([0-9]+) (.*)")

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.errors import DataError, MissingExtraError
 from agentgym.tasks import NumberedTasks, Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 if TYPE_CHECKING:
     from agentgym.envs.textworld.games import Compiled, Facts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.travel.checks import (
     COMMONSENSE,
     SLOTS,
@@ -21,6 +21,7 @@ from agentgym.envs.travel.solver import LENGTHS, LEVELS, draw_request, solve
 from agentgym.envs.travel.world import CUISINES, DATES, RULES, STATES, World, world
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_step import TimeStep
 
 LONGEST = 10_000
 LINES = 60

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.utils.serialization import to_json
 
 ROOMS = ("living room", "kitchen", "bathroom", "bedroom")

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.webshop import expert, pages
 from agentgym.envs.webshop.nouns import NounTagger
 from agentgym.envs.webshop.pages import Session
 from agentgym.envs.webshop.shop import open_shop
 from agentgym.errors import SnapshotError
 from agentgym.tasks import NumberedTasks, Tasks, task_number
+from agentgym.time_step import TimeStep
 
 MODES = {"text": pages.render_text, "text_rich": pages.render_rich}
 GOALS = ("synthetic", "human")

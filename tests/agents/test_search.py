@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentgym.agents import RandomAgent, SearchAgent, View, make_agent
 from agentgym.agents.search.simulator import Simulator, state_key
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import Record, evaluate
@@ -22,6 +22,7 @@ from agentgym.evaluation.runner import EpisodeRunner
 from agentgym.making import make_env
 from agentgym.tasks import Tasks
 from agentgym.textify import textify
+from agentgym.time_step import TimeStep
 from agentgym.wrappers import ExtractAction, HistoryObservation
 
 ALGORITHMS = ("best_first", "astar", "mcts")

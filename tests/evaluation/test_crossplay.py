@@ -17,7 +17,7 @@ from agentgym.evaluation import cross_play, evaluate, nashconv
 from agentgym.evaluation.crossplay import line_ups
 from agentgym.evaluation.ratings import ELO, bradley_terry, elo
 from agentgym.evaluation.runner import plan_episodes
-from agentgym.registration import make_parallel
+from agentgym.multiagent.making import make_parallel
 
 
 class Logged:

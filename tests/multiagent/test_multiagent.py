@@ -19,8 +19,13 @@ from gymnasium.utils.env_checker import check_env
 from agentgym import Tasks, TimeStep, registration
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError
-from agentgym.multiagent.game import GAME_INFO_KEYS, InvalidMove, Rewards, TextGame, listed
-from agentgym.multiagent.pettingzoo import NUMBERS, AECGame, SingleSeat, make_pettingzoo
+from agentgym.multiagent.aec import AECGame
+from agentgym.multiagent.game import GAME_INFO_KEYS, TextGame
+from agentgym.multiagent.making import make_aec, make_parallel
+from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.multiagent.pettingzoo_mixin import NUMBERS
+from agentgym.multiagent.rules import InvalidMove, Rewards, listed
+from agentgym.multiagent.single_seat import SingleSeat
 
 
 @dataclass
@@ -589,7 +594,7 @@ def test_a_raw_environment_without_agents_left_asks_for_a_reset():
         env.step("1")
 
 
-@pytest.mark.parametrize("make", [registration.make_aec, registration.make_parallel])
+@pytest.mark.parametrize("make", [make_aec, make_parallel])
 def test_both_interfaces_show_the_instructions(make: Any):
     env = make("TicTacToe-v0")
     seat = gymnasium.make("AgentGym/TicTacToe-v0").unwrapped

@@ -10,10 +10,11 @@ import gymnasium
 import pytest
 from accelerate.tracking import GeneralTracker
 
-from agentgym.core import TextEnv, TimeStep
+from agentgym.core import TextEnv
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import CheckpointError, ConfigError, UnknownArgumentError
 from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
 from agentgym.trainers import Callback, Trainer, load_policy, make_trainer, train
 from agentgym.trainers.recipes import grpo, poad
 from agentgym.trainers.run.logger import read_metrics

@@ -18,9 +18,9 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from agentgym import wrappers
-from agentgym.core import INFO_KEYS
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
+from agentgym.time_step import INFO_KEYS
 
 from ..helpers.tokenizers import LATIN
 

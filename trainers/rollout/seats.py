@@ -13,11 +13,12 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.core import TimeStep, UnreadableAction, step_info
+from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
+from agentgym.time_step import TimeStep, step_info
 from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy, Request, Sample

@@ -10,7 +10,7 @@ from agentgym.envs.code import bug_fix
 from agentgym.envs.code.bug_fix import BugFix
 from agentgym.envs.code.bugs import bug_of, edited, edits, results
 from agentgym.envs.code.judge import judge
-from agentgym.envs.code.repositories import REPOSITORIES
+from agentgym.envs.code.repositories import repositories
 from agentgym.errors import ConfigError
 
 pytest.importorskip("sandlock", reason="needs the extra code")
@@ -22,7 +22,7 @@ def started(**kwargs) -> BugFix:
     return env
 
 
-@pytest.mark.parametrize("repository", REPOSITORIES, ids=lambda r: r.name)
+@pytest.mark.parametrize("repository", repositories(), ids=lambda r: r.name)
 def test_a_program_ends_whatever_is_changed(repository):
     for source in repository.files.values():
         tree = ast.parse(source.replace("<<", "1").replace(">>", "0"))
@@ -45,7 +45,7 @@ def test_a_program_ends_whatever_is_changed(repository):
 
 
 def bug_of_repository(name: str):
-    repository = next(r for r in REPOSITORIES if r.name == name)
+    repository = next(r for r in repositories() if r.name == name)
     bugs = (bug_of(f"train/{n}", 1) for n in range(200))
     return next(bug for bug in bugs if bug.goal.keys() == repository.files.keys())
 

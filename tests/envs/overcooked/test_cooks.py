@@ -9,7 +9,8 @@ import gymnasium
 import pytest
 
 import agentgym
-from agentgym.envs.overcooked.cooks import MAX_MESSAGE, RECIPES, Cooks, tasks_of
+from agentgym.envs.overcooked.cooks import RECIPES, Cooks, tasks_of
+from agentgym.envs.overcooked.instructions import MAX_MESSAGE
 from agentgym.envs.overcooked.kitchen import STAY
 from agentgym.envs.overcooked.partners import View, plan, reach
 from agentgym.multiagent.single_seat import SingleSeat

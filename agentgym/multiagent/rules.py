@@ -1,0 +1,180 @@
+"""`GameRules`: the part of a multi-agent game that its author writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.errors import ConfigError
+from agentgym.tasks import Tasks
+from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import match_action
+
+Rewards = Mapping[str, Mapping[str, float]]
+"""Agent -> name of the reward term -> reward. Missing agents and terms have a reward of 0."""
+
+
+class InvalidMove(Exception):
+    """An action is invalid. The message is feedback for the agent. `TextGame` always catches it."""
+
+
+def listed(actions: tuple[str, ...], most: int = 20) -> str:
+    """Returns up to `most` actions separated by commas, in quotes if they are sentences."""
+    shown = actions[:most]
+    if any(action.endswith((".", "!", "?")) or ", " in action for action in shown):
+        shown = tuple(f'"{action}"' for action in shown)
+    more = f", ... ({len(actions)} in total)" if len(actions) > most else ""
+    return ", ".join(shown) + more
+
+
+class GameRules:
+    """The rules of a game: its attributes and the methods that a `TextGame` implements.
+
+    `TextGame` plays episodes by them. It explains how a game is written.
+    """
+
+    instructions: str
+    """Rules and action format: the system prompt, the same for all agents."""
+    tasks: Tasks
+    """The training and test tasks."""
+    players: ClassVar[range] = range(2, 3)
+    """Possible numbers of players."""
+    State: ClassVar[type]
+    """The dataclass of `self.state`, which `agentgym.utils.serialization` can convert to JSON."""
+    reward_names: ClassVar[tuple[str, ...]] = ("task",)
+    """The reward terms of the rules, without "invalid", which is added."""
+    zero_sum: ClassVar[bool] = False
+    """Whether the rewards of all agents, without penalties, sum to 0 in every turn."""
+    levels: ClassVar[tuple[str, ...]] = ("random",)
+    """The levels of the scripted players. The first is always "random"."""
+    expert_level: ClassVar[str | None] = None
+    """The level that serves as expert, if any."""
+    default_opponents: ClassVar[str] = "random"
+    """Default level of the opponents in a `SingleSeat` environment.
+
+    A game with scripted levels must name one of them.
+    """
+
+    actions: tuple[str, ...] = ()
+    """All actions that can be admissible. Empty if the set is open."""
+    stages: int = 1
+    """Number of equal stages of an episode. Rewards are divided by it."""
+    opponents: Mapping[str, str]
+    """Level of the scripted player in each seat, if known. `expert` may exploit it."""
+    state: Any
+    """The state of the rules, a `State`."""
+    possible_agents: tuple[str, ...]
+    """All agents, "player_0", "player_1", ..."""
+    np_random: np.random.Generator
+    """The source of all random events."""
+
+    def _start(self, task: str) -> None:
+        """Sets `self.state` to the start of the task."""
+        raise NotImplementedError
+
+    def _acting(self) -> tuple[str, ...]:
+        """Returns the agents that move now. None of them means that the game has ended."""
+        raise NotImplementedError
+
+    def _look(self, agent: str) -> TimeStep:
+        """Returns the agent's observation of the state.
+
+        `TextGame` sets rewards, termination and validity. The call is lazy and may not happen at
+        all, so it must not change the state.
+        """
+        raise NotImplementedError
+
+    def _advance(self, moves: dict[str, str]) -> Rewards:
+        """Applies the moves of all acting agents to `self.state` and returns the rewards."""
+        raise NotImplementedError
+
+    def _read(self, agent: str, said: str) -> str:
+        """Returns the move of an action.
+
+        Raises:
+            InvalidMove: if the action is invalid.
+        """
+        admissible = self.seen(agent).admissible
+        if not admissible:
+            return said
+        action = match_action(said, admissible)
+        if action is not None:
+            return action
+        raise InvalidMove(f"Invalid action {said[:40]!r}. Valid actions: {listed(admissible)}.")
+
+    def _fallback(self, agent: str) -> str:
+        """Returns the move of an agent after `max_invalid` consecutive invalid actions."""
+        return self._random(agent, self.np_random)
+
+    def _present(self) -> tuple[str, ...]:
+        """Returns the agents that are still in the game. An agent cannot come back."""
+        return self.possible_agents
+
+    def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
+        """Returns the next action of a scripted player (all `levels` except "random").
+
+        It must use only the part of `self.state` that is observable for the agent.
+        """
+        raise NotImplementedError
+
+    def _random(self, agent: str, rng: np.random.Generator) -> str:
+        """Returns a random admissible action. Default for open sets: the empty string."""
+        admissible = self.seen(agent).admissible
+        return admissible[int(rng.integers(len(admissible)))] if admissible else ""
+
+    def role(self, agent: str) -> str:
+        """Returns the agent's role in the episode, such as "seer". Default: the agent's name.
+
+        Training keeps statistics by role. It is never shown to agents, as it may be hidden.
+        """
+        return agent
+
+    def possible_roles(self, agent: str) -> tuple[str, ...]:
+        """Returns the roles that an agent can have in any episode. Default: the agent's name."""
+        return (agent,)
+
+    def starts(self) -> Iterable[tuple[float, Any]]:
+        """Yields the probability and the state of every start, for exact evaluation.
+
+        A game that implements it must have no random events after its start. A game of several
+        equal stages, such as hands of poker, yields the starts of the first: see `stages`.
+
+        Raises:
+            ConfigError: if the game, or the game with these arguments, has no exact evaluation.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} has no exact evaluation: it does not implement `starts`. "
+            "Compare agents by playing instead: agentgym eval GAME --agents A B."
+        )
+
+    def cooperation(self, agent: str, action: str) -> float | None:
+        """Returns how cooperative an action is in a social dilemma, in [0, 1].
+
+        None: the game is no dilemma, the action is invalid, or the turn has no such choice.
+
+        Args:
+            agent: the agent that acts.
+            action: its action.
+        """
+        return None
+
+    def stage(self) -> int:
+        """Returns the number of finished stages, from 0."""
+        return 0
+
+    def picture(self) -> str:
+        """Returns the text for spectators. Default: the observations of all agents."""
+        return "\n\n".join(
+            f"[{agent}]\n{self.seen(agent).observation}" for agent in self.possible_agents
+        )
+
+    def _pay(self, gains: Iterable[float]) -> Rewards:
+        """Returns rewards of the term "task", given in the order of `possible_agents`."""
+        pairs = zip(self.possible_agents, gains, strict=True)
+        return {agent: {"task": gain} for agent, gain in pairs}
+
+    def seen(self, agent: str) -> TimeStep:
+        """Returns the agent's last `TimeStep`. `TextGame` implements it."""
+        raise NotImplementedError

@@ -1,0 +1,61 @@
+"""Restoring snapshots: their checks, their errors, and the state before a refused one."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import SnapshotError, UnknownTaskError
+
+
+def check_owner(snapshot: Any, name: str) -> None:
+    """Checks that a snapshot is of an environment or game.
+
+    Raises:
+        SnapshotError: if it is of another class than `name`, or no snapshot.
+    """
+    other = snapshot.get("env") if isinstance(snapshot, Mapping) else None
+    if other != name:
+        raise SnapshotError(f"Expected a snapshot of {name}, got one of {reprlib.repr(other)}.")
+
+
+def generator_of(state: Mapping[str, Any]) -> np.random.Generator:
+    """Returns the random generator of a saved state."""
+    generator: Any = np.random.PCG64()
+    generator.state = state
+    return np.random.Generator(generator)
+
+
+@contextmanager
+def restoring(*objects: Any) -> Iterator[None]:
+    """Returns a context in which the objects are restored. An error leaves them as they were.
+
+    Raises:
+        SnapshotError: in place of any error.
+    """
+    before = [dict(vars(each)) for each in objects]
+    try:
+        yield
+    except Exception as error:
+        for each, attributes in zip(objects, before, strict=True):
+            vars(each).clear()
+            vars(each).update(attributes)
+        raise refused(error) from error
+
+
+def refused(error: Exception) -> SnapshotError:
+    """Returns the error to raise for a snapshot whose restoration raised another one."""
+    if isinstance(error, SnapshotError):
+        return error
+    if isinstance(error, UnknownTaskError):
+        return SnapshotError(
+            f"This snapshot is of an environment made with other arguments: {error!s:.500}"
+        )
+    return SnapshotError(
+        "This snapshot is damaged or of an environment made with other arguments: "
+        f"{type(error).__name__}: {error!s:.500}"
+    )

@@ -1,0 +1,151 @@
+"""`TimeStep`: the result of one turn. Its info and its checks."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.errors import did_you_mean
+
+INFO_KEYS = (
+    "task",
+    "turn",
+    "valid",
+    "success",
+    "progress",
+    "admissible",
+    "state_key",
+    "reward_terms",
+)
+
+LARGEST_REWARD = 1e100
+"""Largest absolute value of a reward term: sums and squares of smaller ones stay finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStep:
+    """The result of one turn, as returned by the rules of a game.
+
+    Attributes:
+        text: the next observation, without feedback.
+        rewards: reward terms of this turn by name. Missing terms are 0.
+        terminated: whether the episode terminated.
+        valid: whether the action was valid.
+        success: whether the task is solved.
+        progress: progress on the task, in [0, 1]. In games in which `success` means a win and
+            progress is the share of the possible gain, success may come with progress < 1.
+        admissible: the admissible actions. Empty if the set is open.
+        state_key: two states have the same key iff they are the same state for the agent. Empty:
+            the text is the key.
+        feedback: message about the last action, shown before the text. Not part of the state.
+    """
+
+    text: str
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    terminated: bool = False
+    valid: bool = True
+    success: bool = False
+    progress: float = 0.0
+    admissible: tuple[str, ...] = ()
+    state_key: str = ""
+    feedback: str = ""
+
+    @property
+    def observation(self) -> str:
+        """The observation: the feedback, if any, followed by the text."""
+        return f"{self.feedback}\n\n{self.text}" if self.feedback else self.text
+
+
+_FIELDS = (
+    ("text", str),
+    ("rewards", Mapping),
+    ("terminated", bool),
+    ("valid", bool),
+    ("success", bool),
+    ("progress", float | int),
+    ("admissible", tuple),
+    ("state_key", str),
+    ("feedback", str),
+)
+
+
+def step_info(
+    step: TimeStep, task: str, turn: int, reward_names: tuple[str, ...], invalid_penalty: float
+) -> dict[str, Any]:
+    """Returns a new dictionary with the info of a step (see `INFO_KEYS`).
+
+    Args:
+        step: the result of the turn.
+        task: name of the task.
+        turn: number of turns played.
+        reward_names: the reward terms of the rules.
+        invalid_penalty: penalty of an invalid action.
+    """
+    terms = {name: float(step.rewards.get(name, 0.0)) for name in reward_names}
+    terms["invalid"] = 0.0 if step.valid else 0.0 - invalid_penalty
+    return {
+        "task": task,
+        "turn": turn,
+        "valid": step.valid,
+        "success": step.success,
+        "progress": float(step.progress),
+        "admissible": step.admissible,
+        "state_key": step.state_key or step.text,
+        "reward_terms": terms,
+    }
+
+
+def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
+    """Checks the result of a turn, as returned by the rules of an environment.
+
+    Args:
+        where: the method that returned it, for messages.
+        step: the result.
+        reward_names: the reward terms of the rules.
+
+    Raises:
+        TypeError: for a value of a wrong type.
+        ValueError: for a value out of range.
+    """
+    if not isinstance(step, TimeStep):
+        raise TypeError(f"{where} must return a TimeStep, got {type(step).__name__}.")
+    for name, kind in _FIELDS:
+        value = getattr(step, name)
+        if not isinstance(value, kind):
+            raise TypeError(
+                f"{where} must return a TimeStep whose {name} is a "
+                f"{getattr(kind, '__name__', kind)}, got {type(value).__name__}: {value!r:.80}."
+            )
+    if not 0 <= step.progress <= 1:
+        raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")
+    check_reward_terms(where, step.rewards, reward_names)
+
+
+def check_reward_terms(
+    where: str, terms: Mapping[str, float], reward_names: tuple[str, ...]
+) -> None:
+    """Checks the reward terms returned by the rules of an environment or game.
+
+    Raises:
+        ValueError: for a term that is not declared, or is not a finite number with an absolute
+            value of at most `LARGEST_REWARD`.
+    """
+    for name, value in terms.items():
+        if name not in reward_names:
+            raise ValueError(
+                f"{where} returned the reward term {name!r}, which reward_names "
+                f"{reward_names} does not list.{did_you_mean(name, reward_names)}"
+            )
+        if not _fits(value):
+            raise ValueError(
+                f"{where} returned {value!r:.80} for the reward term {name!r}. Expected a finite "
+                f"number of at most {LARGEST_REWARD:g}."
+            )
+
+
+def _fits(value: Any) -> bool:
+    if isinstance(value, int):  # may be too large for a float
+        return abs(value) <= LARGEST_REWARD
+    return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD
