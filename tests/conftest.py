@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +56,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if _shares_a_fixture(item) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def pytest_configure() -> None:
+    gc.disable()  # collecting imports much, and nothing that could be freed
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()  # modules and tests stay: full collections need not look at them
 
 
 def _shares_a_fixture(item: pytest.Item) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +28,11 @@ def copied_policy(make_env: Callable[[], Any], *, seed: int, size: str, folder: 
 
 
 def quicken(change: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Makes the files of a new model once, and draws no curve.
+    """Makes the files of a new model once, draws no curve and does not wait for the disk.
 
     Args:
         change: sets an attribute, such as `monkeypatch.setattr`.
     """
+    change(os, "fsync", lambda _: None)
     change(setup, "tiny_policy", copied_policy)
     change(evaluation, "draw_curve", lambda *_: None)

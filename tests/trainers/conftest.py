@@ -45,6 +45,14 @@ def quick_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     quicken(monkeypatch.setattr)
 
 
+@pytest.fixture
+def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out checkpoints and the report, which take a good part of the time of a short run."""
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+    monkeypatch.setattr("agentgym.trainers.trainer.Trainer._save", lambda *_, **__: None)
+    monkeypatch.setattr("agentgym.trainers.trainer.replace_folder", lambda *_, **__: None)
+
+
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     return tiny_tokenizer(TEXTS, 300)

@@ -15,6 +15,13 @@ from agentgym.trainers.trajectory import Segment, Support, Trajectory, Turn
 
 DTYPES = ("int32", "float32", "bool")
 """Types of the arrays of a trajectory."""
+RECORDS = {
+    kind: tuple(field.name for field in dataclasses.fields(kind))
+    for kind in (Trajectory, Turn, Segment, Support)
+}
+"""Names of the fields of the classes in a trajectory."""
+ATOMS = {bool, float, int, type(None)}
+"""Types that are plain already."""
 
 
 def pack(
@@ -31,14 +38,17 @@ def pack(
     """
 
     def plain(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
+        kind = type(value)
+        if kind in ATOMS:
+            return value
+        if kind in RECORDS:
+            return {name: plain(getattr(value, name)) for name in RECORDS[kind]}
+        if kind is np.ndarray:
             return array(value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        texts = value if isinstance(value, tuple) else (value,)
-        if texts and all(isinstance(text, str) for text in texts):
-            return same(value)
-        return [plain(item) for item in value] if isinstance(value, list) else value
+        if kind is list:
+            return [plain(item) for item in value]
+        texts = kind is str or (kind is tuple and value and all(type(x) is str for x in value))
+        return same(value) if texts else value
 
     return plain(trajectory)
 

@@ -176,6 +176,7 @@ def test_every_recipe_names_its_source(recipe: str):
 OFFLINE = ("archer_iql", "bc", "digi_q", "ilql", "mc")
 
 
+@pytest.mark.usefixtures("without_files")
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", OFFLINE)
 def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path):
@@ -187,6 +188,7 @@ def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path
     assert rows[-1]["env_steps"] == rows[1]["env_steps"] > 0  # nothing is played after the first
 
 
+@pytest.mark.usefixtures("without_files")
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [name for name in recipes.names() if name not in OFFLINE])
 def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
@@ -196,9 +198,10 @@ def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
     assert np.mean(until.returns[-5:]) > 0.8
 
 
+@pytest.mark.usefixtures("without_files")
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
-def test_every_parameter_changes_and_the_seed_decides_how(recipe: str, tmp_path: Path, monkeypatch):
+def test_every_parameter_changes_and_a_seed_repeats_a_run(recipe: str, tmp_path: Path, monkeypatch):
     before: dict[str, torch.Tensor] = {}
     after: dict[str, torch.Tensor] = {}
 
@@ -214,28 +217,36 @@ def test_every_parameter_changes_and_the_seed_decides_how(recipe: str, tmp_path:
         after.update(parameters(trainer))
         return reports
 
-    def losses(name: str, iterations: int, seed: int) -> list[float]:
-        settings = {"iterations": iterations, "seed": seed, "bc_demonstrations": 0}
-        rows = train_quickly(recipe, tmp_path / name, **settings)
-        return [v for row in rows for k, v in row.items() if k.startswith(("losses", "rollout"))]
-
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "run", watched)
-        found = losses("a", 3, seed=0)
+        found = losses(recipe, tmp_path / "a", iterations=3)
     assert before
     assert not [name for name in before if torch.equal(before[name], after[name])]
-    again = losses("b", 2, seed=0)
+    again = losses(recipe, tmp_path / "b", iterations=2)
     assert again and again == found[: len(again)]
-    other = losses("c", 1, seed=1)
-    assert other and other != found[: len(other)]
 
 
+def losses(recipe: str, folder: Path, **changes: Any) -> list[float]:
+    """Trains without imitation and returns the losses and the statistics of the rollouts."""
+    rows = train_quickly(recipe, folder, bc_demonstrations=0, **changes)
+    return [v for row in rows for k, v in row.items() if k.startswith(("losses", "rollout"))]
+
+
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("recipe", ["bc", "poad"])
+def test_another_seed_gives_another_run(recipe: str, tmp_path: Path):
+    one, other = (losses(recipe, tmp_path / str(n), iterations=1, seed=n) for n in range(2))
+    assert one and other and one != other
+
+
+@pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.7}, {"constrain": False, "top_k": 20}])
 def test_the_first_ratio_is_one(sampling: dict[str, Any], tmp_path: Path):
     rows = train_quickly("poad", tmp_path, iterations=1, epochs=1, max_new_tokens=6, **sampling)
     assert rows[-1]["rollout/logprob_gap"] < 1e-5
 
 
+@pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("normalization", ["sum", "token", "word"])
 def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: Path):
     changes = {"normalization": normalization, "temperature": 0.8}
@@ -258,6 +269,7 @@ def train_quickly(recipe: str, folder: Path, **changes: Any) -> list[dict[str, A
     )
 
 
+@pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_the_first_step_starts_at_ratio_one(recipe: str, tmp_path: Path):
     one = {"iterations": 1, "epochs": 1, "minibatches": 1}

@@ -77,14 +77,6 @@ def start(tmp_path_factory) -> Path:
     return folder / "policy"
 
 
-@pytest.fixture(autouse=True)
-def without_files(monkeypatch) -> None:
-    """Leaves out checkpoints and the curve, which take most of the time of a short run."""
-    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
-    monkeypatch.setattr("agentgym.trainers.trainer.Trainer._save", lambda _: None)
-    monkeypatch.setattr("agentgym.trainers.trainer.replace_folder", lambda *_, **__: None)
-
-
 def own_settings(recipe: str) -> dict[str, Any]:
     """The settings that only this recipe has, by flat names, with their type hints."""
     kind = recipes.load(recipe).Config
@@ -146,6 +138,7 @@ def outcome(recipe: str, folder: Path, settings: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_own_setting_changes_a_run(recipe: str, start: Path, tmp_path: Path):
     hints = own_settings(recipe)
