@@ -1,4 +1,4 @@
-"""Generation, training and memory with real architectures on one GPU, in about 20 minutes.
+r"""Generation, training and memory with real architectures on one GPU, in about 20 minutes.
 
 Models of the Qwen2.5 configurations with 0.5, 1.5 and 7 billion parameters get random weights, so
 nothing is downloaded. The tokenizer is trained on the text of WebShop, and the vocabulary keeps its
@@ -9,10 +9,11 @@ real size. Measured are:
 - runs: seconds per iteration of POAD and GRPO on WebShop and TextCraft.
 
 Each part runs in a process of its own, so a part that runs out of memory is reported and the others
-go on. Prints tables and writes JSON.
+go on. Prints tables, and writes JSON after each part.
 
     python benchmarks/gpu.py                                     # on a GPU
-    python benchmarks/gpu.py --models test --lengths 64 128 --rows 2 --new-tokens 8   # on a CPU
+    python benchmarks/gpu.py --models test --lengths 64 128 --rows 2 --new-tokens 8 \
+        --environments TextCraft-v0 --episodes 8 --iterations 2 --out gpu.json   # on a CPU
 """
 
 from __future__ import annotations
@@ -221,12 +222,13 @@ def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
     weights = sum(p.numel() for p in policy.parameters() if not p.requires_grad)
     rate = length / took
     peak = next((v for k, v in PEAK.items() if k in gpu_name()), None)
+    most = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
     return {
         "length": length,
         "tokens_per_second": rate,
         # Forward pass and gradients of the activations: 2 operations each per frozen weight.
         "mfu": None if peak is None else 4 * weights * rate / peak,
-        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if peak else None,
+        "peak_gib": most,
     }
 
 
@@ -305,6 +307,9 @@ def apart(work: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
 
 
 def _report(queue: Any, work: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
     try:
         queue.put(work(*args))
     except Exception as error:
@@ -312,13 +317,14 @@ def _report(queue: Any, work: Callable[..., dict[str, Any]], args: tuple[Any, ..
 
 
 def measure(settings: Settings) -> dict[str, Any]:
-    """Measures every part with every model."""
+    """Measures every part with every model, and writes the results so far after each."""
     engines = ["own", "generate"] + ["vllm"] * (importlib.util.find_spec("vllm") is not None)
     found: dict[str, Any] = {"generation": [], "training": [], "runs": []}
 
     def note(part: str, model: str, labels: dict[str, Any], result: dict[str, Any]) -> None:
         found[part].append({"model": model, **labels, **result})
         print(part, json.dumps(found[part][-1]), flush=True)
+        write(settings.out, {"device": gpu_name(), "versions": versions("torch"), **found})
 
     for model in settings.models:
         with tempfile.TemporaryDirectory() as name:
@@ -353,16 +359,20 @@ def show(found: dict[str, Any]) -> None:
         for name in names:
             table.add_column(name)
         for row in rows:
-            cells = (row.get(name, "") for name in names)
-            table.add_row(*(f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells))
+            table.add_row(*(readable(row.get(name)) for name in names))
         Console(width=160).print(table)
 
 
+def readable(value: Any) -> str:
+    """Returns the cell of a table: numbers with three digits, thousands in full."""
+    if isinstance(value, int | float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return "" if value is None else str(value)
+
+
 def main(settings: Settings) -> None:
-    """Measures, prints tables and writes the results."""
-    found = measure(settings)
-    show(found)
-    write(settings.out, {"device": gpu_name(), "versions": versions("torch"), **found})
+    """Measures, writes the results and prints tables."""
+    show(measure(settings))
 
 
 if __name__ == "__main__":

@@ -75,7 +75,6 @@ from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.update.reward_options import RewardOptions
-from agentgym.trainers.update.sharding import as_whole
 from agentgym.trainers.update.updater import Diverged
 
 CreditFn = Callable[[Batch, Values | None], Credit]
@@ -197,6 +196,7 @@ class Trainer:
                 accelerator=self.accelerator,
                 stop=self.stop,
                 rng=self.rng,
+                bootstraps=algorithm.critic is not None or algorithm.hooks is not None,
                 env=env,
                 reward=reward,
             )
@@ -635,7 +635,7 @@ class Trainer:
         if self._saved == at:
             return
         parts = self.updaters.parts
-        optimizers = {r: as_whole(part.optimizer.state_dict()) for r, part in parts.items()}
+        optimizers = {role: part.state_of(part.optimizer) for role, part in parts.items()}
         if self.is_main:
             self.folder.save(
                 state.iteration,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from accelerate import Accelerator
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers import train
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
@@ -30,7 +32,7 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.run.logger import find_alternatives
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.updater import Updater
 
 MODES = ("full", "window", "actions", "current")
@@ -310,3 +312,25 @@ def test_a_plain_gymnasium_environment_is_trained_in(tmp_path):
     for turn in json.loads(lines[0])["turns"]:
         assert sorted(text for text, _ in turn["alternatives"]) == ["blue", "red"]
         assert turn["observation"] in turn["prompt"]["text"]
+
+
+class Truncated(Callback):
+    """Collects the truncated trajectories of training."""
+
+    def __init__(self) -> None:
+        self.found: list[Trajectory] = []
+
+    def on_rollout_end(self, trainer: Any, trajectories: Sequence[Trajectory]) -> None:
+        self.found += [each for each in trajectories if each.truncated]
+
+
+@pytest.mark.parametrize(("recipe", "kept"), [("rloo", False), ("turn", True)])
+def test_last_observations_are_kept_for_a_critic_only(recipe, kept, folder, tmp_path):
+    truncated = Truncated()
+    train(
+        recipe, env_id="NumberLine-v0", env_kwargs={"max_turns": 2}, model=str(folder),
+        context="current", constrain=True, iterations=1, episodes_per_iteration=8, eval_episodes=0,
+        bc_demonstrations=0, quiet=True, run_dir=str(tmp_path / "run"), callbacks=[truncated],
+    )  # fmt: skip
+    assert truncated.found
+    assert {each.bootstrap is not None for each in truncated.found} == {kept}

@@ -116,7 +116,7 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
         raise ConfigError(f"The adapter in {folder} does not name its base model.")
     model, tokenizer = _load_base(str(base), dtype, trust)
     try:
-        with torch.random.fork_rng():
+        with _around_peft():
             adapted = peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True)
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
@@ -144,9 +144,7 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
             target_modules=targets,
             task_type="CAUSAL_LM",
         )
-        with torch.random.fork_rng(), warnings.catch_warnings():
-            # GPT-2's weights are stored transposed. peft handles this and warns about it.
-            warnings.filterwarnings("ignore", "fan_in_fan_out")
+        with _around_peft():
             return peft.get_peft_model(model, settings)
 
     if lora.rank < 1:
@@ -257,6 +255,17 @@ def stores_tensors(model: Any) -> bool:
     kinds = [str(getattr(module, "rope_type", "")) for module in model.modules()]
     renews = any(name in kind for kind in kinds for name in ("dynamic", "longrope"))
     return renews or not type(model).__module__.startswith("transformers.")
+
+
+@contextmanager
+def _around_peft() -> Iterator[None]:
+    """Context manager that makes an adapter without a change of the global random generator."""
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        # GPT-2's weights are stored transposed. peft handles this and warns about it.
+        warnings.filterwarnings("ignore", "fan_in_fan_out")
+        # peft reads an attribute that newer versions of transformers call otherwise.
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")
+        yield
 
 
 def _peft() -> Any:

@@ -44,6 +44,7 @@ class EpisodeSpec:
         older: name of the weights that sample some of the turns, in place of the policy in training
             (see `Request.weights`).
         older_share: probability that they sample a turn.
+        bootstraps: whether a truncated trajectory keeps its last observation, for a critic.
     """
 
     task: str
@@ -53,6 +54,7 @@ class EpisodeSpec:
     max_turns: int | None = None
     older: str = ""
     older_share: float = 0.0
+    bootstraps: bool = True
 
     @property
     def replayed(self) -> int:
@@ -188,7 +190,8 @@ class Play:
             self.conversation: Conversation = context.begin(instructions_of(self.env))
         else:
             self._complete_turn()
-        self.conversation.observe(str(self.observation))
+        if not self.over or self._bootstraps:
+            self.conversation.observe(str(self.observation))
         self.prompt = None if self.over else self.conversation.prompt(room(self.admissible))
         if self.prompt is None and not self.over:
             self.overflow = True
@@ -199,6 +202,10 @@ class Play:
     def over(self) -> bool:
         """Whether the episode has ended."""
         return self.terminated or self.truncated
+
+    @property
+    def _bootstraps(self) -> bool:
+        return self.truncated and self.episode.bootstraps
 
     @property
     def settled(self) -> Sample | None:
@@ -306,7 +313,7 @@ class Play:
     def trajectory(self) -> Trajectory:
         """Returns the trajectory of the finished episode."""
         bootstrap = None
-        if self.truncated:
+        if self._bootstraps:
             prompt = self.conversation.prompt(room=0)
             assert prompt is not None
             bootstrap, _ = self._append(prompt)

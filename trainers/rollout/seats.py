@@ -85,7 +85,9 @@ class SeatPlay(Play):
         self._key = spec.key
         key = spec.key if len(spec.seats) == 1 else (*spec.key, place)
         opening = spec.openings.get(agent, ())
-        own = EpisodeSpec(spec.task, spec.seed, key, opening, spec.max_turns)
+        own = EpisodeSpec(
+            spec.task, spec.seed, key, opening, spec.max_turns, bootstraps=spec.bootstraps
+        )
         super().__init__(game.index, own, game.slot, game.env)
         self.cache_key = f"{game.index}/{agent}"
         self.agent = agent

@@ -42,6 +42,7 @@ class Rollouts:
         accelerator: the accelerator, whose processes share the episodes.
         stop: checked during the episodes.
         rng: maps a key to a random generator.
+        bootstraps: whether the last observations of truncated episodes are read.
         env: an environment, or a function that makes one, in place of the setting `env_id`.
         reward: replaces the reward of every step.
 
@@ -65,11 +66,12 @@ class Rollouts:
         accelerator: Accelerator,
         stop: StopSignal,
         rng: Callable[..., np.random.Generator],
+        bootstraps: bool = True,
         env: Any = None,
         reward: RewardFn | None = None,
     ):
         self.config, self.lineup, self._rng = config, lineup, rng
-        self._accelerator = accelerator
+        self._accelerator, self._bootstraps = accelerator, bootstraps
         self.journal = Journal(
             folder.path, accelerator.process_index, exact=accelerator.device.type == "cpu"
         )
@@ -131,7 +133,13 @@ class Rollouts:
             sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
         members = [start for start, n in zip(starts, sizes, strict=True) for _ in range(n)]
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, ACTIONS, iteration, i), max_turns=limit)
+            EpisodeSpec(
+                task,
+                seed,
+                (config.run.seed, ACTIONS, iteration, i),
+                max_turns=limit,
+                bootstraps=self._bootstraps,
+            )
             for i, (task, seed) in enumerate(members)
         ]
         return self.seat(episodes, iteration)

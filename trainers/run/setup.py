@@ -289,17 +289,17 @@ def build_updater(
     policy.autocast = accelerator.autocast
     learner = Learner(policy, critic)
     trained = trained_copy(accelerator, learner, config.rollout.normalization)
-    groups = [parameter_group(trained.policy, config.optimisation.lr)]
-    if trained.critic is not None:
-        groups.append(parameter_group(trained.critic, config.critic.critic_lr))
     optimisation = config.optimisation
     optimizer: Any = AdamW(
-        groups,
+        [parameter_group(trained.policy, optimisation.lr)],
         betas=optimisation.adam_betas,
         eps=optimisation.adam_eps,
         weight_decay=optimisation.weight_decay,
     )
-    trained, optimizer = accelerator.prepare(trained, optimizer)
+    prepared, optimizer = accelerator.prepare(trained, optimizer)
+    if critic is not None:
+        trained = accelerator.unwrap_model(prepared)
+        optimizer.add_param_group(parameter_group(trained.critic, config.critic.critic_lr))
     if start is not None:
         saved = _load(start / "optimizer.pt")
         with checkpoint.loading(start / "optimizer.pt"):
@@ -308,7 +308,7 @@ def build_updater(
             accelerator.scaler.load_state_dict(saved["scaler"])
     return Updater(
         accelerator,
-        trained,
+        prepared,
         optimizer,
         module=learner,
         loss=config.loss,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -33,7 +32,8 @@ def accumulate(
 
     If a process runs out of memory, all begin again with smaller microbatches. Under DDP, the
     wrapper is therefore not called, and gradients are exchanged at the end: in a pass, the others
-    would wait forever. FSDP2 communicates in every pass, so there an error remains an error.
+    would wait forever. FSDP2 exchanges weights and gradients of every layer in every pass, which no
+    process can leave, so there an error remains an error.
 
     Args:
         accelerator: the accelerator.
@@ -62,12 +62,10 @@ def accumulate(
         own, needed = len(pieces[rank]), max(map(len, pieces)) if sharded else 1
         total: Tensor | None = None
         for i, piece in enumerate(pieces[rank] + [part[:1]] * (needed - own)):
-            waits = sharded and i < max(own, needed) - 1
-            with accelerator.no_sync(learner) if waits else nullcontext():
-                with accelerator.autocast():
-                    loss, numbers = step(piece)
-                # FSDP2 averages over processes.
-                accelerator.backward(loss * (float(i < own) * (world if sharded else 1)))
+            with accelerator.autocast():
+                loss, numbers = step(piece)
+            # FSDP2 averages over processes.
+            accelerator.backward(loss * (float(i < own) * (world if sharded else 1)))
             numbers = numbers * float(i < own)
             total = numbers if total is None else total + numbers
         assert total is not None

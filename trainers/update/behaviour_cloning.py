@@ -37,7 +37,7 @@ from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW
-from agentgym.trainers.update.sharding import as_whole, load_optimizer
+from agentgym.trainers.update.sharding import load_optimizer
 from agentgym.trainers.update.updater import Updater, clip_gradients
 
 
@@ -144,7 +144,7 @@ def clone_expert(
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in losses.items())
         say(f"behaviour cloning, epoch {number:3d}  {numbers}")
         updater.publish()
-        on_epoch({"epochs": number, "optimizer": as_whole(optimizer.state_dict())})
+        on_epoch({"epochs": number, "optimizer": updater.state_of(optimizer)})
         if number < config.imitation.bc_epochs:
             updater.withdraw()
 
@@ -161,6 +161,7 @@ def clone_expert(
         finished=done,
         epochs=config.imitation.bc_epochs,
         batch_tokens=config.imitation.bc_batch_tokens,
+        microbatch_tokens=config.optimisation.microbatch_tokens,
         lm_coef=config.imitation.bc_lm_coef,
         max_grad_norm=config.optimisation.max_grad_norm,
         rngs=lambda number: rng(1, number),
@@ -210,6 +211,7 @@ def fit_demonstrations(
     lr: float,
     epochs: int,
     batch_tokens: int,
+    microbatch_tokens: int | None = None,
     lm_coef: float,
     max_grad_norm: float,
     rngs: Callable[[int], np.random.Generator],
@@ -227,6 +229,8 @@ def fit_demonstrations(
         lr: learning rate of the first step.
         epochs: number of epochs.
         batch_tokens: tokens per step, padding included.
+        microbatch_tokens: maximum number of tokens per forward and backward pass. None:
+            `batch_tokens`.
         lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
             token of a segment except the first is a target.
         max_grad_norm: bound of the gradient norm.
@@ -236,7 +240,8 @@ def fit_demonstrations(
         finished: number of epochs that are finished already.
     """
     material = _Material.of(trajectories, lm_coef > 0)
-    rows, budget = Rows.of(material.batch), TokenBudget(batch_tokens, shared=True)
+    rows = Rows.of(material.batch)
+    budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
     begun = time.perf_counter()
     for epoch in range(finished, epochs):
         rng = rngs(epoch)

@@ -28,6 +28,11 @@ _ADVICE = (
     "Out of memory with {} tokens per forward and backward pass, and the longest context has {} "
     "tokens. To save memory, set max_tokens, gradient_checkpointing, or lora_rank."
 )
+_SHARDED = (
+    "Out of memory with {} tokens per forward and backward pass. Sharded processes exchange "
+    "weights and gradients in every layer, so they cannot repeat a pass with fewer tokens: set "
+    "microbatch_tokens to {}, and continue with --resume."
+)
 
 
 class TokenBudget:
@@ -90,8 +95,8 @@ class TokenBudget:
             rows: the rows of all attempts.
             call: maps a number of tokens per forward and backward pass to a result.
             drop: drops the gradients of a failed attempt.
-            repeatable: False: the processes communicate in `call` and would wait forever for one
-                that ran out of memory, so its error is raised.
+            repeatable: False: the processes communicate in `call` and wait there for one that ran
+                out of memory, so its error is raised, with the setting to change.
 
         Raises:
             torch.OutOfMemoryError: if a single row does not fit, or with `repeatable` False.
@@ -111,7 +116,10 @@ class TokenBudget:
                 return result  # type: ignore[return-value]
             if limit <= longest or not repeatable:
                 error = error or torch.OutOfMemoryError("Another process ran out of memory.")
-                error.add_note(_ADVICE.format(limit, longest))
+                fits = limit > longest
+                error.add_note(
+                    _SHARDED.format(limit, limit // 2) if fits else _ADVICE.format(limit, longest)
+                )
                 raise error
             drop()
             torch.cuda.empty_cache()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 MASTER = "master"
+LOW_PRECISION = (torch.bfloat16, torch.float16)
 
 
 class AdamW(torch.optim.AdamW):
@@ -59,4 +60,4 @@ class AdamW(torch.optim.AdamW):
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     def _low_precision(self) -> list[Tensor]:
-        return [p for p in self._parameters() if p.dtype in (torch.bfloat16, torch.float16)]
+        return [p for p in self._parameters() if p.dtype in LOW_PRECISION]

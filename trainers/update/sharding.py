@@ -5,6 +5,10 @@ evaluations and the networks of recipes call the model whenever they need it, a 
 times in every process. They therefore use a copy with whole weights. It is freed during an update,
 when gradients and activations need the memory, and gathered again afterwards. Gradients, the
 optimiser's state and the trained weights are always sharded.
+
+Trained weights are sharded in float32. If the acting ones are in bfloat16 or float16, a layer is
+cast to that when it is gathered. Its gradients are added up in float32 over processes and
+microbatches, and its shards are the master weights of the optimiser (see `AdamW`).
 """
 
 from __future__ import annotations
@@ -16,10 +20,13 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.loading import REFERENCE
 from agentgym.trainers.update.learner import Learner
+from agentgym.trainers.update.optimizer import LOW_PRECISION, MASTER
 
 
 def check_engine(accelerator: Accelerator) -> None:
@@ -60,11 +67,19 @@ def trained_copy(
         )
     plugin = accelerator.state.fsdp_plugin
     assert plugin is not None
-    # The autocast of the acting copy, in place of half-precision weights and log-probabilities.
-    plugin.mixed_precision_policy = None
     policy = learner.policy.clone(share_base=False)
     policy.shares_prefixes = False  # the processes must agree on the number of forward passes
-    return Learner(policy, copy.deepcopy(learner.critic))
+    low = [p for p in policy.parameters() if p.requires_grad and p.dtype in LOW_PRECISION]
+    # Without, layers compute as in the acting copy, under its autocast.
+    plugin.mixed_precision_policy = None
+    if low:
+        plugin.mixed_precision_policy = MixedPrecisionPolicy(low[0].dtype, torch.float32)
+    for parameter in low:
+        parameter.data = parameter.data.float()
+    critic = copy.deepcopy(learner.critic)
+    if critic is not None:  # apart from the layers, because it computes in float32
+        fully_shard(critic)
+    return Learner(policy, critic)
 
 
 def is_sharded(module: nn.Module) -> bool:
@@ -74,14 +89,19 @@ def is_sharded(module: nn.Module) -> bool:
 
 def free_weights(learner: Learner) -> None:
     """Frees the memory of a learner's weights, until `copy_weights` gathers them again."""
-    for parameter in learner.parameters():
+    for parameter in _weights(learner):
         parameter.data = parameter.data.new_empty(0)
+
+
+def _weights(learner: Learner) -> list[nn.Parameter]:
+    """Returns the weights of a learner without the adapter of its reference policy."""
+    return [p for name, p in learner.named_parameters() if f".{REFERENCE}." not in name]
 
 
 @torch.no_grad()
 def copy_weights(source: Learner, target: Learner) -> None:
     """Copies the weights of a sharded learner. All processes must take part."""
-    for sharded, whole in zip(source.parameters(), target.parameters(), strict=True):
+    for sharded, whole in zip(_weights(source), _weights(target), strict=True):
         if whole.shape != sharded.shape:
             whole.data = whole.data.new_empty(sharded.shape)
         # In place through `copy_`, which caches of hidden states notice.
@@ -97,15 +117,40 @@ def as_whole(state: Any) -> Any:
     return [as_whole(value) for value in state] if isinstance(state, list) else state
 
 
+def optimizer_state(optimizer: Any, trained: Learner, acting: Learner) -> dict[str, Any]:
+    """Returns the state of an optimiser with whole tensors. All processes must take part.
+
+    Args:
+        optimizer: the optimiser.
+        trained: the learner that it updates.
+        acting: the learner that acts. Sharded weights of which it holds copies in lower precision
+            become part of the state, as master weights.
+    """
+    state = as_whole(optimizer.state_dict())
+    pairs = zip(_weights(trained), _weights(acting), strict=True)
+    masters = {id(p) for p, whole in pairs if p.dtype != whole.dtype}
+    numbers = [i for group in state["param_groups"] for i in group["params"]]
+    for number, parameter in zip(numbers, _parameters(optimizer), strict=True):
+        if id(parameter) in masters and number in state["state"]:
+            state["state"][number][MASTER] = as_whole(parameter.detach())
+    return state
+
+
+@torch.no_grad()
 def load_optimizer(optimizer: Any, state: dict[str, Any]) -> None:
-    """Restores the state of an optimiser from whole tensors."""
+    """Restores what `optimizer_state` returned, and sharded weights from their master weights."""
     optimizer.load_state_dict(state)
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if isinstance(parameter, DTensor):
-                values = optimizer.state.get(parameter, {})
-                for name, value in values.items():
-                    if torch.is_tensor(value) and value.shape == parameter.shape:
-                        values[name] = distribute_tensor(
-                            value, parameter.device_mesh, parameter.placements
-                        )
+    for parameter in _parameters(optimizer):
+        if isinstance(parameter, DTensor):
+            values = optimizer.state.get(parameter, {})
+            for name, value in values.items():
+                if torch.is_tensor(value) and value.shape == parameter.shape:
+                    values[name] = distribute_tensor(
+                        value, parameter.device_mesh, parameter.placements
+                    )
+            if MASTER in values:
+                parameter.copy_(values.pop(MASTER))
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -30,7 +30,7 @@ from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
 from agentgym.trainers.update.memory import TokenBudget, fitting_tokens
-from agentgym.trainers.update.sharding import copy_weights, free_weights
+from agentgym.trainers.update.sharding import copy_weights, free_weights, optimizer_state
 from agentgym.trainers.update.update_data import FREE, KL, SUMS, Counts, UpdateData, metrics_of
 
 
@@ -128,6 +128,14 @@ class Updater:
         """Copies the trained weights into `module` if they are sharded."""
         if self.module is not self.trained:
             copy_weights(self.trained, self.module)
+
+    def state_of(self, optimizer: Any) -> dict[str, Any]:
+        """Returns the state of an optimiser of the trained weights. All processes must take part.
+
+        Args:
+            optimizer: `optimizer`, or another one of the same weights.
+        """
+        return optimizer_state(optimizer, self.trained, self.module)
 
     def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
         sampling = self.sampling

@@ -1,6 +1,7 @@
 """Rollouts: slots, order, bookkeeping, truncation; with a scripted policy that counts its calls."""
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -164,6 +165,22 @@ def test_a_truncated_episode_keeps_the_prompt_after_its_last_observation(mode):
         else:
             assert trajectory.bootstrap is None
             assert letters(trajectory.segments[-1].tokens).endswith("$")
+
+
+@pytest.mark.parametrize("mode", ["full", "current"])
+def test_without_a_critic_the_last_observation_is_neither_kept_nor_tokenised(mode):
+    seen: list[str] = []
+    prompts = context(mode=mode)
+    prompts.observation_tokens = lambda text: seen.append(text) or prompts._encode_text(text)
+    with EnvPool(lambda: NumberLine(size=6, max_turns=5), 4) as pool:
+        asked = [replace(episode, bootstraps=False) for episode in episodes(30)]
+        sampling = Sampling(max_new_tokens=4)
+        trajectories = collect(RandomWalk(), pool, asked, prompts, sampling)  # type: ignore
+    assert {t.truncated for t in trajectories} == {True, False}
+    assert seen and len(seen) == sum(len(t.turns) for t in trajectories)
+    for trajectory in trajectories:
+        assert trajectory.bootstrap is None
+        assert letters(trajectory.segments[-1].tokens).endswith("$")
 
 
 def test_an_episode_that_outgrows_the_context_is_truncated_and_counted():

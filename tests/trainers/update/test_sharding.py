@@ -1,4 +1,4 @@
-"""Engines of accelerate that training refuses, with the reason."""
+"""FSDP2: what training refuses, with the reason, and gradients of sharded weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from accelerate import Accelerator
 from accelerate.utils import DistributedType
 
 from agentgym.errors import ConfigError
@@ -17,6 +19,9 @@ from agentgym.trainers.recipes import ilql
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.sharding import check_engine, trained_copy
+
+from ...helpers.launch import finish, launch
+from ...helpers.sharded_gradients import gradients, updater_of
 
 
 def engine(kind: DistributedType, version: int = 0) -> Any:
@@ -78,3 +83,35 @@ def test_a_policy_that_hooks_train_cannot_be_sharded(
     with pytest.raises(ConfigError, match="ilql trains the whole policy in each process"):
         Trainer("ilql", config, ilql.build(config))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of `sharded_gradients` in two processes."""
+    folder = tmp_path_factory.mktemp("halves")
+    finish(launch(["-m", "tests.helpers.sharded_gradients", str(folder)], 2))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_gradients_of_sharded_halves_are_added_up_in_float32(halves: Path):
+    """In bfloat16, a sum of equal terms is off by several percent after a few dozen."""
+    whole = gradients(updater_of(Accelerator(cpu=True)))
+    for rank in range(2):
+        sharded = torch.load(halves / f"gradients{rank}.pt")
+        assert sharded.keys() == whole.keys()
+        for name, gradient in sharded.items():
+            assert gradient.dtype == torch.float32
+            scale = float(whole[name].norm())
+            torch.testing.assert_close(gradient, whole[name], atol=1e-5 * scale, rtol=0, msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_a_sharded_pass_that_runs_out_of_memory_names_the_remedy(halves: Path):
+    """The other process waits for gradients of the failed pass until this one ends."""
+    waiting, failed = ((halves / f"error{rank}.txt").read_text() for rank in range(2))
+    assert failed.startswith("OutOfMemoryError: backward")
+    assert "set microbatch_tokens to 20, and continue with --resume" in failed
+    assert not waiting.startswith("OutOfMemoryError")

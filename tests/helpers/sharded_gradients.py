@@ -1,0 +1,72 @@
+"""Adds up gradients of bfloat16 weights under FSDP2, then lets the last process run out of memory.
+
+`sharded_gradients.py FOLDER` saves the gradients and the error of each process.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate import Accelerator, PartialState
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentgym.trainers import trainer
+from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.recipes import poad
+from agentgym.trainers.run.setup import build_updater
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update.accumulation import accumulate
+from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.sharding import as_whole
+from agentgym.trainers.update.updater import Updater
+
+from .short_of_memory import limit_memory
+from .train_all import shard
+from .worlds import trajectory
+
+CONFIG = poad.Config.of(microbatch_tokens=40, device="cpu")
+
+
+def updater_of(accelerator: Accelerator) -> Updater:
+    policy = tiny_policy("NumberLine-v0", seed=0, size="nano").to(torch.bfloat16)
+    head = TokenValueHead(policy.hidden_size, (8,), detach=False)
+    return build_updater(accelerator, CONFIG, policy, head, None)
+
+
+def gradients(updater: Updater) -> dict[str, Tensor]:
+    """Returns the gradients of 48 equal rows, each in a microbatch of its own."""
+    batch = Batch.of([trajectory([3], [1.0], padding=24) for _ in range(48)])
+    rows = Rows.of(batch)
+
+    def step(piece: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        output = updater.trained(*updater._collate(batch, [rows.rows[i] for i in piece]))
+        assert output.values is not None and output.bootstrap is not None
+        loss = output.logprobs.float().sum() + output.values.sum() + output.bootstrap.sum()
+        return loss, torch.zeros(1, dtype=torch.float64)
+
+    everything = np.arange(len(rows.rows))
+    accumulate(updater.accelerator, updater.learner, updater.budget, rows, everything, step)
+    return {name: as_whole(p.grad) for name, p in updater.trained.named_parameters()}
+
+
+def main(folder: Path) -> None:
+    rank = PartialState(cpu=True).process_index
+    shard()
+    updater = updater_of(trainer.make_accelerator(CONFIG))
+    torch.save(gradients(updater), folder / f"gradients{rank}.pt")
+    if rank:
+        limit_memory(updater.trained.policy, forward=10_000, backward=1)
+    try:
+        gradients(updater)
+    except RuntimeError as error:
+        notes = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])]
+        (folder / f"error{rank}.txt").write_text("\n".join(notes))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
