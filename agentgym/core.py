@@ -175,6 +175,15 @@ class TextEnv(gymnasium.Env[str, str]):
         """Returns the scripted expert's next action, or None if there is none."""
         return None
 
+    def privileged_text(self) -> str | None:
+        """Returns a short text about the hidden state, or None if the environment has none.
+
+        It is for critics in training (`--critic-sees hidden`, `wrappers.PrivilegedText`): facts
+        that decide the return and that the observation does not show, such as a secret or the
+        distance to the goal. Agents never read it. It must not change the state.
+        """
+        return None
+
     def _read(self, action: str) -> str:
         """Returns the matching admissible action, or the action itself if there is none."""
         assert self._last is not None

@@ -12,10 +12,11 @@ from gymnasium.envs.registration import load_env_creator, parse_env_id
 
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.multiagent.game import TextGame
-from agentgym.registration import NAMESPACE, REGISTRY, Entry, find
+from agentgym.registration import NAMESPACE, REGISTRY, TABLE, Entry, find
 from agentgym.tasks import Tasks
 from agentgym.textify.text_actions import as_text_env
 from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional
+from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
 
 TextGym = gymnasium.Env[Any, Any]
@@ -125,6 +126,19 @@ def author_class(entry: Entry) -> type:
     ]
     assert len(games) == 1, f"{module} must define exactly one TextGame, has {games}"
     return games[0]
+
+
+def privileged_ids() -> list[str]:
+    """Returns the ids whose environments implement `privileged_text`, without the namespace."""
+    found = []
+    for entry in TABLE:
+        try:
+            author = author_class(entry)
+        except MissingExtraError:
+            continue
+        if implements(author):
+            found.append(entry.name)
+    return found
 
 
 def tasks_of(env: TextGym) -> Tasks:

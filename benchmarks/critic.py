@@ -1,10 +1,10 @@
 """How much of the return a critic can explain, and how much critics do explain.
 
-A model of 0.2 million parameters is trained by behaviour cloning in each environment. Its policy
-plays episodes on training tasks, to which critics are fitted, and on held-out tasks. From states of
-the held-out episodes it plays several continuations, with fresh randomness of policy and
-environment. They split the variance of the return into the part within states, which no critic can
-predict, and the part between states:
+A model of 0.2 million parameters is trained by behaviour cloning in each environment, for WebShop
+with the model and the settings of `demo.yaml`. Its policy plays episodes on training tasks, to
+which critics are fitted, and on held-out tasks. From states of the held-out episodes it plays
+several continuations, with fresh randomness of policy and environment. They split the variance of
+the return into the part within states, which no critic can predict, and the part between states:
 
     best possible explained variance = 1 - E[Var[G | s]] / Var[G]
     explained variance of a critic   = 1 - Var[G - V(s)] / Var[G]
@@ -17,6 +17,8 @@ episodes:
 - own: a trunk of its own, without normalisation of values.
 - normalised: with normalisation, as `--critic-trunk own` has it.
 - small steps: the same with 2048 tokens per optimiser step instead of 8192.
+- hidden: the same, with the hidden state of the environment beside the prompt, as with
+  `--critic-sees hidden`. The best possible variance is that of the complete state.
 
 Finished environments are kept, so the same command continues an interrupted benchmark. Prints a
 table, writes JSON and a figure.
@@ -31,7 +33,6 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ from agentgym.making import make_env, tasks_of
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.critics.heads import TurnValueHead, ValueHead
+from agentgym.trainers.critics.privileged import PrivilegedView
 from agentgym.trainers.critics.value_model import ValueModel
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import (
@@ -61,11 +62,12 @@ from agentgym.trainers.rollout.collector import (
 )
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.update_data import correlation, explained_variance
+from agentgym.wrappers import PrivilegedText
 
 # Settings of behaviour cloning, by environment.
 CASES: dict[str, dict[str, Any]] = {
     # Long pages, and a final reward.
-    "WebShop-v0": {"context": "actions", "bc_demonstrations": 800},
+    "WebShop-v0": {"model": "reader", "context": "actions", "bc_demonstrations": 800},
     # Short admissible actions, and a sparse reward.
     "Overcooked-TomatoLettuceSalad-v0": {"context": "current", "bc_demonstrations": 40},
     # Recurring states.
@@ -89,6 +91,7 @@ CRITICS: dict[str, dict[str, Any]] = {
     "own": {"lr": 3e-4},
     "normalised": {"lr": 3e-4, "normalize": True},
     "small steps": {"lr": 3e-4, "normalize": True, "batch_tokens": 2048},
+    "hidden": {"lr": 3e-4, "normalize": True, "batch_tokens": 2048},
 }
 TURNS = {"1": slice(0, 1), "2-3": slice(1, 3), "4-": slice(3, None)}
 """Groups of turns, by label."""
@@ -124,13 +127,13 @@ class Settings:
 
 def clone(name: str, settings: Settings) -> PolicyAgent:
     """Returns the policy of an environment after behaviour cloning, at temperature 1."""
-    case = {"constrain": True, **CASES[name]}
+    case = {"model": "nano", "constrain": True, **CASES[name]}
     if settings.demonstrations is not None:
         case["bc_demonstrations"] = min(case["bc_demonstrations"], settings.demonstrations)
     folder = settings.runs / name
     if not (folder / "report.json").exists():
         make_trainer(
-            "poad", env_id=name, model="nano", instructions=False, bc_epochs=5, bc_lr=3e-3,
+            "poad", env_id=name, instructions=False, bc_epochs=5, bc_lr=3e-3,
             bc_batch_tokens=4096, iterations=0, eval_episodes=0, seed=settings.seed, threads=1,
             device="cpu", quiet=True, resume=True, run_dir=str(folder), **case,
         ).run()  # fmt: skip
@@ -169,8 +172,9 @@ class Player:
     """
 
     def __init__(self, name: str, agent: PolicyAgent, seed: int):
-        make = partial(make_env, name, **CASES[name].get("env_kwargs", {}))
-        self.pool, self.agent, self.seed = EnvPool(make, 64), agent, seed
+        kwargs = CASES[name].get("env_kwargs", {})
+        self.pool = EnvPool(lambda: PrivilegedText(make_env(name, **kwargs)), 64)
+        self.agent, self.seed = agent, seed
         self.tasks = tasks_of(self.pool.env(0))
 
     def play(self, specs: list[EpisodeSpec]) -> Batch:
@@ -211,16 +215,17 @@ def returns_to_go(batch: Batch) -> FloatArray:
 
 def fit(
     critic: str,
-    policy: Policy,
+    agent: PolicyAgent,
     batch: Batch,
     settings: Settings,
     kind: type[ValueHead] = TurnValueHead,
 ) -> ValueModel:
     """Returns a critic fitted to the returns of episodes, of turns or of tokens."""
-    generator = torch.Generator().manual_seed(settings.seed)
+    policy, generator = agent.policy, torch.Generator().manual_seed(settings.seed)
     head = kind(policy.hidden_size, (256,), generator=generator)
     trunk = policy.frozen_copy() if critic == "shared" else policy
-    model = ValueModel(trunk, head, epochs=settings.epochs, **CRITICS[critic])
+    view = PrivilegedView(make_context(policy, agent.settings)) if critic == "hidden" else None
+    model = ValueModel(trunk, head, epochs=settings.epochs, view=view, **CRITICS[critic])
     returns = returns_to_go(batch)
     targets = returns[batch.token_turn] if head.reads == "tokens" else returns
     model.fit(batch, targets, np.random.default_rng(settings.seed))
@@ -263,7 +268,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         "critics": {},
     }
     for critic in CRITICS:
-        values = fit(critic, agent.policy, train, settings).predict(held)[states]
+        values = fit(critic, agent, train, settings).predict(held)[states]
         found["critics"][critic] = {
             **{label: explained(values[mask], returns[mask]) for label, mask in parts.items()},
             "correlation": correlation(values, returns.mean(axis=1)),

@@ -107,7 +107,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     count = settings.vine + settings.continuations
     returns = player.continuations(held, np.arange(held.num_turns), count)
     player.pool.close()
-    model = critic.fit("small steps", agent.policy, train, settings, TokenValueHead)
+    model = critic.fit("small steps", agent, train, settings, TokenValueHead)
     first = held.token_offsets[:-1]
     found = {k: v[first] for k, v in side_by_side(held, model.evaluate(held)).items()}
     found["vine"] = advantages(held, returns[:, : settings.vine])

@@ -451,10 +451,11 @@ class CriticConfig:
     """The language model that the critic reads with: the policy, or a copy that only the value loss
     trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of
     their own share one such critic."""
-    critic_sees: Literal["own", "all"] = "own"
-    """Input of a critic with its own trunk in a game: the prompt of the agent ("own"), or also the
-    observations of all other agents at that time ("all"), as for the central critic of MAPPO. The
-    policy never reads them."""
+    critic_sees: Literal["own", "all", "hidden"] = "own"
+    """Input of a critic with its own trunk: the prompt of the agent ("own"), or a text that the
+    policy never reads beside it. "hidden": the environment's hidden state (asymmetric
+    actor-critic), see `TextEnv.privileged_text`. "all": the observations of all other agents of a
+    game at that time, as for the central critic of MAPPO."""
     critic_epochs: Positive = 2
     """Epochs per iteration of a critic with its own trunk."""
     critic_rounds: Positive = 4

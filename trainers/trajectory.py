@@ -86,8 +86,9 @@ class Turn:
         weight: weight of the action's tokens in policy losses. 0: the action is not imitated.
         delayed: (clock, reward) of the parts of the reward that were received in other turns of the
             environment than the action's.
-        others: the observations of the other agents of a game before the action, for a critic that
-            sees all (`critic_sees`). The policy never reads them. "": not recorded.
+        privileged: text about the state before the action that only the critic reads
+            (`critic_sees`): the observations of the other agents of a game, or the hidden state of
+            an environment. "": not recorded.
     """
 
     segment: int
@@ -111,7 +112,7 @@ class Turn:
     clock: int | None = None
     weight: float = 1.0
     delayed: tuple[tuple[int, float], ...] = ()
-    others: str = ""
+    privileged: str = ""
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ class Trajectory:
         bootstrap: index of the segment that ends with the observation after the last turn, or None
             if the trajectory terminated.
         final_observation: that observation as text.
-        final_others: the observations of the other agents at that time (see `Turn.others`).
+        final_privileged: the text for the critic at that time (see `Turn.privileged`).
         agent: name of the agent in a game in which several seats are played, else "".
         role: its role in the game, such as "werewolf". Without roles, the name of the agent.
         opponent: the players of the other seats: "self", the name of other weights, or a level of
@@ -153,7 +154,7 @@ class Trajectory:
     success: bool
     bootstrap: int | None = None
     final_observation: str = ""
-    final_others: str = ""
+    final_privileged: str = ""
     agent: str = ""
     role: str = ""
     opponent: str = ""

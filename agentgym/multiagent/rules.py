@@ -131,6 +131,13 @@ class GameRules:
         """
         return agent
 
+    def privileged_text(self, agent: str) -> str | None:
+        """Returns a short text about facts that the agent does not see, None if there is none.
+
+        It is for critics in training: see `TextEnv.privileged_text`.
+        """
+        return None
+
     def possible_roles(self, agent: str) -> tuple[str, ...]:
         """Returns the roles that an agent can have in any episode. Default: the agent's name."""
         return (agent,)

@@ -284,6 +284,10 @@ class SingleSeat(TextEnv):
             return ""  # out before its first action, which is ignored
         return self.game.expert(self.state.agent)
 
+    def privileged_text(self) -> str | None:
+        """Returns the game's text about facts that the agent does not see, None without one."""
+        return self.game.privileged_text(self.state.agent)
+
     def _picture(self) -> str:
         return self.game.picture()
 

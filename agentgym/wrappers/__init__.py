@@ -7,6 +7,7 @@ from agentgym.wrappers.encode_observation import EncodeObservation
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.multi_trial import MultiTrial
+from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reward_function import RewardFunction, Transition
 from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.tool_rules import ToolRules
@@ -19,6 +20,7 @@ __all__ = [
     "ExtractAction",
     "HistoryObservation",
     "MultiTrial",
+    "PrivilegedText",
     "RewardFunction",
     "TextWrapper",
     "TokenAction",

@@ -201,6 +201,12 @@ class TicTacToe(TextGame):
         """Yields the empty board."""
         yield 1.0, State(after(()))
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the result of perfect play."""
+        mark = MARKS[self.possible_agents.index(agent)]
+        ahead = value(self.state.board) * (1 if to_move(self.state.board) == mark else -1)
+        return f"Perfect play: {'win' if ahead > 0 else 'loss' if ahead < 0 else 'draw'}."
+
     def _winner(self) -> str | None:
         """Returns the winning mark, or None while there is none."""
         resigned = self.state.resigned

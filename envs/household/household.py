@@ -265,6 +265,13 @@ class Household(TextEnv):
         parts += [f"{name}:{thing}" for name, of in state.treated.items() for thing in sorted(of)]
         return "|".join(parts)
 
+    def privileged_text(self) -> str:
+        """Returns the progress of the chore, and the places of the things that it needs."""
+        level, state = self.level, self.state
+        mine = {t: place for t, place in state.places.items() if kind_of(t) == level.kind}
+        where = ". ".join(f"{self._described(thing)}: {place}" for thing, place in mine.items())
+        return f"Progress: {rules.progress(level, state):.0%}. {where}."
+
     def expert(self) -> str | None:
         """Returns the next command of an expert that knows only its own observations."""
         if rules.progress(self.level, self.state) == 1:

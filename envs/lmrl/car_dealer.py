@@ -340,6 +340,15 @@ class CarDealer(TextEnv):
         close = min(1.0, state.offer / car.price) if car.price else 0.0
         return 0.2 * right / wishes + 0.7 * close
 
+    def privileged_text(self) -> str:
+        """Returns the buyer's budget, wishes and temper, and the prices that it still considers."""
+        profile, rounds = self.state.profile, self.state.rounds
+        patience = PERSONALITIES[profile.personality].patience - rounds
+        return (
+            f"Budget: {profile.budget}. Patience: {patience}. Personality: {profile.personality}. "
+            f"Wishes: {profile.brand} {profile.type}, {', '.join(profile.features)}."
+        )
+
     def expert(self) -> str | None:
         """Returns the next line of a scripted dealer that uses only the conversation."""
         state, told = self.state, self.state.told

@@ -226,6 +226,10 @@ class GuessMyCity(TextEnv):
                 left = tuple(i for i in left if possible[i] in (answer, ""))
         return left or tuple(range(len(cities())))
 
+    def privileged_text(self) -> str:
+        """Returns the secret city and the number of cities that fit the answers."""
+        return f"Possible cities: {len(self._candidates())}. Secret: {self.task}."
+
     def expert(self) -> str | None:
         """Returns the question with the fewest expected remaining cities, or a guess."""
         left = self._candidates()

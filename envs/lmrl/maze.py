@@ -321,6 +321,11 @@ class Maze(TextEnv):
         self._last = self._look(0.0)
         return self._last.observation, self._info(self._last)
 
+    def privileged_text(self) -> str:
+        """Returns the number of moves to the goal."""
+        state = self.state
+        return f"Moves to the goal: {distances(state.grid, state.goal)[state.position]}."
+
     def expert(self) -> str | None:
         """Returns the first move of a shortest path."""
         state = self.state

@@ -323,6 +323,10 @@ class TwentyQuestions(TextEnv):
                 left = left[answers(question)[left] != ruled_out]
         return left if len(left) else self.meant
 
+    def privileged_text(self) -> str:
+        """Returns the secret thing and the number of things that fit the answers."""
+        return f"Possible things: {len(self._candidates())}. Secret: {self.task}."
+
     def expert(self) -> str | None:
         """Returns the question that splits the candidates most evenly, or a guess if few remain."""
         left = self._candidates()

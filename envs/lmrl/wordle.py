@@ -312,6 +312,11 @@ class Wordle(TextEnv):
             feedback=feedback,
         )
 
+    def privileged_text(self) -> str:
+        """Returns the number of possible words, and the secret word if it is fixed."""
+        secret = f" Secret: {' '.join(self.state.secret)}." if self.fixed_secret else ""
+        return f"Possible words: {len(self.vocabulary.consistent(self.state.history))}.{secret}"
+
     def expert(self) -> str | None:
         """Returns the guess with the most informative marks."""
         last = self.state.used == TRIES - 1

@@ -127,6 +127,10 @@ class NumberLine(TextEnv):
         self._last = self._look()
         return self._last.observation, self._info(self._last)
 
+    def privileged_text(self) -> str:
+        """Returns the distance to the target."""
+        return f"Steps to the target: {abs(self.state.target - self.state.position)}."
+
     def expert(self) -> str | None:
         """Returns the step towards the target."""
         return "+" if self.state.position < self.state.target else "-"

@@ -132,6 +132,11 @@ class PlanningEnv(TextEnv):
         self._last = self._look()
         return self._last.observation, self._info(self._last)
 
+    def privileged_text(self) -> str:
+        """Returns the number of unmet goal facts and a lower bound of the distance to the goal."""
+        facts, goal = self.state.facts, self.state.goal
+        return f"Unmet: {len(goal - facts)} of {len(goal)}. Actions: {self.estimate(facts, goal)}."
+
     def expert(self) -> str | None:
         """Returns the next action of a plan (a shortest one unless the search is too long)."""
         facts, goal = self.state.facts, self.state.goal

@@ -325,6 +325,12 @@ class TextCraft(TextEnv):
         # As in the original, the message replaces the last result.
         return step if self.recall else dataclasses.replace(step, text=message, feedback="")
 
+    def privileged_text(self) -> str:
+        """Returns the number of actions to the goal by the expert, and the inventory."""
+        goal, held = load_page(self.folder, self.task).goal, self.state.inventory
+        left = sum(1 for _ in steps(self.book, goal, held))
+        return f"Actions to the goal: {left}. {shown(held)}"
+
     def expert(self) -> str | None:
         """Returns the next command of the shallowest plan from the current inventory."""
         page = load_page(self.folder, self.task)

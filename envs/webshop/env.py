@@ -243,6 +243,22 @@ class WebShop(TextEnv):
             if pages.can_be_said(text)
         )
 
+    def privileged_text(self) -> str:
+        """Returns whether the goal's product is listed, or the rewards for the open product."""
+        session, goal = self.state.session, self.shop.goals[self.state.session.goal]
+        if session.product < 0:
+            shown = [self.shop.product(index).asin for index in session.shown]
+            return f"Product listed: {'yes' if goal.asin in shown else 'no'}."
+        wanted = goal.options.values() if isinstance(goal.options, dict) else goal.options
+        values = {v for some in self.shop.product(session.product).options.values() for v in some}
+        best = {value: value for value in wanted if value in values}
+        missing = ", ".join(value for value in best if value not in session.options.values())
+        now, most = (
+            self.shop.buy(session.goal, session.product, options)
+            for options in (session.options, best)
+        )
+        return f"Missing: {missing or 'none'}. At best: {most:.0%}. Reward: {now:.0%}."
+
     def expert(self) -> str | None:
         """Returns the next action of a shopper that knows only the pages seen so far."""
         session = self.state.session

@@ -42,6 +42,7 @@ WRAPPERS: dict[str, Make] = {
     "history-1": lambda env: wrappers.HistoryObservation(env, 1, keep_first=True),
     "extract": lambda env: wrappers.ExtractAction(env, "tags"),
     "extract-penalty": lambda env: wrappers.ExtractAction(env, "tool_call", format_penalty=0.5),
+    "privileged": lambda env: wrappers.PrivilegedText(env),
     "reward": lambda env: wrappers.RewardFunction(env, same_reward),
     "weighted": lambda env: wrappers.WeightedReward(env, {"task": 2.0, "invalid": 0.5}),
     "trials": lambda env: wrappers.MultiTrial(env, 3),

@@ -25,6 +25,7 @@ from agentgym.trainers.policy.prefix_cache import Slot
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn
+from agentgym.wrappers.privileged_text import PRIVILEGED
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 Room = Callable[[Sequence[str]], int]
@@ -267,6 +268,7 @@ class Play:
                 choice=sample.choice,
                 thought=thought,
                 version=sample.version,
+                privileged=self._privileged(),
             )
         )
 
@@ -292,6 +294,10 @@ class Play:
         turn.reward_terms = dict(info.get("reward_terms", {"task": self._reward}))
         turn.valid = bool(info.get("valid", True))
         turn.progress = float(info.get("progress", 0.0))
+
+    def _privileged(self) -> str:
+        """Returns the text for the critic, "" unless it is in the info."""
+        return str(self.info.get(PRIVILEGED, ""))
 
     def _append(self, prompt: Tokens) -> tuple[int, int]:
         """Returns the index of the segment that a prompt extends (or starts), and its length."""
@@ -329,6 +335,7 @@ class Play:
             success=bool(self.info.get("success", False)),
             bootstrap=bootstrap,
             final_observation=str(self.observation),
+            final_privileged=self._privileged(),
             extras={
                 "overflow": self.overflow,
                 "left_out": self.conversation.left_out,

@@ -138,7 +138,7 @@ class SeatPlay(Play):
         """Records the action, and when it is taken."""
         super().record(sample, policy)
         game, turn = self._table.game, self.turns[-1]
-        turn.order, turn.clock, turn.others = game.turn, game.clock(), self._others()
+        turn.order, turn.clock = game.turn, game.clock()
 
     def _complete_turn(self) -> None:
         super()._complete_turn()
@@ -156,7 +156,7 @@ class SeatPlay(Play):
         """Returns the trajectory of the seat, which has at least one turn."""
         found = super().trajectory()
         found.agent, found.role, found.opponent = self.agent, self._role, self._opponent()
-        found.episode, found.final_others = self._key, self._others()
+        found.episode = self._key
         return found
 
     @property
@@ -164,7 +164,7 @@ class SeatPlay(Play):
         """The sum of the rewards so far."""
         return sum(turn.reward for turn in self.turns)
 
-    def _others(self) -> str:
+    def _privileged(self) -> str:
         """Returns the observations of the other agents in the game, if they are to be recorded."""
         game = self._table.game
         names = game.possible_agents if self._central else ()

@@ -10,12 +10,12 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import full_id, make_env
+from agentgym.making import full_id, make_env, privileged_ids
 from agentgym.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv, as_text_env
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.rollout.thoughts import span_finder
-from agentgym.wrappers import RewardFunction
+from agentgym.wrappers import PrivilegedText, RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
 from agentgym.wrappers.wrapping import wrap_env
 
@@ -53,7 +53,7 @@ def environment_factory(
     example = make()
     name = example.spec.id if example.spec else _class_name(example)
     example.close()
-    return _rewarded(make, reward), config.with_changes(env_id=name)
+    return _dressed(make, config, reward), config.with_changes(env_id=name)
 
 
 def evaluation_factory(config: TrainConfig, make_env: MakeEnv, reward: RewardFn | None) -> MakeEnv:
@@ -84,11 +84,23 @@ def _maker(
     id: str, config: TrainConfig, kwargs: dict[str, Any], reward: RewardFn | None
 ) -> MakeEnv:
     wrap = config.environment.wrap
-    return _rewarded(lambda: make_env(id, wrap=wrap, **kwargs), reward)
+    return _dressed(lambda: make_env(id, wrap=wrap, **kwargs), config, reward)
 
 
-def _rewarded(make: MakeEnv, reward: RewardFn | None) -> MakeEnv:
-    return make if reward is None else lambda: RewardFunction(make(), reward)
+def _dressed(make: MakeEnv, config: TrainConfig, reward: RewardFn | None) -> MakeEnv:
+    """Returns a maker that adds the reward, and the text for a critic that sees hidden states."""
+    rewarded = make if reward is None else lambda: RewardFunction(make(), reward)
+    hidden = config.critic.critic_sees == "hidden"
+    return (lambda: _privileged(rewarded())) if hidden else rewarded
+
+
+def _privileged(env: gymnasium.Env[Any, Any]) -> PrivilegedText:
+    try:
+        return PrivilegedText(env)
+    except ConfigError as error:
+        raise ConfigError(
+            f"critic_sees = 'hidden': {error} These have it: {', '.join(privileged_ids())}."
+        ) from None
 
 
 def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = ()) -> MakeEnv:

@@ -1,4 +1,4 @@
-"""`CentralView`: the input of a central critic, the observations of all agents of a game."""
+"""`PrivilegedView`: the input of a critic that reads more than the policy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from agentgym.trainers.trajectory import Batch, Segment, Trajectory
 
 
 @dataclass(frozen=True)
-class CentralView:
-    """Maps a batch to one in which the observations of the other agents follow every prompt.
+class PrivilegedView:
+    """Maps a batch to one in which the privileged text of a state follows its prompt.
 
-    The value of a state is then read from what all agents see at that time. Only the critic reads
-    the result: the trajectories of the policy stay as they are. If a segment would exceed the
-    length limit, the inserted texts are cut, all to the same length.
+    The text is the observations of the other agents of a game, or the hidden state of an
+    environment. Only the critic reads the result: the trajectories of the policy stay as they are.
+    If a segment would exceed the length limit, the inserted texts are cut, all to the same length.
 
-    Source: the central value function of MAPPO, "The Surprising Effectiveness of PPO in Cooperative
-    Multi-Agent Games" (arXiv 2103.01955), from the agent's own and the global state.
+    Sources: the critic of "Asymmetric Actor Critic for Image-Based Robot Learning" (arXiv
+    1710.06542), from the full state, and the central value function of MAPPO, "The Surprising
+    Effectiveness of PPO in Cooperative Multi-Agent Games" (arXiv 2103.01955).
 
     Attributes:
         context: the prompt builder, whose tokenizer and length limit are used.
@@ -36,11 +37,11 @@ class CentralView:
     def _trajectory(self, trajectory: Trajectory) -> Trajectory:
         places: dict[int, list[tuple[int, str]]] = defaultdict(list)
         for turn in trajectory.turns:
-            places[turn.segment].append((turn.start, turn.others))
+            places[turn.segment].append((turn.start, turn.privileged))
         last = trajectory.bootstrap
         if last is not None:
             end = len(trajectory.segments[last].tokens)
-            places[last].append((end, trajectory.final_others))
+            places[last].append((end, trajectory.final_privileged))
         turns, segments = list(trajectory.turns), list(trajectory.segments)
         for number, inserts in places.items():
             tokens, begins = self._inserted(segments[number].tokens, inserts)

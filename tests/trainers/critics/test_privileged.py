@@ -1,4 +1,4 @@
-"""A critic that sees what all agents of a game see, beside a policy that does not."""
+"""A critic that reads the observations of all agents or the hidden state, beside a policy."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.critics.central import CentralView
 from agentgym.trainers.critics.heads import TurnValueHead
+from agentgym.trainers.critics.privileged import PrivilegedView
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import EnvPool, collect
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.update_data import explained_variance
+from agentgym.wrappers import PrivilegedText
 
 SEATS = (("player_0", ""), ("player_1", ""))
 SMALL: dict[str, Any] = {
@@ -89,13 +93,41 @@ def play(
 @pytest.mark.parametrize("mode", ["current", "full"])
 def test_the_policy_never_reads_what_the_critic_does(policy: Policy, mode: Any):
     plain, recorded = (play(policy, 8, central=central, mode=mode) for central in (False, True))
-    assert all(turn.others for t in recorded for turn in t.turns)
-    blank = [
-        replace(t, turns=[replace(turn, others="") for turn in t.turns], final_others="")
-        for t in recorded
-    ]
-    assert [pack(t) for t in blank] == [pack(t) for t in plain]
+    assert all(turn.privileged for t in recorded for turn in t.turns)
+    assert [pack(blank(t)) for t in recorded] == [pack(t) for t in plain]
     assert [pack(unpack(pack(t))) for t in recorded] == [pack(t) for t in recorded]
+
+
+def blank(trajectory: Trajectory) -> Trajectory:
+    turns = [replace(turn, privileged="") for turn in trajectory.turns]
+    return replace(trajectory, turns=turns, final_privileged="")
+
+
+class Secret(NumberLine):
+    """A number line with any hidden text."""
+
+    text = ""
+
+    def privileged_text(self) -> str:
+        return f"{self.text}{self.state.position}"
+
+
+@settings(max_examples=6, deadline=None)
+@given(text=st.text(max_size=20), mode=st.sampled_from(["current", "full"]))
+def test_the_policy_never_reads_the_hidden_state(policy: Policy, text: str, mode: Any):
+    found = []
+    for wrap in (lambda env: env, PrivilegedText):
+        with EnvPool(lambda wrap=wrap: wrap(Secret(size=4, max_turns=3)), 4) as pool:
+            specs = [EpisodeSpec(f"train/{i}", i, (i,)) for i in (0, 1)]
+            Secret.text = text
+            context = make_context(policy, ContextSettings(mode, instructions=False))
+            found.append(collect(policy, pool, specs, context, Sampling(), constrain=True))
+    plain, recorded = found
+    assert [pack(blank(t)) for t in recorded] == [pack(t) for t in plain]
+    for trajectory in recorded:
+        texts = [turn.privileged for turn in trajectory.turns]
+        assert all(each[:-1] == text for each in [*texts, trajectory.final_privileged])
+        assert pack(unpack(pack(trajectory))) == pack(trajectory)
 
 
 @pytest.mark.parametrize("short", [False, True])
@@ -107,7 +139,7 @@ def test_the_others_observations_stand_between_prompt_and_action(
     lengths = [len(s.tokens) for t in batch.trajectories for s in t.segments]
     limit = max(lengths) + 6 if short else None
     context = make_context(policy, ContextSettings(mode, max_tokens=limit))
-    seen = CentralView(context)(batch)
+    seen = PrivilegedView(context)(batch)
     cut = 0
     for mine, read in zip(batch.trajectories, seen.trajectories, strict=True):
         for turn, moved in zip(mine.turns, read.turns, strict=True):
@@ -116,14 +148,14 @@ def test_the_others_observations_stand_between_prompt_and_action(
             assert np.array_equal(longer[action], tokens[turn.start : turn.stop])
             assert limit is None or len(longer) <= limit
             text = policy.decode(longer[: moved.start].tolist())
-            cut += turn.others not in text
+            cut += turn.privileged not in text
             if mode == "current":
                 own = policy.decode(tokens[: turn.start].tolist())
-                assert text.rstrip() == own + turn.others or short
+                assert text.rstrip() == own + turn.privileged or short
         if mine.bootstrap is not None:
-            assert mine.final_others
+            assert mine.final_privileged
             end = policy.decode(read.segments[mine.bootstrap].tokens.tolist())
-            assert end.rstrip().endswith(mine.final_others) or short
+            assert end.rstrip().endswith(mine.final_privileged) or short
     assert any(t.bootstrap is not None for t in batch.trajectories)
     assert bool(cut) == short
     assert np.array_equal(seen.token_offsets, batch.token_offsets)
@@ -143,7 +175,7 @@ def test_it_explains_more_than_any_function_of_the_own_prompt(policy: Policy):
         lr=3e-3,
         epochs=12,
         batch_tokens=512,
-        view=CentralView(make_context(policy, ContextSettings("current", instructions=False))),
+        view=PrivilegedView(make_context(policy, ContextSettings("current", instructions=False))),
     )
     critic.fit(batch, targets, np.random.default_rng(0))
     assert 0.4 < best < 0.85 < explained_variance(critic.predict(batch), targets)
@@ -156,12 +188,18 @@ def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[s
     return trainer, [{k: v for k, v in row.items() if "time/" not in k} for row in rows]
 
 
-def test_a_run_resumes_as_if_never_stopped_and_plays_as_with_another_critic(tmp_path: Path):
-    _, whole = run("poad", tmp_path / "whole", critic_sees="all", iterations=2)
-    run("poad", tmp_path / "parts", critic_sees="all", iterations=1)
-    _, resumed = run("poad", tmp_path / "parts", critic_sees="all", iterations=2, resume=True)
+@pytest.mark.parametrize("sees", ["all", "hidden"])
+def test_a_run_resumes_as_if_never_stopped_and_plays_as_with_another_critic(
+    tmp_path: Path, sees: str
+):
+    alone = {"env_id": "NumberLine-v0", "env_kwargs": {"size": 4}, "opponents": "scripted"}
+    game = alone if sees == "hidden" else {}
+    _, whole = run("poad", tmp_path / "whole", critic_sees=sees, iterations=2, **game)
+    run("poad", tmp_path / "parts", critic_sees=sees, iterations=1, **game)
+    resume = {"iterations": 2, "resume": True, **game}
+    _, resumed = run("poad", tmp_path / "parts", critic_sees=sees, **resume)
     assert resumed[-1] == whole[-1]
-    _, own = run("poad", tmp_path / "own", iterations=1)
+    _, own = run("poad", tmp_path / "own", iterations=1, **game)
     same = {k: v for k, v in whole[0].items() if k.startswith("rollout/")}
     assert same == {k: v for k, v in own[0].items() if k.startswith("rollout/")}
     assert own[0]["losses/value_loss"] != whole[0]["losses/value_loss"]
@@ -183,3 +221,14 @@ def test_a_critic_that_cannot_see_all_is_refused(tmp_path: Path):
     ):
         with pytest.raises(ConfigError, match="critic_sees = 'all' shows a critic"):
             run("turn", tmp_path / "run", critic_sees="all", **changes)
+
+
+def test_a_critic_that_cannot_see_the_hidden_state_is_refused(tmp_path: Path):
+    alone = {"env_id": "NumberLine-v0", "env_kwargs": {}, "opponents": "scripted"}
+    for changes, message in (
+        ({**alone, "critic_trunk": "policy"}, "critic_trunk = 'policy'"),
+        ({}, "and other opponents"),
+        ({**alone, "env_id": "Arithmetic-v0"}, "Arithmetic .* WebShop-v0, .* TicTacToe-v0"),
+    ):
+        with pytest.raises(ConfigError, match=f"critic_sees = 'hidden'.*{message}"):
+            run("turn", tmp_path / "run", critic_sees="hidden", **changes)

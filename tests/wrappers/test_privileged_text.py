@@ -1,0 +1,57 @@
+"""Texts about the hidden state, for critics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentgym.envs.numbers.arithmetic import Arithmetic
+from agentgym.errors import ConfigError
+from agentgym.making import author_class, make_env, privileged_ids
+from agentgym.registration import find
+from agentgym.wrappers import PrivilegedText
+
+
+def test_the_text_describes_the_state_and_changes_nothing():
+    found = {author_class(find(id)): id for id in reversed(privileged_ids())}
+    assert len(found) > 12
+    for id in found.values():
+        env = PrivilegedText(make_env(id))
+        _, info = env.reset(seed=0)
+        env.action_space.seed(0)
+        texts = {info["privileged"]}
+        for _ in range(4):
+            before = env.snapshot()
+            assert env.get_wrapper_attr("privileged_text")() == info["privileged"], id
+            assert env.snapshot() == before, id
+            assert env.restore(before)[1]["privileged"] == info["privileged"], id
+            action = env.get_wrapper_attr("expert")() or env.action_space.sample()
+            _, _, terminated, truncated, info = env.step(action)
+            texts.add(info["privileged"])
+            if terminated or truncated:
+                break
+        env.close()
+        assert all(text and text.isprintable() for text in texts), (id, texts)
+        assert len(texts) > 1 or id == "TicTacToe-v0", (id, texts)  # perfect play changes nothing
+
+
+def test_an_environment_without_it_is_refused():
+    with pytest.raises(ConfigError, match="Arithmetic does not implement privileged_text"):
+        PrivilegedText(Arithmetic())
+
+
+def test_shop():
+    env: Any = PrivilegedText(make_env("WebShop-v0"))
+    _, info = env.reset(seed=3)
+    texts: list[str] = []
+    while (action := env.unwrapped.expert()) is not None:
+        texts.append(info["privileged"])
+        info = env.step(action)[-1]
+    assert info["success"]
+    assert texts[:3] == [
+        "Product listed: no.",
+        "Product listed: yes.",
+        "Missing: 24 pack, hazelnut, tin. At best: 100%. Reward: 50%.",
+    ]
+    assert texts[-1] == "Missing: none. At best: 100%. Reward: 100%."
