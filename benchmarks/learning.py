@@ -85,7 +85,8 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
         return
     command = [sys.executable, "-m", "agentgym.trainers", recipe, "--config", config]
     command += ["--run-dir", folder, "--resume", "--quiet", *flags]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
     subprocess.run(
         [str(word) for word in command], check=True, env=environment, stdout=subprocess.DEVNULL
     )

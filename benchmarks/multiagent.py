@@ -1,9 +1,10 @@
 """Experiments with several agents: runs of `agentgym train`, and a measure of each run.
 
-`EXPERIMENTS` names them. Each has variants (a recipe with its settings), which are trained with
-several seeds in processes of their own, and a measure of the folder of a finished run. Finished
-runs and measures are kept and interrupted runs are resumed, so the same command continues an
-interrupted benchmark. Results are the means over seeds with 95 % confidence intervals.
+`multiagent_experiments.py` holds them. Each has variants (a recipe with its settings), which are
+trained with several seeds in processes of their own, and a measure of the folder of a finished run
+(`multiagent_measures.py`). Finished runs, measures and curves are kept and interrupted runs are
+resumed, so the same command continues an interrupted benchmark. Results are the means over seeds
+with 95 % confidence intervals.
 
     python benchmarks/multiagent.py --jobs 2
     python benchmarks/multiagent.py --experiments kuhn --seeds 0
@@ -23,18 +24,16 @@ from typing import Any
 import tyro
 import yaml
 from learning import launch
+from multiagent_experiments import EXPERIMENTS
+from multiagent_measures import Measures, Points
 from result_files import versions, write
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.agents import Agent, MixedAgent
-from agentgym.evaluation import cross_play, nashconv
 from agentgym.evaluation.report import mean_interval
-from agentgym.trainers.policy_agent import load_agent, load_league
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "multiagent.json"
-Measures = dict[str, float]
 
 
 @dataclass
@@ -51,123 +50,8 @@ class Settings:
     """Folder of the runs."""
     report: bool = False
     """Start no runs, and report the finished ones."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Training runs to compare, and their measure.
-
-    Attributes:
-        goal: the result that is hoped for.
-        recipe: the recipe of all variants.
-        settings: the settings of all variants.
-        variants: the further settings of each variant, by name.
-        measure: returns numbers for the folder of a finished run.
-    """
-
-    goal: str
-    recipe: str
-    settings: Mapping[str, Any]
-    variants: Mapping[str, Mapping[str, Any]]
-    measure: Callable[[Path], Measures]
-
-
-NANO: dict[str, Any] = {
-    "model": "nano",
-    "context": "current",
-    "instructions": False,
-    "constrain": True,
-    "eval_episodes": 0,
-    "eval_every": 0,
-    "transcripts": 0,
-    "log_with": [],
-    "save_every": 20,
-    "device": "cpu",
-    "threads": 1,
-}
-"""Settings of small decoders that play a game from nothing, on one core."""
-
-
-def exploitability(folder: Path) -> Measures:
-    """Returns NashConv in one hand of Kuhn poker: of the last policy and of the average policy."""
-    last, average = load_agent(str(folder)), load_league(str(folder))
-    return {
-        "NashConv, last": _kuhn(last),
-        "NashConv, average": _kuhn(average),
-        "members": float(len(average.members)),
-    }
-
-
-def _kuhn(agent: Agent | MixedAgent) -> float:
-    return nashconv("KuhnPoker-v0", agent, env_kwargs={"hands": 1}).nashconv
-
-
-def tictactoe(folder: Path) -> Measures:
-    """Returns the shares of games that the policy loses, from the empty board, in both seats."""
-    agent = load_agent(str(folder), temperature=0.0)
-    found: Measures = {}
-    for level, games in (("random", 500), ("optimal", 100)):
-        result = cross_play(
-            "TicTacToe-v0", [agent, level], episodes=["opening/"] * (games // 2), self_play=False
-        )
-        returns = [m.returns[m.lineup.index(0)] for m in result.matches]
-        found[f"wins against {level}"] = sum(r > 0 for r in returns) / games
-        found[f"losses against {level}"] = sum(r < 0 for r in returns) / games
-    return found
-
-
-EXPERIMENTS: dict[str, Experiment] = {
-    "kuhn": Experiment(
-        goal="NashConv of the average policy below 0.1",
-        recipe="rae",
-        settings=NANO
-        | {
-            "env_id": "KuhnPoker-v0",
-            "env_kwargs": {"hands": 1},
-            "eval_temperature": 1.0,
-            "episodes_per_iteration": 256,
-            "num_envs": 256,
-            "iterations": 150,
-            "snapshot_every": 5,
-            "epochs": 2,
-            "lr": 3e-4,
-            "lr_schedule": "linear",
-            "entropy_coef": 0.05,
-        },
-        variants={
-            "mirror": {"opponents": ["mirror=1", "past:20=0"]},
-            "mirror, moving reference": {
-                "opponents": ["mirror=1", "past:20=0"],
-                "kl_coef": 0.2,
-                "kl_reference": "moving:10",
-            },
-            "league": {"opponents": ["league=0.5", "mirror=0.5"]},
-            "psro:nash": {"opponents": "psro:nash", "payoff_deals": 200},
-        },
-        measure=exploitability,
-    ),
-    "tictactoe": Experiment(
-        goal="no loss in 500 games against random, and draws with perfect play",
-        recipe="rae",
-        settings=NANO
-        | {
-            "env_id": "TicTacToe-v0",
-            "episodes_per_iteration": 256,
-            "num_envs": 256,
-            "iterations": 150,
-            "snapshot_every": 10,
-            "lr": 2e-3,
-            "lr_schedule": "linear",
-            "entropy_coef": 0.02,
-            "gamma": 0.95,
-        },
-        variants={
-            "mirror": {"opponents": "mirror"},
-            "league": {"opponents": ["mirror=0.5", "league=0.5"]},
-        },
-        measure=tictactoe,
-    ),
-}
+    out: Path = RESULT
+    """File of the results."""
 
 
 @dataclass(frozen=True)
@@ -189,37 +73,65 @@ class Job:
         """Trains unless the run has finished."""
         experiment = EXPERIMENTS[self.experiment]
         settings = {**experiment.settings, **experiment.variants[self.variant]}
+        recipe = settings.pop("recipe", experiment.recipe)
+        if experiment.demonstrate is not None:
+            settings["data"] = [str(demonstrations(self.experiment, self.runs))]
         file = self.folder.with_suffix(".yaml")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        launch(experiment.recipe, file, self.folder, ["--seed", self.seed])
+        launch(recipe, file, self.folder, ["--seed", self.seed])
 
     def measured(self) -> Measures | None:
         """Returns the measure of a finished run, or None."""
-        file = self.folder / "measure.json"
+        return self._kept("measure.json", EXPERIMENTS[self.experiment].measure)
+
+    def curve(self) -> Points | None:
+        """Returns the curve of a finished run, or None."""
+        return self._kept("curve.json", EXPERIMENTS[self.experiment].curve)
+
+    def _kept(self, name: str, function: Callable[[Path], Any]) -> Any:
+        """Returns a function of the folder of a finished run, which is computed once, or None."""
+        file = self.folder / name
         if not (self.folder / "report.json").exists():
             return None
         if not file.exists():
-            found = EXPERIMENTS[self.experiment].measure(self.folder)
-            file.write_text(json.dumps(found), encoding="utf-8")
+            file.write_text(json.dumps(function(self.folder)), encoding="utf-8")
         return json.loads(file.read_text(encoding="utf-8"))
+
+
+def demonstrations(experiment: str, runs: Path) -> Path:
+    """Returns the file of episodes that the runs of an experiment clone."""
+    file = runs / experiment / "demonstrations.jsonl"
+    demonstrate = EXPERIMENTS[experiment].demonstrate
+    if demonstrate is not None and not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        demonstrate(file)
+    return file
 
 
 def summary(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the measures of an experiment: by variant, the interval over seeds and each seed."""
     experiment, variants = EXPERIMENTS[name], {}
-    for variant in experiment.variants:
+    for variant, own in experiment.variants.items():
         jobs = [Job(name, variant, seed, settings.runs) for seed in settings.seeds]
-        by_seed = {job.seed: found for job in jobs if (found := job.measured()) is not None}
-        if by_seed:
-            keys = next(iter(by_seed.values()))
-            means = {k: asdict(mean_interval([m[k] for m in by_seed.values()])) for k in keys}
-            variants[variant] = {"means": means, "seeds": by_seed}
+        done = {job: found for job in jobs if (found := job.measured()) is not None}
+        if not done:
+            continue
+        keys = next(iter(done.values()))
+        variants[variant] = {
+            "settings": own,
+            "means": {k: asdict(mean_interval([m[k] for m in done.values()])) for k in keys},
+            "seeds": {job.seed: found for job, found in done.items()},
+            "curves": {job.seed: job.curve() for job in done},
+        }
+        if experiment.across is not None and len(done) > 1:
+            variants[variant]["across"] = experiment.across([job.folder for job in done])
     return {
         "goal": experiment.goal,
         "recipe": experiment.recipe,
         "settings": dict(experiment.settings),
-        "variants": {k: {"settings": experiment.variants[k], **v} for k, v in variants.items()},
+        "curve": experiment.curve_label,
+        "variants": variants,
     }
 
 
@@ -254,11 +166,13 @@ def main(settings: Settings) -> None:
         for variant in EXPERIMENTS[name].variants
     ]
     if not settings.report:
+        for name in names:
+            demonstrations(name, settings.runs)
         with ThreadPoolExecutor(settings.jobs) as pool:
             list(pool.map(Job.train, jobs))
-    earlier = json.loads(RESULT.read_text()) if RESULT.exists() else {"experiments": {}}
+    earlier = json.loads(settings.out.read_text()) if settings.out.exists() else {"experiments": {}}
     results = earlier["experiments"] | {name: summary(name, settings) for name in names}
-    write(RESULT, {"versions": versions("torch"), "experiments": results})
+    write(settings.out, {"versions": versions("torch"), "experiments": results})
     for name in names:
         show(name, results[name])
 

@@ -31,6 +31,8 @@ class GroupBaseline:
         outcome: "return" compares undiscounted returns, "success" compares 1 for success, else 0.
         statistics: weighting of mean and standard deviation. "trajectories" counts each trajectory
             once, "turns" counts it once per turn (not with `leave_one_out`).
+        by_agent: gives every agent of a game a group of its own. Otherwise all agents that start in
+            the same state are compared.
         epsilon: added to the standard deviation.
     """
 
@@ -38,13 +40,15 @@ class GroupBaseline:
     scale: bool = False
     outcome: Literal["return", "success"] = "return"
     statistics: Literal["trajectories", "turns"] = "trajectories"
+    by_agent: bool = True
     epsilon: float = 1e-6
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
         outcomes = trajectory_outcomes(batch, self.outcome)
         weights = np.diff(batch.turn_offsets) if self.statistics == "turns" else None
-        members = members_of(batch.groups, weights)
+        groups = batch.groups if self.by_agent else _starts(batch)
+        members = members_of(groups, weights)
         advantages = members.compare(outcomes, scale=self.scale, epsilon=self.epsilon)
         if self.leave_one_out:
             advantages *= members.count / np.maximum(members.count - 1, 1)
@@ -52,6 +56,13 @@ class GroupBaseline:
             broadcast(advantages[batch.turn_trajectory], batch),
             metrics=members.metrics("group", outcomes),
         )
+
+
+def _starts(batch: Batch) -> IntArray:
+    """Returns the group index of each trajectory [N], without regard to its agent."""
+    numbers: dict[tuple[str, str, int], int] = {}
+    starts = [numbers.setdefault(t.group[:3], len(numbers)) for t in batch.trajectories]
+    return np.array(starts, np.int64)
 
 
 def grpo() -> GroupBaseline:

@@ -9,7 +9,8 @@ With statistics over all agents, an agent whose rewards are on another scale has
 too large by (sigma_k^2 + (mu_k - mu)^2) / sigma^2.
 
 Kept: the credit, groups of 8, no KL penalty, no entropy bonus. In the authors' code an agent that
-acts five times in an episode counts five times in mu_k and sigma_k (`statistics` "turns"). Changed:
+acts five times in an episode counts five times in mu_k and sigma_k (`statistics` "turns"). With
+`no-by-agent`, mean and standard deviation are those of all agents, the paper's baseline. Changed:
 sigma has the correction n - 1, all agents share the weights and the learning rate, and invalid
 actions cost `env_kwargs invalid_penalty=0.1` only if it is set. Their learning rate of 1e-6 is the
 default for loaded models only.
@@ -34,13 +35,17 @@ class Config(TrainConfig):
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     statistics: Literal["turns", "trajectories"] = "turns"
     """Weight of an episode in mean and standard deviation: its number of turns, or 1."""
+    by_agent: bool = True
+    """Compare an episode with the same agent's episodes only. Otherwise with those of all agents,
+    for comparison."""
 
     @property
     def grouped_by_agent(self) -> bool:
-        """True: a group is compared with the same agent's episodes only."""
-        return True
+        """Whether an episode is compared with the same agent's episodes only."""
+        return self.by_agent
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Dr. MAS."""
-    return Algorithm(credit=group.GroupBaseline(scale=True, statistics=config.statistics))
+    credit = group.GroupBaseline(scale=True, statistics=config.statistics, by_agent=config.by_agent)
+    return Algorithm(credit=credit)

@@ -55,6 +55,19 @@ def per_trajectory(batch: Batch, advantages) -> list[float]:
     return advantages[starts].tolist()
 
 
+def test_statistics_of_all_agents_mix_the_scales_of_their_returns():
+    """The advantages of an agent with a tenth of the returns are a tenth of the other's."""
+    scales = {"player_0": 1.0, "player_1": 10.0}
+    some = [trajectory([1], [r * s], agent=a) for a, s in scales.items() for r in (0.0, 1.0)]
+    batch = Batch.of(some)
+    own = per_trajectory(batch, GroupBaseline(scale=True)(batch).advantages)
+    assert own == pytest.approx([-(0.5**0.5), 0.5**0.5] * 2, rel=1e-4)
+    low, high, lower, higher = per_trajectory(
+        batch, GroupBaseline(scale=True, by_agent=False)(batch).advantages
+    )
+    assert low < high < 0 and high - low == pytest.approx((higher - lower) / 10)
+
+
 @pytest.mark.parametrize(
     ("estimator", "expected"),
     [

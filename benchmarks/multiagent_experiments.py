@@ -1,0 +1,295 @@
+"""The experiments of the multi-agent benchmark: settings of their runs, and their measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import multiagent_measures as measures
+from multiagent_measures import Measures, Points
+
+from agentgym.agents import View
+from agentgym.evaluation import cross_play
+from agentgym.multiagent.seats import GameSeat
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Training runs to compare, and their measure.
+
+    Attributes:
+        goal: the result that is hoped for.
+        recipe: the recipe of all variants, unless a variant names its own.
+        settings: the settings of all variants.
+        variants: the further settings of each variant, by name.
+        measure: returns numbers for the folder of a finished run.
+        curve: returns a curve over the iterations for the folder of a finished run.
+        curve_label: the quantity of the curve.
+        across: returns numbers for the folders of all seeds of a variant, if there are several.
+        demonstrate: writes a file of episodes that are cloned before RL.
+    """
+
+    goal: str
+    recipe: str
+    settings: Mapping[str, Any]
+    variants: Mapping[str, Mapping[str, Any]]
+    measure: Callable[[Path], Measures]
+    curve: Callable[[Path], Points] = measures.return_curve
+    curve_label: str = "return in training"
+    across: Callable[[Sequence[Path]], Measures] | None = None
+    demonstrate: Callable[[Path], None] | None = None
+
+
+NANO: dict[str, Any] = {
+    "model": "nano",
+    "context": "current",
+    "instructions": False,
+    "constrain": True,
+    "eval_episodes": 0,
+    "eval_every": 0,
+    "transcripts": 0,
+    "log_with": [],
+    "save_every": 20,
+    "device": "cpu",
+    "threads": 1,
+}
+"""Settings of small decoders that play a game from nothing, on one core."""
+CLONED: dict[str, Any] = {"bc_lr": 3e-3, "bc_batch_tokens": 4096}
+"""Settings of behaviour cloning of small decoders."""
+
+
+MATCHES = ("rounds/4", "rounds/6", "rounds/8")
+"""The matches that the dilemma is trained with."""
+SLIP = 0.2
+"""Share of random choices in the demonstrations of tit for tat, which the policy explores with."""
+
+
+def noisy_tit_for_tat(view: View) -> str:
+    """Returns the choice of tit for tat, or a random one with probability `SLIP`."""
+    assert isinstance(view.env, GameSeat)
+    slips = view.rng.random() < SLIP
+    return view.env.script("random" if slips else "tit_for_tat", view.rng)
+
+
+def matches_of_tit_for_tat(file: Path) -> None:
+    """Writes matches of tit for tat against itself, with random choices in between."""
+    cross_play(
+        "PrisonersDilemma-v0",
+        [noisy_tit_for_tat],
+        episodes=MATCHES * 24,
+        split="train",
+        save=file,
+    )
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "kuhn": Experiment(
+        goal="NashConv of the average policy below 0.1",
+        recipe="rae",
+        settings=NANO
+        | {
+            "env_id": "KuhnPoker-v0",
+            "env_kwargs": {"hands": 1},
+            "eval_temperature": 1.0,
+            "episodes_per_iteration": 256,
+            "num_envs": 256,
+            "iterations": 150,
+            "snapshot_every": 5,
+            "epochs": 2,
+            "lr": 3e-4,
+            "lr_schedule": "linear",
+            "entropy_coef": 0.05,
+        },
+        variants={
+            "mirror": {"opponents": ["mirror=1", "past:20=0"]},
+            "mirror, moving reference": {
+                "opponents": ["mirror=1", "past:20=0"],
+                "kl_coef": 0.2,
+                "kl_reference": "moving:10",
+            },
+            "league": {"opponents": ["league=0.5", "mirror=0.5"]},
+            "psro:nash": {"opponents": "psro:nash", "payoff_deals": 200},
+        },
+        measure=measures.exploitability,
+        curve=measures.exploitability_curve,
+        curve_label="NashConv",
+    ),
+    "tictactoe": Experiment(
+        goal="no loss in 500 games against random, and draws with perfect play",
+        recipe="rae",
+        settings=NANO
+        | {
+            "env_id": "TicTacToe-v0",
+            "episodes_per_iteration": 256,
+            "num_envs": 256,
+            "iterations": 150,
+            "snapshot_every": 10,
+            "lr": 2e-3,
+            "lr_schedule": "linear",
+            "entropy_coef": 0.02,
+            "gamma": 0.95,
+        },
+        variants={
+            "mirror": {"opponents": "mirror"},
+            "league": {"opponents": ["mirror=0.5", "league=0.5"]},
+        },
+        measure=measures.tictactoe,
+    ),
+    "cooks": Experiment(
+        goal="two cooks who both learn serve more per step than one beside a scripted cook",
+        recipe="turn",
+        settings=NANO
+        | CLONED
+        | {
+            "env_id": "Overcooked-Cooks-v0",
+            "env_kwargs": {"kitchen": "A", "recipe": "tomato salad", "talk": False, "horizon": 60},
+            "eval_temperature": 1.0,
+            "bc_demonstrations": 40,
+            "bc_epochs": 10,
+            "episodes_per_iteration": 48,
+            "num_envs": 48,
+            "iterations": 25,
+            "epochs": 1,
+            "critic_detach": True,
+            "entropy_coef": 0.003,
+            "lr": 1e-3,
+        },
+        variants={
+            "cloned": {"opponents": "mirror", "iterations": 0},
+            "both learn": {"opponents": "mirror"},
+            "one learns, beside planner": {"opponents": "scripted:planner"},
+            "one learns, beside clumsy": {"opponents": "scripted:clumsy"},
+            "one cook alone": {"opponents": "scripted:lazy"},
+        },
+        measure=measures.cooks,
+    ),
+    "dilemma": Experiment(
+        goal="advantage alignment keeps the cooperation that independent learners lose",
+        recipe="advantage_alignment",
+        settings=NANO
+        | CLONED
+        | {
+            "env_id": "PrisonersDilemma-v0",
+            "train_tasks": len(MATCHES),
+            "eval_temperature": 1.0,
+            "opponents": "mirror",
+            "bc_epochs": 6,
+            "episodes_per_iteration": 64,
+            "group_size": 16,
+            "num_envs": 64,
+            "iterations": 60,
+            "epochs": 1,
+            "lr": 1e-3,
+        },
+        variants={
+            "cloned": {"iterations": 0},
+            "independent": {"beta": 0.0},
+            "alignment": {"beta": 1.0},
+        },
+        measure=measures.dilemma,
+        curve_label="payoff per round in training",
+        demonstrate=matches_of_tit_for_tat,
+    ),
+    "branches": Experiment(
+        goal="at_grpo learns more than independent samples from as many environment steps",
+        recipe="at_grpo",
+        settings=NANO
+        | {
+            "env_id": "Team-NumberLine-v0",
+            "env_kwargs": {
+                "env_kwargs": {"size": 6, "max_turns": 6},
+                "roles": [
+                    {"name": "adviser", "kind": "act", "instructions": "Propose a move."},
+                    {"name": "mover", "kind": "act", "instructions": "Decide on the move."},
+                ],
+            },
+            "opponents": "mirror",
+            "eval_temperature": 1.0,
+            "group_size": 8,
+            "num_envs": 64,
+            "env_steps": 20_000,
+            "iterations": 1000,
+            "epochs": 1,
+            "lr": 2e-3,
+        },
+        variants={
+            "branches": {"episodes_per_iteration": 32},
+            "branches, rewards of turns": {"episodes_per_iteration": 32, "outcome": "reward"},
+            "independent": {"recipe": "dr_mas", "episodes_per_iteration": 64},
+        },
+        measure=measures.team_success,
+    ),
+    "scales": Experiment(
+        goal="statistics per agent: gradients of roles with different rewards are as large",
+        recipe="dr_mas",
+        settings=NANO
+        | {
+            "env_id": "two_scales:AgentGym/TwoScales-v0",
+            "opponents": "mirror",
+            "roles": "separate",
+            "group_size": 8,
+            "episodes_per_iteration": 128,
+            "num_envs": 128,
+            "iterations": 30,
+            "epochs": 1,
+            "lr": 1e-3,
+        },
+        variants={"per agent": {}, "over all agents": {"by_agent": False}},
+        measure=measures.two_scales,
+        curve_label="return in training, sum of both scales",
+    ),
+    "codenames": Experiment(
+        goal="spymaster and guesser both learn: more wins than after behaviour cloning",
+        recipe="turn",
+        settings=NANO
+        | CLONED
+        | {
+            "env_id": "Codenames-Menu-v0",
+            "env_kwargs": {"opponents": "random"},
+            "opponents": "mirror",
+            "learners": ["player_0", "player_1"],
+            "eval_temperature": 1.0,
+            "bc_demonstrations": 60,
+            "bc_epochs": 10,
+            "episodes_per_iteration": 32,
+            "num_envs": 32,
+            "iterations": 20,
+            "epochs": 1,
+            "critic_detach": True,
+            "lr": 5e-4,
+        },
+        variants={
+            "cloned": {"iterations": 0},
+            "both learn": {},
+            "spymaster learns": {"learners": ["player_0"]},
+            "guesser learns": {"learners": ["player_1"]},
+        },
+        measure=measures.codenames,
+    ),
+    "referential": Experiment(
+        goal="a shared reward improves speaker and listener after few demonstrations",
+        recipe="magrpo",
+        settings=NANO
+        | CLONED
+        | {
+            "env_id": "ReferentialGame-Menu-v0",
+            "env_kwargs": {"rounds": 1, "objects": 4, "max_words": 1},
+            "opponents": "mirror",
+            "eval_temperature": 1.0,
+            "bc_demonstrations": 200,
+            "bc_epochs": 10,
+            "group_size": 8,
+            "episodes_per_iteration": 256,
+            "num_envs": 256,
+            "iterations": 40,
+            "epochs": 1,
+            "entropy_coef": 0.003,
+            "lr": 1e-3,
+        },
+        variants={"cloned": {"iterations": 0}, "both learn": {}},
+        measure=measures.team_success,
+        across=measures.cross_play_of_seeds,
+    ),
+}
