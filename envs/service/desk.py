@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -76,6 +77,10 @@ class ServiceDesk(ToolEnv):
     policy: ClassVar[str]
     writes: ClassVar[frozenset[str]]
     private: ClassVar[frozenset[str]] = frozenset()
+    scoring: ClassVar[str] = (
+        "The reward is 1 if the user's requests are handled as the policy demands: the right changes "
+        "of the database, and the right answers."
+    )
     factors: ClassVar[tuple[str, ...]] = ("database", "outputs", "policy")
     """The factors of the reward: 1 or 0 each."""
 
@@ -129,8 +134,7 @@ class ServiceDesk(ToolEnv):
         return (
             f"{self._policy()}\n\nYou talk with one user. Each answer is either a tool call or a "
             "message to the user, never both. The conversation ends when the user ends it, or when "
-            "you call transfer_to_human_agents. The reward is 1 if the user's requests are handled "
-            "as the policy demands: the right changes of the database, and the right answers."
+            f"you call transfer_to_human_agents. {self.scoring}"
         )
 
     @property
@@ -228,13 +232,17 @@ class ServiceDesk(ToolEnv):
         self.state = self._opening()
         try:
             for call in case.calls:
-                offered = self.tools.get(call.name)
-                if offered is not None and not offered.final:
-                    # As in tau-bench, a reference call that fails changes nothing.
-                    _attempt(offered, self, call.arguments)
+                self._replay(call)
             return self.database.difference()
         finally:
             self.state = current
+
+    def _replay(self, call: Call) -> None:
+        """Makes a reference call. As in tau-bench, one that fails changes nothing."""
+        offered = self.tools.get(call.name)
+        if offered is not None and not offered.final:
+            with contextlib.suppress(ToolError, LookupError, TypeError, ValueError):
+                offered.function(self, **copied(call.arguments))
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
         return {**super()._info(step), **dict.fromkeys(self.factors, 0.0), **self.state.outcome}
@@ -278,13 +286,6 @@ class ServiceDesk(ToolEnv):
             summary: summary of the user's request.
         """
         return "Transfer successful"
-
-
-def _attempt(offered: Tool, env: ServiceDesk, arguments: dict[str, Any]) -> None:
-    try:
-        offered.function(env, **copied(arguments))
-    except (ToolError, LookupError, TypeError, ValueError):
-        return
 
 
 def _user_view(instruction: str, conversation: list[list[str]]) -> View:
