@@ -198,6 +198,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("TravelPlanner-v0", "agentgym.envs.travel.travel_planner:TravelPlanner"),
     Entry("Retail-v0", "agentgym.envs.service.retail:Retail"),
     Entry("Airline-v0", "agentgym.envs.service.airline:Airline"),
+    Entry("Telecom-v0", "agentgym.envs.service.telecom:Telecom"),
     Entry("SQL-v0", "agentgym.envs.database.sql:SQL"),
     Entry("SQL-Hard-v0", "agentgym.envs.database.sql:SQL", {"level": "hard"}),
     Entry("SQL-Writes-v0", "agentgym.envs.database.sql:SQL", {"writes": True}),

@@ -2,9 +2,11 @@
 
 Each id is measured in a process of its own: the time from the start of Python to the first
 observation (with an empty cache, "first", and with a filled one, "start"), steps per second of a
-random agent (resets and lists of admissible actions included), resets per second, and the memory of
-the process. Times are CPU times, which other processes do not affect, except for engines that run
-in a process of their own: those are wall-clock times. Reference throughputs are those of the
+random agent (resets and lists of admissible actions included) and of the scripted expert (its own
+time included), resets per second, and the memory of the process. Where actions are open text,
+random actions are mostly invalid, and only the expert's cost sandboxed programs or searches. Times
+are CPU times, which other processes do not affect, except for engines and sandboxes that run in a
+process of their own: those are wall-clock times. Reference throughputs are those of the
 implementations that the environments follow, measured on the same kind of machine. The reference of
 WebShop is for the 1,000 products of the original, to be compared with ours on the same files
 (`data_dir`). Prints tables and writes JSON.
@@ -14,6 +16,7 @@ WebShop is for the 1,000 products of the original, to be compared with ours on t
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -52,8 +55,8 @@ REFERENCES: dict[str, tuple[float, str]] = {
     "LiarsDice": (634.0, "TextArena's: 634 steps/s"),
 }
 """Prefix of an id -> steps per second of the reference, and its description."""
-ENGINES = {"AgentGym/ScienceWorld-v0"}
-"""Ids with an engine in a process of its own."""
+ENGINES = ("AgentGym/ScienceWorld", "AgentGym/Python", "AgentGym/BugFix")
+"""Starts of the ids with an engine or a sandbox in a process of its own."""
 
 
 @dataclass
@@ -85,6 +88,7 @@ class Speed:
 
     id: str
     steps_per_second: float
+    expert_steps_per_second: float | None
     resets_per_second: float
     start_seconds: float
     first_start_seconds: float
@@ -112,7 +116,7 @@ def rate(seconds: float, play: Callable[[], None], clock: Callable[[], float]) -
     return count / passed
 
 
-def work(id: str, kwargs: dict[str, Any], seconds: float, seed: int) -> dict[str, float]:
+def work(id: str, kwargs: dict[str, Any], seconds: float, seed: int) -> dict[str, float | None]:
     """Measures one environment in this process."""
     import gymnasium
 
@@ -135,13 +139,21 @@ def work(id: str, kwargs: dict[str, Any], seconds: float, seed: int) -> dict[str
             _, info = env.reset()
             returns.append(0.0)
 
-    clock = time.perf_counter if id in ENGINES else time.process_time
+    def expert_step() -> None:
+        action = env.unwrapped.expert()  # type: ignore[attr-defined]
+        if action is None or any(env.step(action)[2:4]):
+            env.reset()
+
+    clock = time.perf_counter if id.startswith(ENGINES) else time.process_time
     rate(seconds / 10, step, clock)  # warms the caches
     steps = rate(seconds, step, clock)
     resets = rate(seconds / 3, lambda: env.reset() and None, clock)
+    env.reset(seed=seed)
+    has_expert = env.unwrapped.expert() is not None  # type: ignore[attr-defined]
     return {
         "ready": ready,
         "steps": steps,
+        "expert_steps": rate(seconds / 3, expert_step, clock) if has_expert else None,
         "resets": resets,
         "megabytes": resident_megabytes(),
         "mean_return": float(np.mean(returns[:-1] or [0.0])),
@@ -168,6 +180,7 @@ def measure(id: str, settings: Settings, cache: str) -> Speed:
     return Speed(
         id=id,
         steps_per_second=last["steps"],
+        expert_steps_per_second=last["expert_steps"],
         resets_per_second=last["resets"],
         start_seconds=last["start"],
         first_start_seconds=first["start"],
@@ -210,14 +223,16 @@ def measure_search(products: int, queries: int = 300) -> SearchSpeed:
 def speed_table(speeds: list[Speed]) -> Table:
     """Returns the results of environments as a table."""
     table = Table(title="One core, random admissible actions, resets included")
-    for name in ("id", "steps/s", "resets/s", "start s", "first s", "MiB", "return", "x reference"):
+    columns = ("id", "steps/s", "expert", "resets/s")
+    for name in (*columns, "start s", "first s", "MiB", "return", "x reference"):
         table.add_column(name, justify="left" if name == "id" else "right", no_wrap=True)
     for speed in speeds:
-        factor = speed.reference_steps_per_second
+        factor, expert = speed.reference_steps_per_second, speed.expert_steps_per_second
         against = f"{speed.steps_per_second / factor:,.3g}" if factor else ""
         table.add_row(
             speed.id.partition("/")[2],
             f"{speed.steps_per_second:,.0f}",
+            "" if expert is None else f"{expert:,.0f}",
             f"{speed.resets_per_second:,.0f}",
             f"{speed.start_seconds:.2f}",
             f"{speed.first_start_seconds:.2f}",
@@ -257,13 +272,13 @@ def main(settings: Settings) -> None:
     for id, entry in REGISTRY.items():
         if settings.ids and not any(text in id for text in settings.ids):
             continue
-        try:
+        if entry.package and importlib.util.find_spec(entry.package) is None:
+            missing.append(f"{id}: needs the extra {entry.extra!r}")
+        elif entry.files and settings.env_kwargs == "{}":
+            missing.append(f"{id}: needs files, given by --env-kwargs")
+        else:
             with tempfile.TemporaryDirectory() as cache:
                 speeds.append(measure(id, settings, cache))
-        except RuntimeError as error:
-            if entry.extra is None:
-                raise
-            missing.append(f"{id}: {str(error).splitlines()[-1]}")
     console.print(speed_table(speeds))
     for speed in speeds:
         if speed.reference:

@@ -54,14 +54,26 @@ class Settings:
     """Measure environments again that have results."""
 
 
+def shape(name: str, episodes: int = 20) -> tuple[bool, int]:
+    """Returns whether actions are listed, and the length of the expert's longest action."""
+    env, longest = make_env(name), 0
+    lists_actions = bool(env.reset(seed=0)[1]["admissible"])
+    for seed in range(episodes):
+        env.reset(seed=seed)
+        over = False
+        while not over and (action := env.unwrapped.expert()) is not None:  # type: ignore[attr-defined]
+            longest = max(longest, len(action))
+            over = any(env.step(action)[2:4])
+    env.close()
+    return lists_actions, longest
+
+
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the evaluations of the cloned policy, the random agent and the expert."""
     begun = time.perf_counter()
     length = evaluate(name, "expert", tasks=20, split="train").aggregate()["turns"].mean
     demonstrations = max(20, min(settings.demonstrations, round(settings.turns / length)))
-    env = make_env(name)
-    lists_actions = bool(env.reset(seed=0)[1]["admissible"])
-    env.close()
+    lists_actions, longest = shape(name)
     with tempfile.TemporaryDirectory() as folder:
         found = train(
             "poad",
@@ -70,7 +82,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
             context="window",
             instructions=False,
             constrain=lists_actions,
-            max_new_tokens=48,
+            max_new_tokens=max(48, longest // 2),  # a token has more than two characters
             bc_demonstrations=demonstrations,
             bc_epochs=settings.epochs,
             bc_lr=3e-3,

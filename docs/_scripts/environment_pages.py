@@ -213,7 +213,7 @@ def _baselines(cls: EnvironmentClass) -> list[str]:
         return []
     lines = ["", "## Baselines", "", *baseline_notes(), "", *table(BASELINE_HEADER, rows, 5)]
     if rows := _speed_rows(cls.entries, link=False):
-        lines += ["", "## Speed", "", *SPEED_NOTES, "", *table(SPEED_HEADER, rows, 4)]
+        lines += ["", "## Speed", "", *SPEED_NOTES, "", *table(SPEED_HEADER, rows, 5)]
     return lines
 
 
@@ -246,11 +246,11 @@ def _percent(share: float) -> str:
 
 
 BASELINE_HEADER = ("Id", "Random", "Behaviour cloning", "Expert", "Expert's turns", "Episodes")
-SPEED_HEADER = ("Id", "Reference", "Steps/s", "Resets/s", "Start, s", "MiB")
+SPEED_HEADER = ("Id", "Reference", "Steps/s", "Expert's steps/s", "Resets/s", "Start, s", "MiB")
 SPEED_NOTES = (
-    "Random admissible actions on one core, resets included, measured by",
-    "`benchmarks/env_speed.py`. Figures vary by a third between runs. The reference was measured",
-    "on the same class of machine.",
+    "Random admissible actions, and those of the expert with its own time, on one core, resets",
+    "included, measured by `benchmarks/env_speed.py`. Figures vary by a third between runs. The",
+    "reference was measured on the same class of machine.",
 )
 
 
@@ -293,6 +293,7 @@ def _speed_rows(entries: Iterable[Entry], link: bool) -> list[tuple[str, ...]]:
             _name(entry, link),
             row["reference"] or "-",
             f"{row['steps_per_second']:,.0f}",
+            "-" if (expert := row.get("expert_steps_per_second")) is None else f"{expert:,.0f}",
             f"{row['resets_per_second']:,.0f}",
             f"{row['start_seconds']:.2f}",
             f"{row['megabytes']:.0f}",
@@ -354,4 +355,4 @@ def _baselines_page() -> str:
 def _speed_page() -> str:
     rows = _speed_rows(_entries(), link=True)
     lines = ["# Speed", "", *SPEED_NOTES, "", "## All Environments", ""]
-    return "\n".join([*lines, *table(SPEED_HEADER, rows, 4)]) + "\n"
+    return "\n".join([*lines, *table(SPEED_HEADER, rows, 5)]) + "\n"

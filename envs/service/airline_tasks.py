@@ -12,12 +12,11 @@ from agentgym.envs.service.airline_world import (
     DATES,
     SERVED,
     airline,
-    draw_birthday,
     free_bags,
 )
 from agentgym.envs.service.cases import Case, LookUps, case_of, split_users
 from agentgym.envs.service.database import Record, Tables
-from agentgym.envs.service.people import draw_name
+from agentgym.envs.service.people import draw_birthday, draw_name
 from agentgym.envs.service.user import MOODS, Request, Scenario, draw_requests
 from agentgym.tasks import task_rng
 from agentgym.tools import Call

@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal, TypedDict
 
 from agentgym.envs.service.database import Record
-from agentgym.envs.service.desk import ServiceDesk
+from agentgym.envs.service.tau_desk import TauDesk
 from agentgym.tools import ToolError, tool
 
 Cabin = Literal["basic_economy", "economy", "business"]
@@ -57,7 +57,7 @@ class Payment(TypedDict):
     amount: int | float
 
 
-class AirlineTools(ServiceDesk):
+class AirlineTools(TauDesk):
     """The tools of `Airline`, without tasks."""
 
     tables_of_file = ("flights", "reservations", "users")

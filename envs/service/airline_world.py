@@ -11,6 +11,7 @@ from agentgym.envs.service.airline_tools import AIRPORTS
 from agentgym.envs.service.database import Record, Tables
 from agentgym.envs.service.people import (
     draw_address,
+    draw_birthday,
     draw_card,
     draw_name,
     draw_number,
@@ -101,12 +102,6 @@ def _user(rng: np.random.Generator) -> Record:
         "membership": MEMBERSHIPS[int(rng.integers(3))],
         "reservations": [],
     }
-
-
-def draw_birthday(rng: np.random.Generator) -> str:
-    """Returns a random date of birth."""
-    year, month, day = (int(rng.integers(*b)) for b in ((1950, 2004), (1, 13), (1, 29)))
-    return f"{year}-{month:02}-{day:02}"
 
 
 def _reservation(

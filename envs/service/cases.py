@@ -50,9 +50,9 @@ TEST_EVERY = 4
 
 
 @lru_cache(maxsize=16)
-def split_users(tables: Tables, split: str) -> list[str]:
+def split_users(tables: Tables, split: str, table: str = "users") -> list[str]:
     """Returns the keys of the users of a split."""
-    keys = enumerate(tables.records["users"])
+    keys = enumerate(tables.records[table])
     return [key for i, key in keys if (i % TEST_EVERY == 0) == (split == "test")]
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from agentgym.agents import View, make_agent
 from agentgym.envs.service.calculator import evaluate
-from agentgym.envs.service.cases import Case, original_case, original_policy, original_tables
+from agentgym.envs.service.cases import Case
 from agentgym.envs.service.database import Changes, Database, Record, Tables, copied
-from agentgym.envs.service.user import STOP, Scenario, UserState, first_message, reply
+from agentgym.envs.service.user import STOP, UserState
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
@@ -56,18 +57,16 @@ class ServiceDesk(ToolEnv):
     """Base class of customer service environments.
 
     An action is a tool call, or a message to the user. The conversation ends when the user ends it,
-    or when the agent transfers the user to a human agent. The reward is 1 iff the final database
-    equals the expected one, the agent has told the user all required outputs, and the policy was
-    kept (generated tasks only).
+    or when the agent transfers the user to a human agent. The reward is 1 iff all `factors` are 1,
+    such as whether the final database equals the expected one.
 
-    A subclass defines the tools as methods, `policy`, `tables_of_file`, `writes` and `private`
-    (names of the tools that change the database, and of those that show data of customers),
-    `_world` and `_case`.
+    A subclass defines the tools as methods, `policy`, `writes` and `private` (names of the tools
+    that change the database, and of those that show data of customers), `_world`, `_case`,
+    `_scripted` and `_violated`.
 
     Args:
         user: "scripted", "chat:MODEL@URL" (a chat model that receives the instruction of the user)
             or a function (see `UserFunction`).
-        data_dir: folder of tau-bench with the original data. None: generated data.
         world: seed of the generated data.
         max_turns: turn limit.
         **kwargs: arguments of `ToolEnv`.
@@ -76,21 +75,20 @@ class ServiceDesk(ToolEnv):
     State = DeskState
     state: DeskState
     policy: ClassVar[str]
-    tables_of_file: ClassVar[tuple[str, ...]]
     writes: ClassVar[frozenset[str]]
     private: ClassVar[frozenset[str]] = frozenset()
-    identity: ClassVar[str]
-    """Question about the identity, in words of the expert."""
-    subjects: ClassVar[dict[str, str]]
-    """Subject of a question -> words of the expert."""
+    scoring: ClassVar[str] = (
+        "The reward is 1 if the user's requests are handled as the policy demands: the right changes "
+        "of the database, and the right answers."
+    )
+    factors: ClassVar[tuple[str, ...]] = ("database", "outputs", "policy")
+    """The factors of the reward: 1 or 0 each."""
 
     def __init__(
         self,
         *,
         user: str | Callable[..., str] = "scripted",
-        data_dir: str | None = None,
         world: int = 0,
-        requests: int | None = None,
         max_turns: int | None = 40,
         **kwargs,
     ):
@@ -98,61 +96,64 @@ class ServiceDesk(ToolEnv):
             raise ConfigError(
                 f"user must be 'scripted', 'chat:MODEL@URL' or a function, got {user!r:.80}."
             )
-        if requests is not None and not 1 <= requests <= 3:
-            raise ValueError(f"requests must be None or 1 to 3, got {requests}.")
-        self.user, self.data_dir, self.world, self.requests = user, data_dir, world, requests
+        self.user, self.world = user, world
         self._model: Any = make_agent(user) if isinstance(user, str) and ":" in user else None
         super().__init__(max_turns=max_turns, **kwargs)
-        if data_dir is None:
-            self.tasks = Tasks.generated()
-        else:
-            self.tasks = self._original_tasks(data_dir)
-            # An error in the files is the caller's, not the agent's.
-            original_tables(data_dir, self.tables_of_file)
+        self.tasks = Tasks.generated()
 
     # Implemented by a subclass.
 
     def _world(self) -> Tables:
-        """Returns the generated tables. The result is cached."""
+        """Returns the initial tables. The result is cached."""
         raise NotImplementedError
 
     def _case(self, task: str) -> Case:
-        """Returns a generated task."""
+        """Returns a task. The result is cached."""
         raise NotImplementedError
 
-    def _original_tasks(self, folder: str) -> Tasks:
-        """Returns the names of the original tasks, such as "test/12"."""
+    def _scripted(self, message: str, turns: int) -> tuple[str, bool]:
+        """Returns the scripted user's next message, and whether it agrees to a proposal.
+
+        Args:
+            message: the agent's message. "" at the start of the conversation.
+            turns: number of messages so far.
+        """
         raise NotImplementedError
+
+    def _violated(self) -> bool:
+        """Whether a rule of the policy was violated, with the scripted user."""
+        return bool(self.state.violations)
 
     # The conversation.
 
+    def _policy(self) -> str:
+        """Returns the policy."""
+        return self.policy
+
     def _rules(self) -> str:
-        policy = self.policy if self.data_dir is None else original_policy(self.data_dir)
         return (
-            f"{policy}\n\nYou talk with one user. Each answer is either a tool call or a message "
-            "to the user, never both. The conversation ends when the user ends it, or when you "
-            "call transfer_to_human_agents. The reward is 1 if the user's requests are handled as "
-            "the policy demands: the right changes of the database, and the right answers."
+            f"{self._policy()}\n\nYou talk with one user. Each answer is either a tool call or a "
+            "message to the user, never both. The conversation ends when the user ends it, or when "
+            f"you call transfer_to_human_agents. {self.scoring}"
         )
 
     @property
     def database(self) -> Database:
         """The database of the episode."""
-        if self.data_dir is None:
-            return Database(self._world(), self.state.changes)
-        tables = original_tables(self.data_dir, self.tables_of_file)
-        return Database(tables, self.state.changes)
+        return Database(self._world(), self.state.changes)
 
     @property
     def case(self) -> Case:
         """The current task, which snapshots do not contain."""
-        if self.data_dir is None:
-            return self._case(self.task)
-        return original_case(self.data_dir, self.task)
+        return self._case(self.task)
+
+    def _opening(self) -> DeskState:
+        """Returns the state before the first message."""
+        return DeskState()
 
     def _begin(self, task: str) -> str:
-        self.state = DeskState()
         self.task = task
+        self.state = self._opening()
         return self._user_turn(["agent", GREETING], "")
 
     def _user_turn(self, turn: list[str], message: str) -> str:
@@ -178,12 +179,7 @@ class ServiceDesk(ToolEnv):
             return self._model.act([view])[0], False
         if not isinstance(self.user, str):
             return str(self.user(case.instruction, [list(turn) for turn in conversation])), False
-        if case.scenario is None:
-            return _plain_user(case.instruction, message, len(conversation)), False
-        if not message:
-            return first_message(case.scenario), False
-        answer = reply(case.scenario, self.state.user, message)
-        return answer.text, answer.confirmed
+        return self._scripted(message, len(conversation))
 
     def _message(self, text: str) -> TimeStep:
         text = text.strip()
@@ -217,44 +213,39 @@ class ServiceDesk(ToolEnv):
     # The result.
 
     def _judge(self) -> float:
-        case = self.case
-        told = [m.lower().replace(",", "") for who, m in self.state.conversation if who == "agent"]
-        scripted = self.user == "scripted"
-        self.state.outcome = {
-            "database": float(self.database.difference() == self._expected(case)),
-            "outputs": float(all(any(o.lower() in m for m in told) for o in case.outputs)),
-            "policy": float(not (scripted and case.scenario and self._violated(case.scenario))),
-        }
+        self.state.outcome = {name: float(right) for name, right in self._outcome().items()}
         return float(all(self.state.outcome.values()))
 
-    def _violated(self, scenario: Scenario) -> bool:
-        """Whether a rule of the policy was violated, or a request was not denied that must be."""
-        refused = sum(request.refused for request in scenario.requests)
-        return bool(self.state.violations) or self.state.user.refusals < refused
+    def _outcome(self) -> dict[str, bool]:
+        """Returns the factors of the reward at the end."""
+        case = self.case
+        told = [m.lower().replace(",", "") for who, m in self.state.conversation if who == "agent"]
+        return {
+            "database": self.database.difference() == self._expected(case),
+            "outputs": all(any(o.lower() in m for m in told) for o in case.outputs),
+            "policy": self.user != "scripted" or not self._violated(),
+        }
 
     def _expected(self, case: Case) -> dict[tuple[str, str], str]:
         """Returns the difference of the expected database."""
         current = self.state
-        self.state = DeskState()
+        self.state = self._opening()
         try:
             for call in case.calls:
-                offered = self.tools.get(call.name)
-                if offered is not None and not offered.final:
-                    # As in tau-bench, a reference call that fails changes nothing.
-                    _attempt(offered, self, call.arguments)
+                self._replay(call)
             return self.database.difference()
         finally:
             self.state = current
 
-    def _progress(self) -> float:
-        scenario = self.case.scenario
-        if scenario is None or self.user != "scripted":
-            return 0.0
-        return self.state.user.at / len(scenario.requests)
+    def _replay(self, call: Call) -> None:
+        """Makes a reference call. As in tau-bench, one that fails changes nothing."""
+        offered = self.tools.get(call.name)
+        if offered is not None and not offered.final:
+            with contextlib.suppress(ToolError, LookupError, TypeError, ValueError):
+                offered.function(self, **copied(call.arguments))
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
-        terms = dict.fromkeys(("database", "outputs", "policy"), 0.0)
-        return {**super()._info(step), **terms, **self.state.outcome}
+        return {**super()._info(step), **dict.fromkeys(self.factors, 0.0), **self.state.outcome}
 
     # Tools of all desks.
 
@@ -295,52 +286,6 @@ class ServiceDesk(ToolEnv):
             summary: summary of the user's request.
         """
         return "Transfer successful"
-
-    # The expert.
-
-    def _solve(self) -> Call | str | None:
-        scenario, state = self.case.scenario, self.state
-        if scenario is None or state.over or self.user != "scripted":
-            return None
-        if not state.user.identified:
-            return f"Please tell me your {self.identity}."
-        if not state.customer and scenario.find:
-            return scenario.find
-        request = scenario.requests[state.user.at]
-        if missing := [self.subjects[s] for s in request.facts if s not in state.user.told]:
-            return f"Please tell me the {' and the '.join(missing)}."
-        for call in request.look_ups:
-            if call.key not in state.looked_up:
-                return call
-        if request.outputs:
-            return f"The answer is {', '.join(request.outputs)}. Is there anything else?"
-        if not request.calls:
-            return "I am sorry, I cannot do that. Is there anything else?"
-        for call in request.calls:
-            if call.key not in state.written:
-                draft = request.correction and not state.user.corrected
-                summary = request.draft if draft else request.summary
-                return call if state.confirmed else f"{summary} Do you confirm (yes/no)?"
-        return "This is done. Is there anything else?"
-
-
-def _attempt(offered: Tool, env: ServiceDesk, arguments: dict[str, Any]) -> None:
-    try:
-        offered.function(env, **copied(arguments))
-    except (ToolError, LookupError, TypeError, ValueError):
-        return
-
-
-def _plain_user(instruction: str, message: str, turns: int) -> str:
-    """Returns the reply of a user who tells the instruction and agrees to everything."""
-    if not message:
-        return instruction
-    text = message.lower()
-    if "anything else" in text or "else i can" in text or turns > 60:
-        return STOP
-    if "confirm" in text or "proceed" in text or "yes/no" in text:
-        return "Yes, please go ahead."
-    return f"As I wrote: {instruction}"
 
 
 def _user_view(instruction: str, conversation: list[list[str]]) -> View:

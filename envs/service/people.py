@@ -41,6 +41,12 @@ def draw_address(rng: np.random.Generator) -> dict[str, str]:
     }
 
 
+def draw_birthday(rng: np.random.Generator) -> str:
+    """Returns a random date of birth."""
+    year, month, day = (int(rng.integers(*b)) for b in ((1950, 2004), (1, 13), (1, 29)))
+    return f"{year}-{month:02}-{day:02}"
+
+
 def draw_number(rng: np.random.Generator, digits: int = 7) -> str:
     """Returns a random number of a length as text."""
     return str(int(rng.integers(10 ** (digits - 1), 10**digits)))

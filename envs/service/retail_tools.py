@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agentgym.envs.service.database import Record
-from agentgym.envs.service.desk import ServiceDesk
+from agentgym.envs.service.tau_desk import TauDesk
 from agentgym.tools import ToolError, tool
 
 WRITES = frozenset(
@@ -22,7 +22,7 @@ WRITES = frozenset(
 )
 
 
-class RetailTools(ServiceDesk):
+class RetailTools(TauDesk):
     """The tools of `Retail`, without tasks."""
 
     tables_of_file = ("orders", "products", "users")

@@ -13,7 +13,7 @@ from agentgym.tools import Call
 STOP = "###STOP###"
 """End of the conversation, written by the user."""
 
-_CONFIRM = re.compile(
+CONFIRM = re.compile(
     r"\bconfirm|\bproceed\b|go ahead|shall i\b|yes or no|yes/no|"
     r"is (?:this|that) (?:correct|right|okay|ok|fine)|do you agree"
 )
@@ -22,7 +22,7 @@ _DONE = re.compile(
     r"\b(?:done|completed|successful(?:ly)?|(?:has|have) been|is now|are now|"
     r"cancelled|updated|processed|booked)\b"
 )
-_DENIED = re.compile(
+DENIED = re.compile(
     r"\b(?:cannot|can't|can not|unable|not able|not possible|not allowed|won't|will not|sorry)\b"
 )
 _ASKED: dict[str, re.Pattern[str]] = {
@@ -127,7 +127,7 @@ class Reply:
     confirmed: bool = False
 
 
-_MOODS: dict[str, tuple[str, str, str, str]] = {
+STYLES: dict[str, tuple[str, str, str, str]] = {
     "polite": ("Hello! {} Thank you.", "{}", "Yes, please go ahead.", "That is all. Thank you!"),
     "curt": ("{}", "{}", "Yes.", "No. Bye."),
     "chatty": (
@@ -144,7 +144,7 @@ _MOODS: dict[str, tuple[str, str, str, str]] = {
     ),
 }
 """Mood -> opening, answer, agreement, farewell."""
-MOODS = tuple(_MOODS)
+MOODS = tuple(STYLES)
 
 
 def draw_requests(
@@ -173,18 +173,18 @@ def draw_requests(
 
 def first_message(scenario: Scenario) -> str:
     """Returns the message with which the user starts the conversation."""
-    return _MOODS[scenario.mood][0].format(scenario.requests[0].opening)
+    return STYLES[scenario.mood][0].format(scenario.requests[0].opening)
 
 
 def reply(scenario: Scenario, user: UserState, message: str) -> Reply:
     """Returns the user's reply to a message of the agent, and updates the user's state."""
-    _, answer, agreement, _ = _MOODS[scenario.mood]
+    _, answer, agreement, _ = STYLES[scenario.mood]
     text = message.lower()
     request = scenario.requests[user.at]
     asked = [subject for subject, pattern in _ASKED.items() if pattern.search(text)]
     question = "?" in text or "please" in text or "need" in text
     told = all(output.lower() in text.replace(",", "") for output in request.outputs)
-    if _CONFIRM.search(text) and (user.identified or "identity" not in asked):
+    if CONFIRM.search(text) and (user.identified or "identity" not in asked):
         found = _judge_proposal(scenario, user, text)
         user.misunderstood = 0
         return Reply(agreement, True) if found is None else Reply(answer.format(found))
@@ -193,7 +193,7 @@ def reply(scenario: Scenario, user: UserState, message: str) -> Reply:
     if question and asked:
         user.misunderstood = 0
         return Reply(answer.format(_answers(scenario, user, asked)))
-    if _DENIED.search(text):
+    if DENIED.search(text):
         return _next_request(scenario, user, text)
     user.misunderstood += 1
     if user.misunderstood > 4:
@@ -234,8 +234,8 @@ def _answers(scenario: Scenario, user: UserState, asked: list[str]) -> str:
 
 def _next_request(scenario: Scenario, user: UserState, text: str) -> Reply:
     """Moves on to the next request, or ends the conversation, after a message of the agent."""
-    user.refusals += scenario.requests[user.at].refused and bool(_DENIED.search(text))
+    user.refusals += scenario.requests[user.at].refused and bool(DENIED.search(text))
     if user.at + 1 == len(scenario.requests):
-        return Reply(f"{_MOODS[scenario.mood][3]} {STOP}")
+        return Reply(f"{STYLES[scenario.mood][3]} {STOP}")
     user.at, user.told, user.corrected, user.misunderstood = user.at + 1, [], False, 0
     return Reply(f"There is something else. {scenario.requests[user.at].opening}")

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from agentgym.envs.service.airline import Airline
-from agentgym.envs.service.desk import ServiceDesk
 from agentgym.envs.service.retail import Retail
+from agentgym.envs.service.tau_desk import TauDesk
 from agentgym.errors import ConfigError, DataError
 from agentgym.tools import Call, write_call
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
-DOMAINS: dict[str, type[ServiceDesk]] = {"retail": Retail, "airline": Airline}
+DOMAINS: dict[str, type[TauDesk]] = {"retail": Retail, "airline": Airline}
 
 
 def stops(instruction: str, conversation: list[list[str]]) -> str:
@@ -25,7 +25,7 @@ def stops(instruction: str, conversation: list[list[str]]) -> str:
     return "###STOP###" if len(conversation) > 1 else instruction
 
 
-def replay(env: ServiceDesk, record: dict[str, Any]) -> None:
+def replay(env: TauDesk, record: dict[str, Any]) -> None:
     env.reset(seed=0, options={"task": f"{record['split']}/{record['task']}"})
     told = [o for o in record["outputs"] if record["info"].get("outputs", {}).get(o, True)]
     digest = reward = None

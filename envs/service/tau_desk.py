@@ -1,0 +1,120 @@
+"""`TauDesk`: customer service as in tau-bench, with generated tasks or the original ones."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from agentgym.envs.service.cases import Case, original_case, original_policy, original_tables
+from agentgym.envs.service.database import Database
+from agentgym.envs.service.desk import ServiceDesk
+from agentgym.envs.service.user import STOP, first_message, reply
+from agentgym.tasks import Tasks
+from agentgym.tools import Call
+
+
+class TauDesk(ServiceDesk):
+    """Base class of the environments that follow tau-bench.
+
+    The scripted user has one to three requests (`agentgym.envs.service.user`). A subclass also sets
+    `tables_of_file`, and implements `_original_tasks`.
+
+    Args:
+        data_dir: folder of tau-bench with the original data. None: generated data.
+        requests: requests per task, 1 to 3. None samples it.
+        **kwargs: arguments of `ServiceDesk`.
+    """
+
+    tables_of_file: ClassVar[tuple[str, ...]]
+    identity: ClassVar[str]
+    """Question about the identity, in words of the expert."""
+    subjects: ClassVar[dict[str, str]]
+    """Subject of a question -> words of the expert."""
+
+    def __init__(self, *, data_dir: str | None = None, requests: int | None = None, **kwargs):
+        if requests is not None and not 1 <= requests <= 3:
+            raise ValueError(f"requests must be None or 1 to 3, got {requests}.")
+        self.data_dir, self.requests = data_dir, requests
+        super().__init__(**kwargs)
+        if data_dir is not None:
+            self.tasks = self._original_tasks(data_dir)
+            # An error in the files is the caller's, not the agent's.
+            original_tables(data_dir, self.tables_of_file)
+
+    def _original_tasks(self, folder: str) -> Tasks:
+        """Returns the names of the original tasks, such as "test/12"."""
+        raise NotImplementedError
+
+    def _policy(self) -> str:
+        return self.policy if self.data_dir is None else original_policy(self.data_dir)
+
+    @property
+    def database(self) -> Database:
+        """The database of the episode."""
+        if self.data_dir is None:
+            return super().database
+        tables = original_tables(self.data_dir, self.tables_of_file)
+        return Database(tables, self.state.changes)
+
+    @property
+    def case(self) -> Case:
+        """The current task, which snapshots do not contain."""
+        return super().case if self.data_dir is None else original_case(self.data_dir, self.task)
+
+    def _scripted(self, message: str, turns: int) -> tuple[str, bool]:
+        case = self.case
+        if case.scenario is None:
+            return _plain_user(case.instruction, message, turns), False
+        if not message:
+            return first_message(case.scenario), False
+        answer = reply(case.scenario, self.state.user, message)
+        return answer.text, answer.confirmed
+
+    def _violated(self) -> bool:
+        scenario = self.case.scenario
+        if scenario is None:
+            return False
+        refused = sum(request.refused for request in scenario.requests)
+        return super()._violated() or self.state.user.refusals < refused
+
+    def _progress(self) -> float:
+        scenario = self.case.scenario
+        if scenario is None or self.user != "scripted":
+            return 0.0
+        return self.state.user.at / len(scenario.requests)
+
+    def _solve(self) -> Call | str | None:
+        scenario, state = self.case.scenario, self.state
+        if scenario is None or state.over or self.user != "scripted":
+            return None
+        if not state.user.identified:
+            return f"Please tell me your {self.identity}."
+        if not state.customer and scenario.find:
+            return scenario.find
+        request = scenario.requests[state.user.at]
+        if missing := [self.subjects[s] for s in request.facts if s not in state.user.told]:
+            return f"Please tell me the {' and the '.join(missing)}."
+        for call in request.look_ups:
+            if call.key not in state.looked_up:
+                return call
+        if request.outputs:
+            return f"The answer is {', '.join(request.outputs)}. Is there anything else?"
+        if not request.calls:
+            return "I am sorry, I cannot do that. Is there anything else?"
+        for call in request.calls:
+            if call.key not in state.written:
+                draft = request.correction and not state.user.corrected
+                summary = request.draft if draft else request.summary
+                return call if state.confirmed else f"{summary} Do you confirm (yes/no)?"
+        return "This is done. Is there anything else?"
+
+
+def _plain_user(instruction: str, message: str, turns: int) -> str:
+    """Returns the reply of a user who tells the instruction and agrees to everything."""
+    if not message:
+        return instruction
+    text = message.lower()
+    if "anything else" in text or "else i can" in text or turns > 60:
+        return STOP
+    if "confirm" in text or "proceed" in text or "yes/no" in text:
+        return "Yes, please go ahead."
+    return f"As I wrote: {instruction}"
