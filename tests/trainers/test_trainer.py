@@ -28,7 +28,7 @@ from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.demonstrations import demonstrate
-from agentgym.trainers.run.logger import find_alternatives
+from agentgym.trainers.run.alternatives import find_alternatives
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.updater import Updater

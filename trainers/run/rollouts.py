@@ -26,7 +26,7 @@ from agentgym.trainers.run.workers import make_executor
 from agentgym.trainers.trajectory import Trajectory
 
 # Purposes of derived randomness.
-TASKS, ACTIONS = range(2)
+TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS, CRITIC = range(6)
 
 
 class Rollouts:

@@ -81,8 +81,8 @@ def start(tmp_path_factory) -> Path:
 def without_files(monkeypatch) -> None:
     """Leaves out checkpoints and the curve, which take most of the time of a short run."""
     monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
-    monkeypatch.setattr("agentgym.trainers.trainer.Trainer._save", lambda _: None)
-    monkeypatch.setattr("agentgym.trainers.trainer.replace_folder", lambda *_, **__: None)
+    monkeypatch.setattr("agentgym.trainers.run.saving.Saver.save", lambda _: None)
+    monkeypatch.setattr("agentgym.trainers.run.evaluation.replace_folder", lambda *_, **__: None)
 
 
 def own_settings(recipe: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def test_agents_and_networks_of_recipes_compute_in_low_precision(trainer: Traine
     for module in policy.model.modules():
         if isinstance(module, torch.nn.Linear):
             module.register_forward_hook(note)
-    trainer._evaluate_if_due()
+    trainer.evaluator.evaluate_if_due()
     trajectories = trainer.rollouts.collect(0)
     batch = Batch.of(trajectories)
     action_model(policy, seed=0).predict(batch)

@@ -28,6 +28,7 @@ from agentgym.trainers.run.checkpoint import (
 )
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metrics
+from agentgym.trainers.run.saving import RunState
 
 from ...helpers.launch import Child, finish
 
@@ -96,8 +97,8 @@ def counted(*args, **kwargs):
     return result
 setattr(*target, counted)
 if place == "save":
-    import agentgym.trainers.trainer as trainer
-    trainer.replace_folder = counted
+    import agentgym.trainers.run.evaluation as evaluation
+    evaluation.replace_folder = counted
 from agentgym.trainers.run.cli import main
 sys.exit(main(["poad", *sys.argv[4:]]))
 """
@@ -374,7 +375,7 @@ def test_a_full_disk_while_a_log_is_written(tmp_path: Path):
     )
     (tmp_path / METRICS).symlink_to("/dev/full")
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl could not be written.*No space"):
-        log.row(setup.RunState(), {"x": 1.0})
+        log.row(RunState(), {"x": 1.0})
     log.close()
 
 

@@ -194,16 +194,11 @@ def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(executor_module, "play_episodes", counted)
 
-    class Run(Trainer):
-        def _save(self, keep_journal: bool = False) -> None:
-            if self.state.iteration == 0:
-                super()._save(keep_journal)
-
     def kill(*_: object, **__: object) -> None:
         raise Killed
 
     for kept in (8, 5, 0):
-        run = Run("poad", config, poad.build(config))
+        run = Trainer("poad", config, poad.build(config))
         run.rollouts.journal.exact = False
         monkeypatch.setattr(run.updater, "update", kill)
         with pytest.raises(Killed):
