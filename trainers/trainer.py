@@ -27,7 +27,8 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.checks import check_critic, check_hooks
 from agentgym.trainers.run.environment import (
     RewardFn,

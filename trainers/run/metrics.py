@@ -9,7 +9,7 @@ import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.rollout.collector import by_env_id, by_role, rollout_metrics
+from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
 from agentgym.trainers.run.alternatives import Alternatives
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass

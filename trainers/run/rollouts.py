@@ -11,8 +11,9 @@ from accelerate import Accelerator
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
 from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.run.checkpoint import RunFolder
 from agentgym.trainers.run.environment import RewardFn

@@ -14,8 +14,11 @@ from agentgym.tasks import Tasks
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import Context, ContextSettings, Overflow
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.trajectory import Batch, Values
 
 END = 0

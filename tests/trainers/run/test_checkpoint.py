@@ -68,7 +68,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SIGNAL = """
 import os, sys
 import agentgym.trainers.run.checkpoint as checkpoint
-import agentgym.trainers.rollout.collector as collector
+import agentgym.trainers.rollout.episode as episode
 import agentgym.trainers.run.logger as log
 import agentgym.trainers.update.behaviour_cloning as cloning
 import agentgym.trainers.update.updater as updater
@@ -77,7 +77,7 @@ target = {
     "row": (log.RunLog, "row"),
     "save": (checkpoint, "replace_folder"),
     "cloning": (cloning, "clip_gradients"),
-    "episode": (collector.Play, "trajectory"),
+    "episode": (episode.Play, "trajectory"),
     "update": (updater, "clip_gradients"),
 }[place]
 original = getattr(*target)

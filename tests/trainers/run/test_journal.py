@@ -15,7 +15,8 @@ from agentgym.trainers import recipes
 from agentgym.trainers.hooks.packing import pack
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout import executor as executor_module
-from agentgym.trainers.rollout.collector import EpisodeSpec, Play, play_episodes
+from agentgym.trainers.rollout.collector import play_episodes
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
