@@ -19,7 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.run.alternatives import Alternatives
-from agentgym.trainers.run.checkpoint import read_jsonl, truncate_jsonl, writing
+from agentgym.trainers.run.checkpoint import writing
+from agentgym.trainers.run.json_lines import read_jsonl, truncate_jsonl
 from agentgym.trainers.run.watch import Watch
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
 

@@ -23,10 +23,10 @@ from agentgym.trainers.run.checkpoint import (
     damage,
     loading,
     replace_folder,
-    truncate_jsonl,
     write_text,
 )
 from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.json_lines import truncate_jsonl
 from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metrics
 from agentgym.trainers.run.saving import RunState
 
