@@ -36,7 +36,8 @@ from rich.console import Console
 from rich.table import Table
 
 import agentgym  # noqa: F401  (registers the environments)
-from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.collector import collect

@@ -24,7 +24,8 @@ from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.policy import Policy, Request, Sample
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.env_pool import EnvPool

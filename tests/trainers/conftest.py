@@ -12,7 +12,8 @@ import torch
 from accelerate.state import AcceleratorState
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agentgym.trainers.policy.policy import Policy, Sample
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 

@@ -25,7 +25,8 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.continuations import VALUES
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import LoraSettings, Policy
+from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent

@@ -16,8 +16,9 @@ from typing import Any
 
 from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.prefix_cache import Slot
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Playing, action_room

@@ -11,7 +11,8 @@ import numpy as np
 
 from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn

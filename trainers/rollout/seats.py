@@ -20,7 +20,8 @@ from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
 from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy, Request, Sample
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
 from agentgym.trainers.trajectory import Trajectory

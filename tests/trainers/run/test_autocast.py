@@ -11,7 +11,7 @@ import torch
 from agentgym.trainers.critics.transitions import Encoder, one_turn
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.policy.policy import Request
+from agentgym.trainers.policy.sampling import Request
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
