@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 
-from agentgym.errors import AgentGymError, ConfigError
+from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
 from agentgym.registration import NAMESPACE, REGISTRY, TABLE, Entry, find
 from agentgym.tasks import Tasks

@@ -52,14 +52,10 @@ from agentgym.trainers.critics.privileged import PrivilegedView
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.rollout.collector import (
-    EnvPool,
-    EpisodeSpec,
-    Play,
-    collect,
-    draw_tasks,
-    samples_of,
-)
+from agentgym.trainers.rollout.collector import collect
+from agentgym.trainers.rollout.curriculum import draw_tasks
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, samples_of
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.update_data import correlation, explained_variance
 from agentgym.wrappers import PrivilegedText

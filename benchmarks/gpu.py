@@ -140,7 +140,8 @@ def generation(folder: Path, engine: str, settings: Settings) -> dict[str, Any]:
 
 
 def _own(folder: Path, prompts: np.ndarray, settings: Settings) -> Callable[[], int]:
-    from agentgym.trainers.policy.policy import Policy, Request, Sampling
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.policy.sampling import Request, Sampling
 
     policy = Policy.load(folder, dtype=dtype(), device=device())
     sampling = Sampling(max_new_tokens=settings.new_tokens)

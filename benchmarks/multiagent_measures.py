@@ -15,8 +15,9 @@ from agentgym.agents import Agent, MixedAgent
 from agentgym.evaluation import cross_play, nashconv
 from agentgym.evaluation.runner import plan_episodes
 from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
-from agentgym.registration import find, make_parallel
+from agentgym.registration import find
 from agentgym.tasks import task_rng
 from agentgym.trainers.policy_agent import load_agent, load_league
 from agentgym.trainers.policy_agent.agent import PolicyAgent

@@ -36,11 +36,14 @@ from rich.console import Console
 from rich.table import Table
 
 import agentgym  # noqa: F401  (registers the environments)
-from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, Play, collect
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 
 Program = Callable[[], int]
 """Runs once and returns the number of new tokens."""

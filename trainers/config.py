@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
-from agentgym.mixture import check_mix
-from agentgym.trainers.credit.shaping import score_function
+from agentgym.trainers.config_checks import check_config, check_fields
 from agentgym.trainers.model_defaults import (
-    NEW_MODELS,
     Kind,
     bfloat16_is_native,
     defaults_of,
     kind_of,
 )
-from agentgym.trainers.policy.policy import LoraSettings
+from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
-from agentgym.trainers.policy.vllm_base import check_bounded
 from agentgym.trainers.rollout.context import ContextSettings
-from agentgym.trainers.rollout.curriculum import MINIMUM
 from agentgym.trainers.settings import (
     CriticConfig,
     EnvironmentConfig,
@@ -34,7 +29,6 @@ from agentgym.trainers.settings import (
     RewardConfig,
     RolloutConfig,
     RunConfig,
-    check,
     group_of,
     groups_of,
 )
@@ -92,56 +86,10 @@ class TrainConfig:
                     f"{name} is a group of settings, a {kind.__name__}, got {group!r:.80}. "
                     f"{type(self).__name__}.of(...) takes the settings by their flat names."
                 )
-            check(group)
-        check(self)
+            check_fields(group)
+        check_fields(self)
         self._resolve()
-        _check_optimisation(self)
-        _check_rollout(self)
-        _check_loss(self)
-        _check_reward(self)
-        _check_environments(self)
-        _check_roles(self)
-        self.game.mixture  # noqa: B018  # raises for unknown opponents
-        if self.game.learners and self.game.scripted:
-            raise ConfigError(
-                "learners names seats of self-play, so it needs opponents such as mirror or "
-                "past:5. Against scripted opponents, use env_kwargs seat=player_0."
-            )
-        if self.evaluation.eval_nashconv and not self.evaluation.eval_episodes:
-            raise ConfigError(
-                "eval_nashconv is part of the evaluations: set eval_episodes above 0."
-            )
-        if any(turns < 1 for turns in self.environment.horizons):
-            raise ConfigError(
-                f"horizons must be numbers of turns, at least 1, got {self.environment.horizons}."
-            )
-        bc = self.imitation
-        if bc.bc_share and (self.run.env_steps is None or bc.bc_demonstrations):
-            raise ConfigError(
-                "bc_share divides a budget of env_steps between demonstrations and rollouts: set "
-                "env_steps, and leave bc_demonstrations at 0."
-            )
-        if bc.data and (bc.bc_share or bc.bc_demonstrations):
-            raise ConfigError(
-                "The episodes of data replace demonstrations of the expert: leave "
-                "bc_demonstrations and bc_share at 0, or leave out data."
-            )
-        if bc.general_data and not (self.imitates or self.offline):
-            raise ConfigError(
-                "general_data is cloned together with episodes: set data or bc_demonstrations."
-            )
-        model = self.model
-        if model.lora_rank and model.model in NEW_MODELS:
-            raise ConfigError(
-                f"LoRA needs a pretrained model, and {model.model!r} is a new one: leave lora_rank "
-                "at 0, or set model to a trained model."
-            )
-        if model.dtype == "float16" and not model.lora_rank:
-            raise ConfigError(
-                "The gradients of float16 weights underflow in full fine-tuning: use dtype float32 "
-                "(with mixed_precision fp16, which scales the loss), use bfloat16, or train an "
-                "adapter (lora_rank)."
-            )
+        check_config(self)
         self.context_settings()  # raises for an invalid combination
 
     def _resolve(self) -> None:
@@ -309,143 +257,3 @@ class TrainConfig:
         if not model.lora_rank:
             return None
         return LoraSettings(model.lora_rank, model.lora_alpha, targets=model.lora_targets)
-
-
-def _check_optimisation(config: TrainConfig) -> None:
-    betas = config.optimisation.adam_betas
-    if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-        raise ConfigError(f"adam_betas must be two numbers in [0, 1), got {betas}.")
-
-
-def _check_environments(config: TrainConfig) -> None:
-    chosen, others = config.environment, config.evaluation.eval_env_id
-    check_mix([*chosen.ids, *others], (*(chosen.mix or [1] * len(chosen.ids)), *[1] * len(others)))
-
-
-def _check_rollout(config: TrainConfig) -> None:
-    rollout = config.rollout
-    if rollout.episodes_per_iteration % rollout.group_size:
-        raise ConfigError(
-            f"episodes_per_iteration = {rollout.episodes_per_iteration} does not divide into "
-            f"groups of group_size = {rollout.group_size}."
-        )
-    if rollout.adaptive_groups and rollout.group_size <= MINIMUM:
-        raise ConfigError(
-            f"adaptive_groups divides the episodes beyond {MINIMUM} per task, and group_size is "
-            f"{rollout.group_size}: set group_size to at least {MINIMUM + 1}."
-        )
-    if not rollout.temperature > 0:
-        raise ConfigError(
-            f"temperature must be above 0 in training, got {rollout.temperature}: greedy rollouts "
-            "never explore. eval_temperature may be 0."
-        )
-    if not 0 < rollout.top_p <= 1:
-        raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
-    if rollout.max_staleness and not rollout.rollout_workers:
-        raise ConfigError(
-            f"max_staleness = {rollout.max_staleness} lets rollout workers play during updates, "
-            "and there are none: set rollout_workers to at least 1, or max_staleness to 0."
-        )
-    if rollout.cross_policy and (
-        rollout.rollout_workers or rollout.continuous_batching or rollout.engine != "own"
-    ):
-        raise ConfigError(
-            "With cross_policy, two policies act in turn in this process: set rollout_workers to "
-            "0, continuous_batching to False and engine to 'own', or leave it at 0."
-        )
-    if rollout.cross_policy and not config.game.scripted:
-        raise ConfigError(
-            f"cross_policy is for episodes of one agent, and opponents is "
-            f"{config.game.opponents!r}: leave it at 0. Older policies play the other seats with "
-            "opponents past:K."
-        )
-    if rollout.engine_url is not None and rollout.rollout_workers:
-        raise ConfigError(
-            "engine_url is the server of one process, and each of rollout_workers = "
-            f"{rollout.rollout_workers} would load its weights: leave out one of the two."
-        )
-    if config.game.frozen and rollout.rollout_workers:
-        raise ConfigError(
-            f"Rollout workers hold one policy, and opponents = {config.game.opponents!r} plays "
-            "several: set rollout_workers to 0, or opponents to 'mirror'."
-        )
-    in_turn = any(each.kind != "mirror" for each in config.game.mixture)
-    if in_turn and not config.game.scripted and rollout.adaptive_groups:
-        raise ConfigError(
-            f"With opponents {config.game.opponents!r}, groups of one size take the seats in turn: "
-            "set adaptive_groups to False, or opponents to 'mirror'."
-        )
-    if config.game.frozen and rollout.continuous_batching:
-        raise ConfigError(
-            f"With opponents {config.game.opponents!r}, several policies act in turn: set "
-            "continuous_batching to False, or opponents to 'mirror'."
-        )
-    if rollout.engine == "vllm":
-        check_bounded(rollout.top_k, rollout.top_p)
-        if rollout.normalization is not None:
-            raise ConfigError(
-                "With normalization, the trained model scores whole actions, which vLLM does not "
-                "do: set engine to 'own', or leave normalization at None."
-            )
-    elif rollout.engine_url is not None:
-        raise ConfigError(
-            f"engine_url = {rollout.engine_url!r} is the address of a vLLM server: set engine to "
-            f"'vllm', or leave it out. Got engine = {rollout.engine!r}."
-        )
-
-
-def _check_roles(config: TrainConfig) -> None:
-    game = config.game
-    given = config.as_dict() | {"opponents": " ".join(each.kind for each in game.mixture)}
-    if game.roles == "shared":
-        for name in ("role_lr", "alternate", "exchange"):
-            if given[name]:
-                raise ConfigError(
-                    f"{name} is for roles with policies of their own, and roles is 'shared': set "
-                    f"roles to 'separate' or 'adapters', or leave out {name}."
-                )
-        return
-    needed = {
-        "opponents": "mirror", "engine": "own", "rollout_workers": 0,
-        "continuous_batching": False, "kl_reference": "start",
-    }  # fmt: skip
-    for name, value in needed.items():
-        if given[name] != value:
-            raise ConfigError(
-                f"With roles = {game.roles!r}, several policies act and learn in one process, "
-                f"which needs {name} = {value!r}, got {given[name]!r}. Or set roles to 'shared'."
-            )
-    for role, rate in game.role_lr.items():
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
-            raise ConfigError(
-                f"role_lr must be numbers of at least 0, such as {role}=1e-5, got {role}={rate!r}."
-            )
-
-
-def _check_loss(config: TrainConfig) -> None:
-    loss = config.loss
-    loss.reference_every  # noqa: B018  # raises for an unknown reference
-    if loss.overlong_margin > config.rollout.max_new_tokens:
-        raise ConfigError(
-            f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "
-            f"max_new_tokens = {config.rollout.max_new_tokens}."
-        )
-    if loss.entropy_floor is not None and not loss.entropy_coef:
-        raise ConfigError(
-            "entropy_floor selects the tokens that get the entropy bonus: set entropy_coef above 0."
-        )
-    if loss.filter_groups and config.rollout.group_size < 2:
-        raise ConfigError("filter_groups compares the episodes of a group: set group_size above 1.")
-    if loss.group_weight != "none" and config.rollout.group_size < 2:
-        raise ConfigError("group_weight counts the successes of a group: set group_size above 1.")
-
-
-def _check_reward(config: TrainConfig) -> None:
-    if config.reward.process_reward:
-        score_function(config.reward.process_reward)  # raises for a function that does not exist
-    for name, least in config.reward.reward_constraints.items():
-        number = isinstance(least, int | float) and not isinstance(least, bool)
-        if not number or not math.isfinite(least):
-            raise ConfigError(
-                f"reward_constraints must be numbers, such as {name}=0.5, got {name}={least!r}."
-            )

@@ -7,10 +7,8 @@ The docstring of a field is its help text.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from inspect import Parameter
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -18,19 +16,17 @@ from typing import (
     Literal,
     Optional,
     TypeVar,
-    get_args,
-    get_origin,
     get_type_hints,
 )
 
 import tyro
-from annotated_types import Ge, Gt, Interval, Le, Lt
+from annotated_types import Ge, Gt, Interval, Lt
 
-from agentgym.errors import ConfigError, did_you_mean
+from agentgym.errors import ConfigError
 from agentgym.trainers.opponents import POOLS, Opponent, parse_opponents
 from agentgym.trainers.policy.sampling import Normalization
 from agentgym.trainers.rollout.context import Mode, Overflow
-from agentgym.utils.arguments import check_types, parse_arguments
+from agentgym.utils.arguments import parse_arguments
 
 KeyValues = Annotated[
     dict[str, Any],
@@ -569,64 +565,3 @@ def defaults(group: type, **changes: Any) -> Any:
     """
     group(**changes)  # an unknown name fails where the recipe is defined
     return field(default_factory=lambda: group(**changes))
-
-
-def check(settings: Any) -> None:
-    """Checks types, choices and bounds of the fields of a dataclass.
-
-    Raises:
-        ConfigError: with the name of the setting, the expected and the received value.
-    """
-    for name, hint in get_type_hints(type(settings), include_extras=True).items():
-        if is_dataclass(hint):
-            continue
-        value, plain, bounds = getattr(settings, name), *_parts(hint)
-        known = tuple(choice for kind in plain for choice in _choices(kind))
-        if known and value not in known:
-            options = (*known, None) if type(None) in plain else known
-            if value is not None or type(None) not in plain:
-                suggestion = did_you_mean(str(value), [str(choice) for choice in known])
-                raise ConfigError(f"{name} must be one of {options}, got {value!r}.{suggestion}")
-        kind = Parameter(name, Parameter.KEYWORD_ONLY, annotation=_union(plain))
-        check_types("the settings", {name: kind}, {name: value})
-        if value is not None:
-            _check_bounds(name, value, bounds)
-
-
-def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...]) -> None:
-    for bound in bounds:
-        match bound:
-            case Interval(ge=low, le=high) if not low <= value <= high:
-                raise ConfigError(f"{name} must be in [{low:g}, {high:g}], got {value}.")
-            case Ge(ge=low) if not value >= low:  # written so that NaN is refused too
-                raise ConfigError(f"{name} must be at least {low:g}, got {value}.")
-            case Gt(gt=low) if not value > low:
-                raise ConfigError(f"{name} must be above {low:g}, got {value}.")
-            case Le(le=high) if not value <= high:
-                raise ConfigError(f"{name} must be at most {high:g}, got {value}.")
-            case Lt(lt=high) if not value < high:
-                raise ConfigError(f"{name} must be below {high:g}, got {value}.")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{name} must be finite, got {value}.")
-
-
-def _parts(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Returns the plain alternatives of an annotation, and the bounds in it."""
-    if get_origin(hint) is Annotated:
-        plain, bounds = _parts(get_args(hint)[0])
-        return plain, (*bounds, *get_args(hint)[1:])
-    if get_origin(hint) in (None, Literal, dict, tuple, list):
-        return (hint,), ()
-    found = [_parts(each) for each in get_args(hint)]
-    return tuple(p for plain, _ in found for p in plain), tuple(b for _, bs in found for b in bs)
-
-
-def _choices(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) is Literal else ()
-
-
-def _union(kinds: tuple[Any, ...]) -> Any:
-    union = kinds[0]
-    for kind in kinds[1:]:
-        union = union | kind
-    return union

@@ -269,7 +269,7 @@ class Telecom(TelecomTools):
         for key in customer["lines"][: customer["lines"].index(caller.line) + 1]:
             yield from self._new(Call("get_line", {"line_id": key}))
         if line["status"] == "suspended":
-            yield from self._resume(line)
+            yield from self._reactivate(line)
         if caller.symptom in ("data", "messages"):
             yield from self._provide(line)
         yield from self._repair()
@@ -287,7 +287,7 @@ class Telecom(TelecomTools):
     def _transfer(self, reason: str) -> Call:
         return Call("transfer_to_human_agents", {"summary": reason})
 
-    def _resume(self, line: Record) -> Iterator[Call | str]:
+    def _reactivate(self, line: Record) -> Iterator[Call | str]:
         """Yields the steps that make a suspended line active."""
         if line["contract_end"] < TODAY:
             yield self._transfer("The contract has ended.")

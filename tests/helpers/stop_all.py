@@ -16,7 +16,7 @@ from typing import Any
 from accelerate import PartialState
 
 from agentgym.evaluation import runner
-from agentgym.trainers.rollout import collector
+from agentgym.trainers.rollout import episode
 from agentgym.trainers.run.cli import main
 from agentgym.trainers.update import behaviour_cloning
 
@@ -24,7 +24,7 @@ from .train_all import quicken
 
 PLACES: dict[str, tuple[Any, str, int]] = {
     "imitation": (behaviour_cloning, "clip_gradients", 6),
-    "rollout": (collector.Play, "trajectory", 8 + 8 + 2),  # in the second iteration
+    "rollout": (episode.Play, "trajectory", 8 + 8 + 2),  # in the second iteration
     "evaluation": (runner.EpisodeRunner, "record", 4 + 2),  # the second one
 }
 

@@ -20,7 +20,6 @@ from accelerate.utils import DistributedType
 from torch import nn
 
 from agentgym.trainers import recipes, trainer
-from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.trainer import Trainer
 
 from . import quick
@@ -97,14 +96,13 @@ def settings(recipe: str, **changes: Any) -> Any:
 class Drifted(Trainer):
     """A trainer whose hooks differ between processes."""
 
-    def _make_hooks(self) -> RecipeHooks:
-        hooks = super()._make_hooks()
+    def make_hooks(self) -> None:
+        super().make_hooks()
         if not self.is_main:
-            for module in vars(hooks).values():
+            for module in vars(self.hooks).values():
                 if isinstance(module, nn.Module) and module is not self.policy:
                     disturb(module, torch.Generator().manual_seed(self.rank))
-            disturb_results(hooks)
-        return hooks
+            disturb_results(self.hooks)
 
 
 def disturb(module: nn.Module, generator: torch.Generator) -> None:

@@ -12,7 +12,8 @@ import torch
 from accelerate.state import AcceleratorState
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agentgym.trainers.policy.policy import Policy, Sample
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 
@@ -49,8 +50,8 @@ def quick_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out checkpoints and the report, which take a good part of the time of a short run."""
     monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
-    monkeypatch.setattr("agentgym.trainers.trainer.Trainer._save", lambda *_, **__: None)
-    monkeypatch.setattr("agentgym.trainers.trainer.replace_folder", lambda *_, **__: None)
+    monkeypatch.setattr("agentgym.trainers.run.saving.Saver.save", lambda *_, **__: None)
+    monkeypatch.setattr("agentgym.trainers.run.evaluation.replace_folder", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="session")

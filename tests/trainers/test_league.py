@@ -20,7 +20,8 @@ from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
 from agentgym.trainers import train
 from agentgym.trainers.opponents import Opponent
-from agentgym.trainers.policy.policy import LoraSettings, Policy
+from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.seats import OUTCOME, GamePlay
 from agentgym.trainers.run.league import GAMES, League, Results, member_name, pfsp
 from agentgym.trainers.run.payoffs import Payoffs

@@ -263,7 +263,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: str) -> Path:
     path = tmp_path_factory.mktemp("agents")
     trainer = made("rae", path / "run", **ADAPTERS, model=model)
     disturb(trainer.policies.values())
-    trainer._agent("rae").save(path / "policy")
+    trainer.agent("rae").save(path / "policy")
     trainer.folder.close()
     return path / "policy"
 

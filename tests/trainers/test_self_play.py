@@ -25,7 +25,8 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.continuations import VALUES
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import LoraSettings, Policy
+from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
@@ -401,7 +402,7 @@ def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
     trainer = make_trainer("vine", run_dir=str(tmp_path), **SMALL | {
         "env_id": "RockPaperScissors-v0", "env_kwargs": {}, "episodes_per_iteration": 2,
     })  # fmt: skip
-    trainer.hooks = trainer._make_hooks()
+    trainer.make_hooks()
     fresh = trainer.hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))
     for one, two in episodes_of(fresh):
         first, second = (np.array(each.extras[VALUES]) for each in (one, two))
@@ -413,7 +414,8 @@ def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
 def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, tmp_path: Path):
     settings = {"episodes_per_iteration": 8, "group_size": 4, "next_state": next_state}
     trainer = make_trainer("at_grpo", run_dir=str(tmp_path), **SMALL | settings)
-    hooks = trainer.hooks = trainer._make_hooks()
+    trainer.make_hooks()
+    hooks = trainer.hooks
     played = hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))
     groups: dict[Any, list[Trajectory]] = {}
     for each in played:

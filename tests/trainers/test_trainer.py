@@ -27,10 +27,12 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.recipes import poad
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.demonstrations import demonstrate
-from agentgym.trainers.run.logger import find_alternatives
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.run.alternatives import find_alternatives
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.updater import Updater

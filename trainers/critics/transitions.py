@@ -21,8 +21,8 @@ from torch import Tensor
 
 from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.policy.policy import Policy, Request
-from agentgym.trainers.policy.sampling import Sample, Tokens
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample, Tokens
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget

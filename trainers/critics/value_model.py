@@ -24,9 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from agentgym.trainers.critics.heads import ActionValueHead, ValueHead
+from agentgym.trainers.critics.privileged import PrivilegedView
 from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
@@ -270,4 +273,28 @@ def action_model(
     head = ActionValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
     return ValueModel(
         policy, head, lr=lr, epochs=epochs, batch_tokens=2048, together=True, loss=loss
+    )
+
+
+def own_critic(
+    policy: Policy, head: ValueHead, settings: CriticConfig, context: Context
+) -> ValueModel:
+    """Returns the critic of `critic_trunk` = "own".
+
+    Args:
+        policy: the policy whose copy it starts from.
+        head: the value head.
+        settings: the settings of the critic.
+        context: the prompts of the policy, to which `critic_sees` = "all" adds other observations.
+    """
+    assert settings.critic_lr is not None
+    return ValueModel(
+        policy,
+        head,
+        lr=settings.critic_lr,
+        epochs=settings.critic_epochs,
+        batch_tokens=settings.critic_batch_tokens,
+        rounds=settings.critic_rounds,
+        normalize=True,
+        view=None if settings.critic_sees == "own" else PrivilegedView(context),
     )

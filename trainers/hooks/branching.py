@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 

@@ -46,18 +46,6 @@ from agentgym.trainers.policy.sampling import (
 )
 from agentgym.trainers.policy.scoring import Scores, all_logprobs, read_hidden, score_actions
 
-__all__ = [
-    "GenerationStats",
-    "LoraSettings",
-    "Normalization",
-    "Policy",
-    "PrefixCache",
-    "Request",
-    "Sample",
-    "Sampling",
-    "Scores",
-]
-
 STEERING_FILE = "steering.pt"
 
 

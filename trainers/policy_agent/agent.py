@@ -18,7 +18,8 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.policy.candidates import sampling_logprobs
-from agentgym.trainers.policy.policy import Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, ContextSettings, Conversation
 
 SETTINGS_FILE = "agentgym_policy.json"

@@ -26,7 +26,9 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, samples_of
+from agentgym.trainers.rollout.collector import collect
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.run.processes import from_main
 from agentgym.trainers.settings import (
     GroupRolloutConfig,

@@ -31,7 +31,7 @@ from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory

@@ -16,8 +16,8 @@ import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.preferences import Preferences
-from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
 from agentgym.trainers.rollout.demonstrations import demonstrate
+from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,

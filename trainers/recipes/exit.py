@@ -23,8 +23,8 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy_agent.agent import PolicyAgent
-from agentgym.trainers.rollout.collector import EpisodeSpec, action_room, samples_of
 from agentgym.trainers.rollout.demonstrations import demonstrate
+from agentgym.trainers.rollout.episode import EpisodeSpec, action_room, samples_of
 from agentgym.trainers.settings import LossConfig, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory

@@ -27,8 +27,8 @@ from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.critics.transitions import answer
 from agentgym.trainers.hooks.turn_judge import TurnJudge
-from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
 from agentgym.trainers.rollout.demonstrations import demonstrate
+from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory

@@ -46,7 +46,7 @@ from agentgym.trainers.critics.transitions import (
 )
 from agentgym.trainers.critics.utterance import UtteranceCritic
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.collector import action_room
+from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.rollout.hindsight import in_hindsight
 from agentgym.trainers.settings import (
     CriticConfig,

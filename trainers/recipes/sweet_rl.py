@@ -26,8 +26,8 @@ from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.collector import EpisodeSpec, action_room
 from agentgym.trainers.rollout.demonstrations import demonstrate
+from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,

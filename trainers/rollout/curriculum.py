@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.rollout.collector import draw_tasks
 from agentgym.trainers.trajectory import Trajectory
 
 FEATURES = 512
@@ -250,6 +249,24 @@ def horizon(horizons: Sequence[int], every: int, iteration: int) -> int | None:
         iteration: the current iteration, from 0.
     """
     return horizons[min(iteration // every, len(horizons) - 1)] if horizons else None
+
+
+def draw_tasks(
+    tasks: Sequence[str], count: int, rng: np.random.Generator, first: int | None = None
+) -> list[tuple[str, int]]:
+    """Samples tasks, each with a seed, without replacement as long as there are enough tasks.
+
+    Args:
+        tasks: tasks to sample from.
+        count: number of tasks to sample.
+        rng: random generator.
+        first: samples from the first `first` tasks only. None samples from all tasks.
+    """
+    size = len(tasks) if first is None else min(first, len(tasks))
+    numbers: list[int] = []
+    while len(numbers) < count:
+        numbers += rng.choice(size, min(size, count - len(numbers)), replace=False).tolist()
+    return [(tasks[number], int(rng.integers(2**31))) for number in numbers]
 
 
 def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,15 +22,9 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.generate import candidate_support
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
-from agentgym.trainers.rollout.collector import (
-    EnvPool,
-    EpisodeSpec,
-    Play,
-    Room,
-    action_room,
-    instructions_of,
-)
 from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room, instructions_of
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.trajectory import Trajectory
 

@@ -9,8 +9,10 @@ from typing import Protocol
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, play_episodes
+from agentgym.trainers.rollout.collector import play_episodes
 from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Trajectory
 
 OnEpisode = Callable[[EpisodeSpec, list[Trajectory]], None]

@@ -13,8 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 
-from agentgym.trainers.rollout.collector import EpisodeSpec, Play, Room, samples_of
 from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, samples_of
 from agentgym.trainers.trajectory import Trajectory
 
 

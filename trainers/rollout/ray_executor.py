@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor, OnEpisode, OnProgress
 from agentgym.trainers.trajectory import Trajectory
 

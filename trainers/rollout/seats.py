@@ -21,9 +21,10 @@ from agentgym.multiagent.table import Table
 from agentgym.time_step import TimeStep, step_info
 from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy, Request, Sample
-from agentgym.trainers.rollout.collector import EpisodeSpec, Play, Room
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
 from agentgym.trainers.trajectory import Trajectory
 from agentgym.wrappers import ExtractAction
 

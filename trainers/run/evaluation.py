@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
 from rich.console import Console
@@ -19,13 +20,16 @@ from agentgym.mixture import Mixture
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
-from agentgym.trainers.run.checkpoint import RunFolder, write_text
+from agentgym.trainers.run.checkpoint import RunFolder, replace_folder, write_text
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.games import SEAT_ARGUMENTS
 from agentgym.trainers.run.logger import RunLog, draw_curve
 from agentgym.trainers.run.processes import shared
-from agentgym.trainers.run.setup import RunState
+from agentgym.trainers.run.saving import RunState, write_policy
 from agentgym.utils.serialization import from_json
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 
 def policy_agent(config: TrainConfig, policy: Policy, name: str) -> PolicyAgent:
@@ -174,6 +178,59 @@ def exact_metrics(config: TrainConfig, agent: Agent) -> dict[str, float]:
         raise ConfigError(f"eval_nashconv evaluates one game, and the run also has {others}.")
     rules = {name: value for name, value in kwargs.items() if name not in SEAT_ARGUMENTS}
     return {"eval/nashconv": nashconv(game, agent, env_kwargs=rules).nashconv}
+
+
+class Evaluator:
+    """Evaluates the policies of a run on held-out tasks and keeps the best ones.
+
+    Args:
+        trainer: the trainer of the run.
+    """
+
+    def __init__(self, trainer: Trainer):
+        self._trainer = trainer
+
+    def evaluate_if_due(self) -> None:
+        """Evaluates before, after and every `eval_every` iterations."""
+        trainer, config, state = self._trainer, self._trainer.config, self._trainer.state
+        every, at = config.evaluation.eval_every, state.iteration
+        due = at == 0 or trainer.finished() or (every > 0 and at % every == 0)
+        if not config.evaluation.eval_episodes or not due or state.evaluated == at:
+            return
+        begun = time.perf_counter()
+        name = trainer.recipe if at else ("imitation" if config.imitates else "start")
+        report, numbers = self._evaluate(trainer.agent(name))
+        reward = numbers["eval/reward"]
+        state.evaluated, state.last = at, report.to_json()
+        if at == 0:
+            state.first = state.last
+        if state.best_reward is None or reward > state.best_reward:
+            state.best_reward, state.best_iteration = reward, at
+            if trainer.is_main:
+                replace_folder(
+                    trainer.folder.path / "best",
+                    lambda path: write_policy(path, trainer.agent(trainer.recipe), config, state),
+                )
+        numbers["time/evaluate"] = time.perf_counter() - begun
+        trainer.log.row(state, numbers)
+        trainer.callbacks.call("on_evaluation_end", trainer, report)
+
+    def _evaluate(self, agent: Agent) -> tuple[Report, dict[str, float]]:
+        """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
+        trainer, config = self._trainer, self._trainer.config
+        seats = trainer.lineup.agents.get("", ())
+        arguments = config, trainer.make_eval_env, agent
+        processes = trainer.accelerator, trainer.stop.check
+        exact = exact_metrics(config, agent)
+        if not seats or config.evaluation.eval_env_id:
+            report = evaluate_agent(*arguments, *processes)
+            return report, evaluation_metrics(report, config) | exact
+        reports = evaluate_seats(*arguments, seats, *processes)
+        report = join_seats(reports)
+        numbers = evaluation_metrics(report, config) | exact
+        for seat, part in reports.items():
+            numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
+        return report, numbers
 
 
 def conclude(

@@ -20,7 +20,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.loading import load_agent, read_settings
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.checkpoint import RunFolder
 from agentgym.trainers.run.games import SEAT_ARGUMENTS

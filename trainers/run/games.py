@@ -19,7 +19,7 @@ from agentgym.multiagent.single_seat import UNKNOWN, SingleSeat
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.opponents import POOLS, Opponent
 from agentgym.trainers.rollout.branches import turns_before
-from agentgym.trainers.rollout.collector import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import GroupRolloutConfig
 from agentgym.trainers.trajectory import Trajectory

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentgym.trainers.hooks.packing import pack, unpack
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.checkpoint import writing
 from agentgym.trainers.trajectory import Trajectory
 

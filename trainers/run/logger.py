@@ -18,20 +18,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.credit.compare import side_by_side
-from agentgym.trainers.policy.candidates import sampling_logprobs
-from agentgym.trainers.run.checkpoint import read_jsonl, truncate_jsonl, writing
+from agentgym.trainers.run.alternatives import Alternatives
+from agentgym.trainers.run.checkpoint import writing
+from agentgym.trainers.run.json_lines import read_jsonl, truncate_jsonl
 from agentgym.trainers.run.watch import Watch
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
 
 if TYPE_CHECKING:
-    from agentgym.trainers.policy.policy import Policy
-    from agentgym.trainers.policy.sampling import Sampling
-    from agentgym.trainers.run.setup import RunState
+    from agentgym.trainers.run.saving import RunState
 
 COUNTERS = ("iteration", "env_steps", "episodes")
-Alternatives = Mapping[int, list[list[Any]]]
-"""By turn of a batch: admissible actions with their log-probabilities."""
-MOST_ALTERNATIVES = 64
 LONGEST_PROMPT = 20_000
 """Longest prompt that is logged, in characters. The middle of a longer one is left out."""
 LARGEST_BIN = 1e19
@@ -337,44 +333,6 @@ def _prompt(
         left_out = len(text) - 2 * half
         text = f"{text[:half]}\n[{left_out:,} characters]\n{text[-half:]}"
     return {"text": text, "continues": continues}
-
-
-def find_alternatives(
-    policy: Policy, batch: Batch, count: int, sampling: Sampling
-) -> dict[int, list[list[Any]]]:
-    """Returns the admissible actions of turns, the most probable first, with log-probabilities.
-
-    Only for actions that were sampled from at most `MOST_ALTERNATIVES` admissible ones without
-    top-k and top-p, by a model that reads them as one tree.
-
-    Args:
-        policy: the policy.
-        batch: the trajectories.
-        count: of the first so many trajectories.
-        sampling: how actions are sampled.
-
-    Returns:
-        By turn of the batch, pairs of text and log-probability.
-    """
-    if sampling.top_k or sampling.top_p < 1 or sampling.temperature <= 0:
-        return {}
-    if not policy.blocks and sampling.normalization is None:
-        return {}
-    found, prompts = [], []
-    for m in range(int(batch.turn_offsets[min(count, len(batch.trajectories))])):
-        turn = batch.turns[m]
-        if turn.support is not None and 1 < len(turn.admissible) <= MOST_ALTERNATIVES:
-            trajectory = batch.trajectories[batch.turn_trajectory[m]]
-            found.append((m, turn.admissible))
-            prompts.append(trajectory.segments[turn.segment].tokens[: turn.start])
-    if not found:
-        return {}
-    scores = sampling_logprobs(policy, prompts, [texts for _, texts in found], sampling)
-    alternatives = {}
-    for (m, texts), logprobs in zip(found, scores, strict=True):
-        pairs = [[text, x] for text, x in zip(texts, _rounded(logprobs), strict=True)]
-        alternatives[m] = sorted(pairs, key=lambda pair: -pair[1])
-    return alternatives
 
 
 def _append(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:

@@ -1,18 +1,68 @@
-"""The scalars of an iteration."""
+"""The scalars, histograms and transcripts of an iteration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.rollout.collector import by_env_id, by_role, rollout_metrics
+from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
+from agentgym.trainers.run.alternatives import Alternatives
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
 from agentgym.trainers.update.update_data import correlation, explained_variance
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+
+
+def log_iteration(
+    trainer: Trainer,
+    trajectories: Sequence[Trajectory],
+    batch: Batch,
+    credit: Credit,
+    forward: ForwardPass | None,
+    losses: Mapping[str, float],
+    times: Mapping[str, float],
+    alternatives: Alternatives,
+) -> dict[str, float]:
+    """Logs the iteration that a trainer has just finished and returns its scalars.
+
+    Args:
+        trainer: the trainer.
+        trajectories: the trajectories that were played.
+        batch: the trajectories that were learned from.
+        credit: their credit, before normalisation.
+        forward: the forward pass before the update, or None.
+        losses: scalars of the update.
+        times: durations and speeds.
+        alternatives: log-probabilities of the admissible actions, by turn of the batch.
+    """
+    config, state, log = trainer.config, trainer.state, trainer.log
+    extra = trainer.hooks.metrics | trainer.rewards.metrics
+    numbers = iteration_metrics(
+        config, trajectories, batch, credit, extra, forward, state.iteration - 1
+    )
+    numbers |= trainer.rollouts.metrics()
+    numbers |= {f"losses/{k}": v for k, v in losses.items()}
+    numbers["charts/tokens"] = float(state.tokens)
+    for role, updater in trainer.updaters.parts.items():
+        name = f"charts/{role}/lr" if role else "charts/lr"
+        numbers[name] = float(updater.optimizer.param_groups[0]["lr"])
+    numbers |= times
+    log.row(state, numbers)
+    log.histogram("credit/advantages", credit.advantages, state.iteration)
+    values = None if forward is None else forward.values
+    if values is not None:
+        shown = values.turns if values.tokens is None else values.tokens
+        log.histogram("credit/values", shown, state.iteration)
+    count, decode = config.run.transcripts, trainer.policy.decode
+    log.transcripts(batch, credit, values, state.iteration, count, decode, alternatives)
+    return numbers
 
 
 def iteration_metrics(

@@ -15,7 +15,7 @@ from accelerate import Accelerator
 
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.checkpoint import RunFolder
 from agentgym.trainers.run.pool import Pool
 

@@ -14,13 +14,8 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
-from agentgym.trainers.run.setup import (
-    build_updater,
-    load_options,
-    load_policy,
-    load_reference,
-    reference_folder,
-)
+from agentgym.trainers.run.saving import load_reference, reference_folder
+from agentgym.trainers.run.setup import build_updater, load_options, load_policy
 from agentgym.trainers.update.role_updater import RoleUpdater
 
 

@@ -11,8 +11,9 @@ from accelerate import Accelerator
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
 from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.run.checkpoint import RunFolder
 from agentgym.trainers.run.environment import RewardFn
@@ -26,7 +27,7 @@ from agentgym.trainers.run.workers import make_executor
 from agentgym.trainers.trajectory import Trajectory
 
 # Purposes of derived randomness.
-TASKS, ACTIONS = range(2)
+TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS, CRITIC = range(6)
 
 
 class Rollouts:

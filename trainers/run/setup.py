@@ -1,12 +1,9 @@
-"""Builds policy, critic and optimiser of a run, and writes and reads its checkpoints."""
+"""Builds accelerator, policy, critic and optimiser of a run."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,46 +18,16 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
 from agentgym.trainers.policy.engine import Engine
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.roles import role_folder
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
 from agentgym.trainers.policy.vllm_server import VLLMServer
-from agentgym.trainers.policy_agent.agent import PolicyAgent
-from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
+from agentgym.trainers.run.saving import load_tensors
 from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.sharding import check_engine, load_optimizer, trained_copy
 from agentgym.trainers.update.updater import Updater
-from agentgym.utils.serialization import from_json
-
-
-@dataclass
-class RunState:
-    """Counters and evaluations of a run.
-
-    Attributes:
-        iteration: finished iterations.
-        env_steps: turns played.
-        episodes: episodes played.
-        tokens: action tokens generated.
-        evaluated: the iteration after which the policy was last evaluated (-1: never).
-        best_iteration: the iteration of the best evaluation (-1: none).
-        best_reward: the mean reward of the best evaluation (None: none).
-        first: the evaluation before the first iteration, as JSON.
-        last: the latest evaluation.
-    """
-
-    iteration: int = 0
-    env_steps: int = 0
-    episodes: int = 0
-    tokens: int = 0
-    evaluated: int = -1
-    best_iteration: int = -1
-    best_reward: float | None = None
-    first: dict[str, Any] | None = None
-    last: dict[str, Any] | None = None
 
 
 def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accelerator:
@@ -134,16 +101,6 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
     return folder or checkpoint.RunFolder(name, lock=False)
 
 
-def load_run_state(start: Path | None) -> RunState:
-    """Returns the counters of a checkpoint, or those of a new run."""
-    if start is None:
-        return RunState()
-    file = start / "state.json"
-    with checkpoint.loading(file):
-        state = json.loads(file.read_text(encoding="utf-8"))
-        return from_json(RunState, state["progress"])
-
-
 def load_policy(
     accelerator: Accelerator,
     config: TrainConfig,
@@ -171,32 +128,6 @@ def load_policy(
             )
         policy.use(vllm_engine(config, policy))
     return policy
-
-
-def reference_folder(folder: checkpoint.RunFolder, config: TrainConfig, iteration: int) -> Path:
-    """Returns the folder of the reference policy of an iteration, one for each if it moves."""
-    every, whole = config.loss.reference_every, folder.path / "reference"
-    return whole / f"{iteration // every * every:06d}" if every else whole
-
-
-def load_reference(policy: Policy, reference: Path, options: dict[str, Any]) -> None:
-    """Loads the reference policy in a folder, if the run has one."""
-    if reference.exists():
-        with checkpoint.loading(reference):
-            policy.load_reference(reference, **options)
-
-
-def write_reference(
-    folder: checkpoint.RunFolder, config: TrainConfig, policy: Policy, at: int
-) -> None:
-    """Writes the policy of iteration `at` as reference, and deletes those that no one needs."""
-    target, saved = reference_folder(folder, config, at), folder.found()
-    checkpoint.replace_folder(target, policy.save, checksums=True)
-    if config.loss.reference_every:
-        needed = reference_folder(folder, config, int(saved[0].name) if saved else 0)
-        for other in target.parent.iterdir():
-            if other.name < needed.name:
-                shutil.rmtree(other)
 
 
 def vllm_engine(config: TrainConfig, policy: Policy) -> Engine:
@@ -283,7 +214,7 @@ def build_updater(
     if critic is not None:
         critic.to(accelerator.device)
         if start is not None:
-            state = _load(start / "critic.pt")
+            state = load_tensors(start / "critic.pt")
             with checkpoint.loading(start / "critic.pt"):
                 critic.load_state_dict(state)
     policy.autocast = accelerator.autocast
@@ -301,7 +232,7 @@ def build_updater(
         trained = accelerator.unwrap_model(prepared)
         optimizer.add_param_group(parameter_group(trained.critic, config.critic.critic_lr))
     if start is not None:
-        saved = _load(start / "optimizer.pt")
+        saved = load_tensors(start / "optimizer.pt")
         with checkpoint.loading(start / "optimizer.pt"):
             load_optimizer(optimizer, saved["optimizer"])
         if accelerator.scaler is not None and "scaler" in saved:
@@ -316,70 +247,4 @@ def build_updater(
         critic=config.critic,
         sampling=config.sampling(),
         seed=config.run.seed,
-    )
-
-
-def load_hooks(start: Path) -> dict[str, Any]:
-    """Returns the states of hooks and curriculum in a checkpoint."""
-    return _load(start / "experience.pt")
-
-
-def write_frozen(folder: checkpoint.RunFolder, state: dict[str, Any]) -> None:
-    """Writes the state of hooks that never changes, if there is any."""
-    if state:
-        target = folder.path / "frozen"
-        write = lambda path: torch.save(state, path / "experience.pt")  # noqa: E731
-        checkpoint.replace_folder(target, write, checksums=True)
-
-
-def load_frozen(folder: checkpoint.RunFolder) -> dict[str, Any]:
-    """Returns the state that `write_frozen` wrote."""
-    file = folder.path / "frozen" / "experience.pt"
-    return _load(file) if file.exists() else {}
-
-
-def _load(file: Path) -> dict[str, Any]:
-    """Returns tensors and plain values from a file of a checkpoint."""
-    with checkpoint.loading(file):
-        saved = torch.load(file, map_location="cpu", weights_only=True)
-        if not isinstance(saved, dict):
-            raise TypeError(f"expected a dict, got {type(saved).__name__}")
-        return saved
-
-
-def write_checkpoint(
-    folder: Path,
-    config: TrainConfig,
-    updaters: Mapping[str, Updater],
-    optimizers: Mapping[str, dict[str, Any]],
-    agent: PolicyAgent | RoleAgent,
-    hooks: dict[str, Any],
-    state: RunState,
-) -> None:
-    """Writes everything that a resumed run needs."""
-    write_policy(folder / "policy", agent, config, state)
-    for role, updater in updaters.items():
-        target = role_folder(folder, role)
-        target.mkdir(parents=True, exist_ok=True)
-        critic = updater.module.critic
-        if critic is not None:
-            torch.save(critic.state_dict(), target / "critic.pt")
-        saved = {"optimizer": optimizers[role]}
-        if updater.accelerator.scaler is not None:
-            saved["scaler"] = updater.accelerator.scaler.state_dict()
-        torch.save(saved, target / "optimizer.pt")
-    torch.save(hooks, folder / "experience.pt")
-    text = json.dumps({"progress": asdict(state), "versions": checkpoint.versions()})
-    (folder / "state.json").write_text(text + "\n", encoding="utf-8")
-
-
-def write_policy(
-    folder: Path, agent: PolicyAgent | RoleAgent, config: TrainConfig, state: RunState
-) -> None:
-    """Writes the policy, or those of all roles, with everything needed to act."""
-    agent.save(
-        folder,
-        env_id=config.environment.env_id,
-        env_kwargs=config.environment.env_kwargs,
-        iteration=state.iteration,
     )

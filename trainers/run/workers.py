@@ -12,7 +12,7 @@ import torch
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import EnvPool
+from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.executor import Executor, LocalExecutor, OnEpisode, OnProgress
 from agentgym.trainers.rollout.ray_executor import RayExecutor
 from agentgym.trainers.run.environment import RewardFn, environment_factory

@@ -89,16 +89,6 @@ class UpdateData:
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
         wanted = torch.from_numpy(batch.weights(settings.thought_coef))
         free = wanted > 0
-        weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
-        if free.any():
-            some = losses.aggregation_weights(
-                settings.aggregation,
-                turn[free],
-                trajectory[free],
-                length=length,
-                importance=wanted[free],
-            )
-            weights.weight[free], weights.share[free] = some.weight, some.share
         values = None if forward is None else forward.values
         old_values = None
         if values is not None:
@@ -111,15 +101,7 @@ class UpdateData:
         assert old_logprobs is not None and advantages is not None
         detached = None
         if settings.covariance_clip:
-            # Over the whole batch, with the log-probs of the behaviour policy, so the selection
-            # does not depend on the split into minibatches.
-            detached = torch.zeros_like(free)
-            detached[free] = losses.covariance_clip(
-                torch.as_tensor(batch.logprobs)[free],
-                torch.as_tensor(credit.advantages)[free],
-                fraction=settings.covariance_clip,
-                generator=generator,
-            )
+            detached = _low_entropy(batch, credit, free, settings.covariance_clip, generator)
         kind = settings.ratio.removesuffix("_product")
         span = {"token": None, "turn": turn, "trajectory": trajectory}[kind]
         sampled = None
@@ -133,7 +115,7 @@ class UpdateData:
             sampler_logprobs=tensor(sampled),
             reference=None if forward is None else tensor(forward.reference),
             free=free.to(device),
-            weights=weights.to(device),
+            weights=_weights(settings, wanted, turn, trajectory, length).to(device),
             span=None if span is None else span.to(device),
             turn=turn.to(device),
             targets=None if values is None else tensor(credit.targets),
@@ -199,22 +181,62 @@ class UpdateData:
         loss = loss / counts.policy
         value, read = torch.zeros_like(entropy), 0
         if output.values is not None:
-            assert self.targets is not None
-            at, read = output.value_index, len(output.values)
-            value = losses.value_loss(
-                output.values,
-                self.targets[at],
-                None if self.old_values is None else self.old_values[at],
-                clip=critic.value_clip,
-            ).total
-            # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
-            value = value + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
+            value, read = self._value_loss(output, output.values, critic), len(output.values)
             loss = loss + critic.value_coef * value / counts.values
         parts = [surrogate.loss.total, entropy, kl, surrogate.kl.total, surrogate.clipped.total]
         numbers = [*(x.detach().double() for x in parts), free.sum().double()]
         numbers += [value.detach().double(), torch.tensor(float(read)).to(entropy.device)]
         numbers += [importance.sum(), truncated.sum()]
         return loss, torch.stack([x.double() for x in numbers])
+
+    def _value_loss(self, output: Output, values: Tensor, critic: CriticConfig) -> Tensor:
+        """Returns the summed value loss of a microbatch."""
+        assert self.targets is not None
+        at = output.value_index
+        loss = losses.value_loss(
+            values,
+            self.targets[at],
+            None if self.old_values is None else self.old_values[at],
+            clip=critic.value_clip,
+        ).total
+        # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
+        return loss + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
+
+
+def _weights(
+    settings: LossConfig, wanted: Tensor, turn: Tensor, trajectory: Tensor, length: int
+) -> losses.Weights:
+    """Returns the weights of the tokens in the loss, 0 where `wanted` is."""
+    free = wanted > 0
+    weights = losses.Weights(torch.zeros(len(free)), torch.zeros(len(free)))
+    if free.any():
+        some = losses.aggregation_weights(
+            settings.aggregation,
+            turn[free],
+            trajectory[free],
+            length=length,
+            importance=wanted[free],
+        )
+        weights.weight[free], weights.share[free] = some.weight, some.share
+    return weights
+
+
+def _low_entropy(
+    batch: Batch, credit: Credit, free: Tensor, fraction: float, generator: torch.Generator
+) -> Tensor:
+    """Returns the mask of the tokens that lower the entropy most (Clip-Cov).
+
+    They are selected from the whole batch, with the log-probs of the behaviour policy, so the
+    selection does not depend on the split into minibatches.
+    """
+    detached = torch.zeros_like(free)
+    detached[free] = losses.covariance_clip(
+        torch.as_tensor(batch.logprobs)[free],
+        torch.as_tensor(credit.advantages)[free],
+        fraction=fraction,
+        generator=generator,
+    )
+    return detached
 
 
 def metrics_of(

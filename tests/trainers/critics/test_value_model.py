@@ -23,8 +23,10 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Batch
 
 from ..recipes.test_recipes import train, train_quickly

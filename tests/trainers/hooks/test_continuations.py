@@ -7,7 +7,7 @@ import pytest
 
 from agentgym.trainers.hooks.continuations import VALUES, Continuations
 from agentgym.trainers.recipes import vine
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
 

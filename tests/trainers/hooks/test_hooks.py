@@ -38,8 +38,10 @@ from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
 from agentgym.trainers.recipes.spear import SelfImitation, is_void
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Segment, Values

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat, Ending
-from agentgym.trainers.policy.policy import Policy, Request, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.context import ContextSettings

@@ -14,7 +14,7 @@ from agentgym.trainers import train
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.engine import OwnEngine
-from agentgym.trainers.policy.policy import Request, Sampling
+from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
 from agentgym.trainers.policy.vllm_server import VLLMServer
 from agentgym.trainers.recipes import load

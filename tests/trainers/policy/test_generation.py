@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.distribution import draw, score
-from agentgym.trainers.policy.policy import Request, Sampling
+from agentgym.trainers.policy.sampling import Request, Sampling
 
 KINDS = ["llama", "gpt2", "qwen2", "gemma2", "mistral", "mamba"]
 SAMPLINGS = [

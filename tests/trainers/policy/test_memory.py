@@ -17,7 +17,8 @@ from agentgym.trainers.policy.candidates import candidate_logprobs
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.lm_head import Head, HeadOutput, scores_in_parts
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
-from agentgym.trainers.policy.policy import Policy, Request, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sampling
 
 TEXTS = ["go north", "go south", "go", "take the red key, then wait", "day 17"]
 SMALL = {"num_key_value_heads": 2, "head_dim": 8}

@@ -12,8 +12,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertMo
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.candidates import candidate_logprobs
 from agentgym.trainers.policy.collate import collate, segment_rows
-from agentgym.trainers.policy.loading import add_adapter
-from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sampling
+from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sampling
 
 KINDS = ["llama", "gpt2", "qwen2", "gemma2", "mistral", "mamba"]
 CANDIDATES = ["go north", "go south", "go", "take the red key, then wait", "day 17"]

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from agentgym.trainers.policy.policy import PrefixCache, Request, Sampling
+from agentgym.trainers.policy.prefix_cache import PrefixCache
+from agentgym.trainers.policy.sampling import Request, Sampling
 
 KINDS = ["llama", "gpt2", "qwen2"]
 CHOICES = [None, ["go north", "go south", "go"], ["take red key, blue key", "take red key", "+"]]

@@ -8,10 +8,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.numbers.number_line import NumberLine
-from agentgym.trainers.policy.policy import PrefixCache, Request, Sampling
+from agentgym.trainers.policy.prefix_cache import PrefixCache
+from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 
 CHOICES = [None, ["go north", "go south", "go"], None, ["wait"]]
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from agentgym.trainers.policy import shared_prefix
 from agentgym.trainers.policy.candidates import candidate_logprobs
 from agentgym.trainers.policy.collate import Collated, collate, segment_rows
-from agentgym.trainers.policy.policy import Policy, Request, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy.shared_prefix import shared_length
 
 TEXTS = ["go north", "go south", "go", "take the red key, then wait", "day 17"]

@@ -24,8 +24,9 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import train
 from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.collate import collate, segment_rows
-from agentgym.trainers.policy.loading import add_adapter
-from agentgym.trainers.policy.policy import LoraSettings, Policy, Request, Sample, Sampling
+from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
 

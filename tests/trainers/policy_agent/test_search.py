@@ -20,7 +20,7 @@ from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Batch
 
 from ...helpers.quick import quicken

@@ -13,7 +13,7 @@ from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.recipes import load
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Batch
 
 

@@ -66,7 +66,8 @@ def tree(model: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trees, l
     folder = str(tmp_path_factory.mktemp("run") / "run")
     changes = {"model": model, "group_size": 3, "episodes_per_iteration": 3, **REFINER}
     trainer = make_trainer("malt", run_dir=folder, **SMALL | changes)
-    hooks = trainer._make_hooks()
+    trainer.make_hooks()
+    hooks = trainer.hooks
     assert isinstance(hooks, Trees)
     fresh = trainer.rollouts.collect(0)
     outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))

@@ -15,8 +15,11 @@ from agentgym.tasks import Tasks
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, rollout_metrics
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import Context, ContextSettings, Overflow
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.trajectory import Batch, Values
 
 END = 0
@@ -171,7 +174,7 @@ def test_a_truncated_episode_keeps_the_prompt_after_its_last_observation(mode):
 def test_without_a_critic_the_last_observation_is_neither_kept_nor_tokenised(mode):
     seen: list[str] = []
     prompts = context(mode=mode)
-    prompts.observation_tokens = lambda text: seen.append(text) or prompts._encode_text(text)
+    prompts.observation_tokens = lambda text: seen.append(text) or prompts._encode_text(text)  # type: ignore
     with EnvPool(lambda: NumberLine(size=6, max_turns=5), 4) as pool:
         asked = [replace(episode, bootstraps=False) for episode in episodes(30)]
         sampling = Sampling(max_new_tokens=4)

@@ -187,7 +187,7 @@ def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
 
 
 def test_without_preferences_tasks_are_drawn_as_ever():
-    from agentgym.trainers.rollout.collector import draw_tasks
+    from agentgym.trainers.rollout.curriculum import draw_tasks
 
     drawn = Curriculum(TASKS, 30).draw(8, np.random.default_rng(5))
     assert drawn == draw_tasks(TASKS, 8, np.random.default_rng(5), 30)

@@ -20,9 +20,10 @@ from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.hooks.dataset import DataSet
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.demonstrations import demonstrate, recorded
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.behaviour_cloning import _Material

@@ -18,7 +18,7 @@ from agentgym.trainers import recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.recipes import grpo
-from agentgym.trainers.rollout.collector import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.rollout.ray_executor import Weights
 from agentgym.trainers.run import rollouts

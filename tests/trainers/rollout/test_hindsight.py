@@ -19,8 +19,8 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.rollout.collector import EpisodeSpec, Play
 from agentgym.trainers.rollout.context import Context, ContextSettings
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.rollout.hindsight import GoalConditioned, in_hindsight
 from agentgym.trainers.trajectory import Trajectory
 

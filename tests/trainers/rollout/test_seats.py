@@ -16,7 +16,9 @@ from agentgym.making import make_env, tasks_of
 from agentgym.mixture import Mixture
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.policy.sampling import Sample, Sampling
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect, play_episodes
+from agentgym.trainers.rollout.collector import collect, play_episodes
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.trajectory import Batch, Trajectory
 

@@ -21,8 +21,10 @@ from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_tokenizer
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import Context, ContextSettings
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.thoughts import thought_mask
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update import losses

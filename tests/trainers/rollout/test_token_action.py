@@ -18,8 +18,10 @@ from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec, collect
+from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.wrappers import TokenAction
 
 from ...helpers.chat_models import FAMILIES, chat_model

@@ -11,7 +11,7 @@ import torch
 from agentgym.trainers.critics.transitions import Encoder, one_turn
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.policy.policy import Request
+from agentgym.trainers.policy.sampling import Request
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
@@ -58,7 +58,7 @@ def test_agents_and_networks_of_recipes_compute_in_low_precision(trainer: Traine
     for module in policy.model.modules():
         if isinstance(module, torch.nn.Linear):
             module.register_forward_hook(note)
-    trainer._evaluate_if_due()
+    trainer.evaluator.evaluate_if_due()
     trajectories = trainer.rollouts.collect(0)
     batch = Batch.of(trajectories)
     action_model(policy, seed=0).predict(batch)

@@ -23,11 +23,12 @@ from agentgym.trainers.run.checkpoint import (
     damage,
     loading,
     replace_folder,
-    truncate_jsonl,
     write_text,
 )
 from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.json_lines import truncate_jsonl
 from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metrics
+from agentgym.trainers.run.saving import RunState
 
 from ...helpers.launch import Child, finish
 
@@ -67,7 +68,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SIGNAL = """
 import os, sys
 import agentgym.trainers.run.checkpoint as checkpoint
-import agentgym.trainers.rollout.collector as collector
+import agentgym.trainers.rollout.episode as episode
 import agentgym.trainers.run.logger as log
 import agentgym.trainers.update.behaviour_cloning as cloning
 import agentgym.trainers.update.updater as updater
@@ -76,7 +77,7 @@ target = {
     "row": (log.RunLog, "row"),
     "save": (checkpoint, "replace_folder"),
     "cloning": (cloning, "clip_gradients"),
-    "episode": (collector.Play, "trajectory"),
+    "episode": (episode.Play, "trajectory"),
     "update": (updater, "clip_gradients"),
 }[place]
 original = getattr(*target)
@@ -96,8 +97,8 @@ def counted(*args, **kwargs):
     return result
 setattr(*target, counted)
 if place == "save":
-    import agentgym.trainers.trainer as trainer
-    trainer.replace_folder = counted
+    import agentgym.trainers.run.evaluation as evaluation
+    evaluation.replace_folder = counted
 from agentgym.trainers.run.cli import main
 sys.exit(main(["poad", *sys.argv[4:]]))
 """
@@ -374,7 +375,7 @@ def test_a_full_disk_while_a_log_is_written(tmp_path: Path):
     )
     (tmp_path / METRICS).symlink_to("/dev/full")
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl could not be written.*No space"):
-        log.row(setup.RunState(), {"x": 1.0})
+        log.row(RunState(), {"x": 1.0})
     log.close()
 
 

@@ -15,7 +15,8 @@ from agentgym.trainers import recipes
 from agentgym.trainers.hooks.packing import pack
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout import executor as executor_module
-from agentgym.trainers.rollout.collector import EpisodeSpec, Play, play_episodes
+from agentgym.trainers.rollout.collector import play_episodes
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
@@ -194,16 +195,11 @@ def test_a_resumed_run_plays_what_is_missing(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(executor_module, "play_episodes", counted)
 
-    class Run(Trainer):
-        def _save(self, keep_journal: bool = False) -> None:
-            if self.state.iteration == 0:
-                super()._save(keep_journal)
-
     def kill(*_: object, **__: object) -> None:
         raise Killed
 
     for kept in (8, 5, 0):
-        run = Run("poad", config, poad.build(config))
+        run = Trainer("poad", config, poad.build(config))
         run.rollouts.journal.exact = False
         monkeypatch.setattr(run.updater, "update", kill)
         with pytest.raises(Killed):

@@ -1,0 +1,313 @@
+"""An episode in progress: its request, its turns with the policy, and the trajectory at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+
+from agentgym.trainers.policy.engine import Session
+from agentgym.trainers.policy.ensemble import Ensemble
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+from agentgym.trainers.rollout.context import Context, Conversation, Tokens
+from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
+from agentgym.trainers.trajectory import Segment, Trajectory, Turn
+from agentgym.wrappers.privileged_text import PRIVILEGED
+
+Room = Callable[[Sequence[str]], int]
+"""Maps the admissible actions to the maximum number of tokens of an action."""
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """A request to play an episode.
+
+    Attributes:
+        task: name of the task.
+        seed: seed of the environment. Episodes with equal (task, seed) start in the same state.
+        key: seed of the policy's action sampling, such as (run seed, iteration, index).
+        opening: recorded actions that are replayed first. The policy acts after them.
+        max_turns: turn limit of this episode. None: that of the environment.
+        older: name of the weights that sample some of the turns, in place of the policy in training
+            (see `Request.weights`).
+        older_share: probability that they sample a turn.
+        bootstraps: whether a truncated trajectory keeps its last observation, for a critic.
+    """
+
+    task: str
+    seed: int
+    key: tuple[int, ...]
+    opening: tuple[Sample, ...] = ()
+    max_turns: int | None = None
+    older: str = ""
+    older_share: float = 0.0
+    bootstraps: bool = True
+
+    @property
+    def replayed(self) -> int:
+        """The number of recorded actions that are replayed first."""
+        return len(self.opening)
+
+    def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> Playing:
+        """Returns the episode to play in a slot."""
+        return Play(index, self, slot, env)
+
+
+class Playing(Protocol):
+    """An episode in progress in a slot: of an environment (`Play`) or of a game (`GamePlay`)."""
+
+    index: int
+    slot: int
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        ...
+
+    @property
+    def asked(self) -> Sequence[Play]:
+        """The agents that act next."""
+        ...
+
+    def start(self) -> None:
+        """Starts the episode (may run on a worker)."""
+        ...
+
+    def read(self, context: Context, room: Room) -> None:
+        """Processes the result of `start` or `step`."""
+        ...
+
+    def follow_opening(self, policy: Policy | Ensemble) -> bool:
+        """Records the next action of the opening and returns whether there was one."""
+        ...
+
+    def step(self) -> None:
+        """Takes the recorded actions (may run on a worker)."""
+        ...
+
+    def trajectories(self) -> list[Trajectory]:
+        """Returns the trajectories of the finished episode."""
+        ...
+
+    def drop(self, cache: Session) -> None:
+        """Removes the prompts of the episode from a cache."""
+        ...
+
+
+class Play:
+    """An episode in progress in a slot: `start`, then `read`, `record` and `step` in a loop."""
+
+    def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
+        self.index, self.episode, self.slot, self.env = index, episode, slot, env
+        self.cache_key: int | str = index
+        self.action_span = span_finder(env)
+        self.sample: Sample | None = None
+        self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
+        self.turns: list[Turn] = []
+        self.segments: list[Tokens] = []
+        self.terminated = self.truncated = self.overflow = False
+        self.prompt: Tokens | None = None
+        self.read_tokens = 0
+        self._reward = 0.0
+
+    def start(self) -> None:
+        """Resets the environment (may run on a worker)."""
+        options: dict[str, Any] = {"task": self.episode.task}
+        if self.episode.max_turns is not None:
+            options["max_turns"] = self.episode.max_turns
+        self.observation, self.info = self.env.reset(seed=self.episode.seed, options=options)
+
+    def read(self, context: Context, room: Room) -> None:
+        """Processes the result of `start` or `step`. Sets `prompt` unless the episode is over."""
+        self.admissible = tuple(self.info.get("admissible", ()))
+        if self.sample is None:
+            self.conversation: Conversation = context.begin(instructions_of(self.env))
+        else:
+            self._complete_turn()
+        if not self.over or self._bootstraps:
+            self.conversation.observe(str(self.observation))
+        self.prompt = None if self.over else self.conversation.prompt(room(self.admissible))
+        if self.prompt is None and not self.over:
+            self.overflow = True
+            self.terminated = context.settings.overflow == "terminate"
+            self.truncated = not self.terminated
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        return self.terminated or self.truncated
+
+    @property
+    def _bootstraps(self) -> bool:
+        return self.truncated and self.episode.bootstraps
+
+    @property
+    def settled(self) -> Sample | None:
+        """The recorded action of the opening for this turn, or None after the opening."""
+        opening = self.episode.opening
+        return opening[len(self.turns)] if len(self.turns) < len(opening) else None
+
+    @property
+    def asked(self) -> Sequence[Play]:
+        """The episode itself, which has one agent."""
+        return (self,)
+
+    def follow_opening(self, policy: Policy | Ensemble) -> bool:
+        """Records the next action of the opening and returns whether there was one."""
+        settled = self.settled
+        if settled is not None:
+            self.record(settled, policy)
+        return settled is not None
+
+    def request(self, constrain: bool) -> Request:
+        """Returns the generation request of this turn."""
+        assert self.prompt is not None
+        candidates = self.admissible if constrain and self.admissible else None
+        share = self.episode.older_share
+        weights = self.episode.older if share and self.rng.random() < share else ""
+        return Request(self.prompt, self.rng, candidates, slot=self.cache_key, weights=weights)
+
+    def record(self, sample: Sample, policy: Policy | Ensemble | None = None) -> None:
+        """Records the model's action, which `step` passes to the environment.
+
+        Args:
+            sample: the action.
+            policy: the policy that thought before it acted. None: there are no thoughts.
+        """
+        assert self.prompt is not None
+        segment, start = self._append(self.prompt)
+        self.segments[segment] = np.concatenate([self.prompt, sample.tokens]).astype(np.int32)
+        self.conversation.act(sample.tokens)
+        self.read_tokens += len(self.prompt)
+        self.sample = sample
+        thought = None
+        if policy is not None and self.action_span is not None:
+            thought = thought_mask(sample, policy.decode, self.action_span)
+        self.turns.append(
+            Turn(
+                segment=segment,
+                start=start,
+                stop=start + len(sample.tokens),
+                logprobs=np.asarray(sample.logprobs, np.float32),
+                support=sample.support,
+                observation=str(self.observation),
+                action=sample.text,
+                reward=0.0,
+                reward_terms={},
+                valid=True,
+                progress=0.0,
+                state_key=str(self.info.get("state_key", self.observation)),
+                admissible=self.admissible,
+                choice=sample.choice,
+                thought=thought,
+                version=sample.version,
+                privileged=self._privileged(),
+            )
+        )
+
+    def step(self) -> None:
+        """Steps the environment (may run on a worker)."""
+        assert self.sample is not None
+        try:
+            self.observation, reward, terminated, truncated, self.info = self.env.step(
+                self.sample.text
+            )
+        except Exception as error:
+            error.add_note(
+                f"Raised by the environment in task {self.episode.task!r} with seed "
+                f"{self.episode.seed}, after the actions {[t.action for t in self.turns]}."
+            )
+            raise
+        self._reward, self.terminated = float(reward), bool(terminated)
+        self.truncated = bool(truncated) and not self.terminated
+
+    def _complete_turn(self) -> None:
+        turn, info = self.turns[-1], self.info
+        turn.reward = self._reward
+        turn.reward_terms = dict(info.get("reward_terms", {"task": self._reward}))
+        turn.valid = bool(info.get("valid", True))
+        turn.progress = float(info.get("progress", 0.0))
+
+    def _privileged(self) -> str:
+        """Returns the text for the critic, "" unless it is in the info."""
+        return str(self.info.get(PRIVILEGED, ""))
+
+    def _append(self, prompt: Tokens) -> tuple[int, int]:
+        """Returns the index of the segment that a prompt extends (or starts), and its length."""
+        if self.segments:
+            last = self.segments[-1]
+            if len(prompt) >= len(last) and np.array_equal(prompt[: len(last)], last):
+                return len(self.segments) - 1, len(prompt)
+        self.segments.append(prompt)
+        return len(self.segments) - 1, len(prompt)
+
+    def trajectories(self) -> list[Trajectory]:
+        """Returns the trajectory of the finished episode."""
+        return [self.trajectory()]
+
+    def drop(self, cache: Session) -> None:
+        """Removes the prompts of the episode from a cache."""
+        cache.drop(self.cache_key)
+
+    def trajectory(self) -> Trajectory:
+        """Returns the trajectory of the finished episode."""
+        bootstrap = None
+        if self._bootstraps:
+            prompt = self.conversation.prompt(room=0)
+            assert prompt is not None
+            bootstrap, _ = self._append(prompt)
+            self.segments[bootstrap] = prompt
+        return Trajectory(
+            env_id=self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
+            task=self.episode.task,
+            seed=self.episode.seed,
+            segments=[Segment(tokens) for tokens in self.segments],
+            turns=self.turns,
+            terminated=self.terminated,
+            truncated=self.truncated,
+            success=bool(self.info.get("success", False)),
+            bootstrap=bootstrap,
+            final_observation=str(self.observation),
+            final_privileged=self._privileged(),
+            extras={
+                "overflow": self.overflow,
+                "left_out": self.conversation.left_out,
+                "cut": self.conversation.cut,
+                "read_tokens": self.read_tokens,
+            },
+        )
+
+
+def action_room(policy: Policy | Ensemble, sampling: Sampling, constrain: bool) -> Room:
+    """Returns a function from admissible actions to the maximum length of an action in tokens."""
+
+    def room(admissible: Sequence[str]) -> int:
+        lengths = [len(policy.encode_action(text)) for text in admissible] if constrain else []
+        return max(lengths, default=sampling.max_new_tokens)
+
+    return room
+
+
+def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
+    """Returns the first `turns` actions of a trajectory, as the `opening` of another episode."""
+    found = []
+    for turn in trajectory.turns[:turns]:
+        tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
+        found.append(
+            Sample(
+                tokens, turn.logprobs, turn.support, turn.action, True, turn.choice, turn.version
+            )
+        )
+    return tuple(found)
+
+
+def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
+    """Returns the instructions of an environment, or "" if it has none."""
+    try:
+        return str(env.get_wrapper_attr("instructions"))
+    except AttributeError:
+        return ""

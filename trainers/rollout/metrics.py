@@ -1,0 +1,51 @@
+"""The scalars of a rollout, and its trajectories by environment and by role."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agentgym.trainers.trajectory import Trajectory
+
+
+def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Returns the rollout metrics of a set of trajectories."""
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    lengths = [turn.stop - turn.start for turn in turns]
+
+    def share(values: Sequence[Any]) -> float:
+        return float(np.mean(values)) if len(values) else 0.0
+
+    return {
+        "return": share([t.episode_return for t in trajectories]),
+        "success": share([t.success for t in trajectories]),
+        "progress": share([t.turns[-1].progress for t in trajectories]),
+        "turns": share([len(t.turns) for t in trajectories]),
+        "valid": share([turn.valid for turn in turns]),
+        "truncated": share([t.truncated for t in trajectories]),
+        "action_tokens": share(lengths),
+        "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
+        "prompt_tokens": sum(t.extras.get("read_tokens", 0) for t in trajectories) / len(turns),
+        "context_overflows": float(sum(t.extras.get("overflow", False) for t in trajectories)),
+        "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),
+        "observations_cut": float(sum(t.extras.get("cut", False) for t in trajectories)),
+    }
+
+
+def by_env_id(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajectory]]]:
+    """Returns the trajectories of each environment, with its id without namespace."""
+    found: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        found.setdefault(trajectory.env_id.rpartition("/")[2], []).append(trajectory)
+    return sorted(found.items())
+
+
+def by_role(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajectory]]]:
+    """Returns the trajectories of each role of a game, none of single-agent environments."""
+    found: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        if trajectory.role:
+            found.setdefault(trajectory.role, []).append(trajectory)
+    return sorted(found.items())

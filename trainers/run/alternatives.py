@@ -1,0 +1,71 @@
+"""Probabilities of the admissible actions that an agent did not take, for transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentgym.trainers.policy.candidates import sampling_logprobs
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.trajectory import Batch
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+
+Alternatives = Mapping[int, list[list[Any]]]
+"""By turn of a batch: admissible actions with their log-probabilities."""
+MOST_ALTERNATIVES = 64
+
+
+def find_alternatives(
+    policy: Policy, batch: Batch, count: int, sampling: Sampling
+) -> dict[int, list[list[Any]]]:
+    """Returns the admissible actions of turns, the most probable first, with log-probabilities.
+
+    Only for actions that were sampled from at most `MOST_ALTERNATIVES` admissible ones without
+    top-k and top-p, by a model that reads them as one tree.
+
+    Args:
+        policy: the policy.
+        batch: the trajectories.
+        count: of the first so many trajectories.
+        sampling: how actions are sampled.
+
+    Returns:
+        By turn of the batch, pairs of text and log-probability.
+    """
+    if sampling.top_k or sampling.top_p < 1 or sampling.temperature <= 0:
+        return {}
+    if not policy.blocks and sampling.normalization is None:
+        return {}
+    found, prompts = [], []
+    for m in range(int(batch.turn_offsets[min(count, len(batch.trajectories))])):
+        turn = batch.turns[m]
+        if turn.support is not None and 1 < len(turn.admissible) <= MOST_ALTERNATIVES:
+            trajectory = batch.trajectories[batch.turn_trajectory[m]]
+            found.append((m, turn.admissible))
+            prompts.append(trajectory.segments[turn.segment].tokens[: turn.start])
+    if not found:
+        return {}
+    scores = sampling_logprobs(policy, prompts, [texts for _, texts in found], sampling)
+    alternatives = {}
+    for (m, texts), logprobs in zip(found, scores, strict=True):
+        pairs = [[text, round(float(x), 5)] for text, x in zip(texts, logprobs, strict=True)]
+        alternatives[m] = sorted(pairs, key=lambda pair: -pair[1])
+    return alternatives
+
+
+def transcript_alternatives(trainer: Trainer, batch: Batch) -> Alternatives:
+    """Returns the alternatives in the transcripts of an iteration, before the weights change."""
+    if not trainer.is_main:
+        return {}
+    count, sampling = trainer.config.run.transcripts, trainer.config.sampling()
+    shown = batch.select(np.arange(min(count, len(batch.trajectories))))
+    found: Alternatives = {}
+    for role, part in trainer.updaters.split(shown).items():
+        own = find_alternatives(trainer.policies[role], part.batch, count, sampling)
+        found |= {int(part.turns[m]): pairs for m, pairs in own.items()}
+    return found

@@ -1,0 +1,193 @@
+"""`Iteration`: rollout -> forward pass -> credit -> update -> log."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentgym.trainers.credit.group import weigh_by_difficulty
+from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.credit.thoughts import share_turn_credit
+from agentgym.trainers.run.alternatives import transcript_alternatives
+from agentgym.trainers.run.metrics import log_iteration
+from agentgym.trainers.run.processes import align, from_main
+from agentgym.trainers.run.roles import set_learning_rates
+from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.mismatch import logprob_gap
+from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
+from agentgym.trainers.update.updater import Diverged
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+
+
+class Iteration:
+    """One iteration of training.
+
+    Args:
+        trainer: the trainer, whose parts play and learn.
+    """
+
+    def __init__(self, trainer: Trainer):
+        self._trainer, self._config = trainer, trainer.config
+        self._number = trainer.state.iteration
+        self._rng = trainer.rng(HOOKS, self._number)
+
+    def run(self) -> None:
+        """Plays episodes, assigns credit, updates policy and critic, and logs."""
+        trainer = self._trainer
+        self._begin()
+        begun = time.perf_counter()
+        trajectories = trainer.rollouts.collect(self._number) if trainer.hooks.plays else []
+        collected = time.perf_counter()
+        trainer.callbacks.call("on_rollout_end", trainer, trajectories)
+        trainer.policy.engine.sleep()
+        first_pass = self._first_pass_recomputes
+        batch, forward = self._batch(trajectories), None
+        if not first_pass:
+            batch, forward = self._evaluate_actions(batch)
+        credit, entering = self._assign_credit(batch, forward)
+        alternatives = transcript_alternatives(trainer, batch)  # before the weights change
+        losses = self._update(batch, credit, entering, forward, first_pass)
+        times = {"time/collect": collected - begun, "time/update": time.perf_counter() - collected}
+        trainer.rollouts.observe(trajectories)
+        speeds = self._count(trajectories, sum(times.values()))
+        played = trajectories or list(batch.trajectories)
+        numbers = log_iteration(
+            trainer, played, batch, credit, forward, losses, times | speeds, alternatives
+        )
+        trainer.callbacks.call("on_update_end", trainer, numbers)
+
+    def _begin(self) -> None:
+        """Numbers the weights, and makes them the reference policy if that is due."""
+        trainer, every = self._trainer, self._config.loss.reference_every
+        for policy in trainer.policies.values():
+            policy.version = self._number
+        trainer.stop.agree()
+        trainer.callbacks.call("on_iteration_start", trainer)
+        if every and self._number % every == 0:
+            trainer.freeze_reference()
+
+    def _batch(self, trajectories: list[Trajectory]) -> Batch:
+        """Returns the trajectories to learn from, given those that were played."""
+        accelerator, hooks = self._trainer.accelerator, self._trainer.hooks
+        if self._config.loss.filter_groups:
+            trajectories = without_equal_groups(trajectories)
+        learning = hooks.on_rollout_end(trajectories, self._number, self._rng)
+        learning, hooks.env_steps = from_main(accelerator, (learning, hooks.env_steps))
+        align(accelerator, hooks.modules())
+        return Batch.of(learning)
+
+    @property
+    def _needs_forward(self) -> bool:
+        """Whether values, the reference or a check need a forward pass before the update."""
+        trainer = self._trainer
+        critic = trainer.critic is not None or trainer.own_critic is not None
+        return critic or trainer.wants_reference or self._config.loss.check_logprobs is not None
+
+    @property
+    def _first_pass_recomputes(self) -> bool:
+        """Whether the first pass of the update recomputes the behaviour log-probs.
+
+        It can if the update is one step over the whole batch, before which all ratios are 1, and
+        nothing else needs them before.
+        """
+        optimisation = self._config.optimisation
+        return (
+            self._config.recompute_logprobs
+            and not self._needs_forward
+            and self._trainer.algorithm.hooks is None
+            and optimisation.epochs == optimisation.minibatches == 1
+            and not self._config.loss.covariance_clip  # which compares all tokens first
+        )
+
+    def _evaluate_actions(self, batch: Batch) -> tuple[Batch, ForwardPass | None]:
+        """Returns the batch, with recomputed log-probs if set, and the forward pass if needed."""
+        trainer, recompute = self._trainer, self._config.recompute_logprobs
+        if not (recompute or self._needs_forward):
+            return batch, None
+        forward = trainer.updaters.evaluate_actions(
+            batch, reference=trainer.wants_reference, reuse=trainer.algorithm.hooks is None
+        )
+        self._check_logprobs(batch, forward)
+        if recompute:
+            batch = batch.with_recomputed(forward.logprobs)
+        if trainer.own_critic is not None:
+            values = from_main(trainer.accelerator, trainer.own_critic.evaluate(batch))
+            forward = replace(forward, values=values)
+        return batch, forward
+
+    def _check_logprobs(self, batch: Batch, forward: ForwardPass) -> None:
+        bound = self._config.loss.check_logprobs
+        gap = logprob_gap(batch, forward.logprobs, self._number)
+        if bound is not None and not gap <= bound:
+            raise Diverged(
+                f"Log-probabilities of generation and of training differ by up to {gap:.3g} nats, "
+                f"more than check_logprobs = {bound:g}. Do both use the same weights, precision, "
+                "temperature, top_k and top_p? importance_cap corrects for small differences."
+            )
+
+    def _assign_credit(self, batch: Batch, forward: ForwardPass | None) -> tuple[Credit, Credit]:
+        """Returns the credit of a batch, and the one whose advantages enter the loss."""
+        trainer, loss, number = self._trainer, self._config.loss, self._number
+        hooks, assign = trainer.hooks, trainer.algorithm.credit
+        rewarded = hooks.on_rewards(batch, forward, number, self._rng)
+        if assign is None:
+            credit = hooks.credit(rewarded, forward, number, self._rng)
+        else:
+            values = None if forward is None else forward.values
+            rewarded = trainer.rewards(rewarded, number, bootstraps=values is not None)
+            trainer.rewards.observe(batch)
+            credit = assign(with_penalties(rewarded, forward, self._config), values)
+        if loss.thought_credit == "turn":
+            credit = share_turn_credit(credit, batch)
+        over = None if loss.normalize_advantages == "none" else loss.normalize_advantages
+        entering = normalize_advantages(credit, batch, over, thought_coef=loss.thought_coef)
+        entering = hooks.on_advantages(batch, entering, number)
+        if loss.group_weight == "difficulty":
+            entering = weigh_by_difficulty(entering, batch)
+        credit, entering = from_main(trainer.accelerator, (credit, entering))
+        align(trainer.accelerator, hooks.modules())
+        return credit, entering
+
+    def _update(
+        self,
+        batch: Batch,
+        credit: Credit,
+        entering: Credit,
+        forward: ForwardPass | None,
+        first_pass: bool,
+    ) -> dict[str, float]:
+        """Updates policy and critic and returns the losses."""
+        trainer, number = self._trainer, self._number
+        set_learning_rates(trainer.updaters, self._config, number)
+        epochs = range(self._config.optimisation.epochs)
+        shuffles = (trainer.rng(SHUFFLE, number, epoch) for epoch in epochs)
+        losses = trainer.updaters.update(
+            batch, entering, forward, number, shuffles, first_pass=first_pass
+        )
+        if trainer.own_critic is not None and credit.targets is not None:
+            shuffle = trainer.rng(CRITIC, number + 1)
+            fitted = trainer.own_critic.fit(batch, credit.targets, shuffle)
+            losses |= {"value_loss": fitted[-1], "value_loss_first": fitted[0]}
+            align(trainer.accelerator, [trainer.own_critic])
+        return losses
+
+    def _count(self, trajectories: list[Trajectory], seconds: float) -> dict[str, float]:
+        """Counts the iteration in the state of the run and returns its speeds."""
+        trainer, config, state = self._trainer, self._config, self._trainer.state
+        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+        tokens = sum(turn.stop - turn.start for turn in turns)
+        state.iteration += 1
+        state.episodes += config.rollout.episodes_per_iteration if trajectories else 0
+        state.env_steps += len(turns) + trainer.hooks.env_steps
+        state.tokens += tokens
+        if config.game.exchange and state.iteration % config.game.exchange == 0:
+            trainer.updaters.exchange()
+        return {
+            "time/tokens_per_second": tokens / seconds,
+            "time/env_steps_per_second": len(turns) / seconds,
+        }

@@ -1,0 +1,249 @@
+"""The state of a run: its counters, its checkpoints, and the models that are written once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.roles import role_folder
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.policy_agent.role_agent import RoleAgent
+from agentgym.trainers.run import checkpoint
+from agentgym.trainers.run.processes import from_main
+from agentgym.trainers.update.updater import Updater
+from agentgym.utils.serialization import from_json
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+
+
+@dataclass
+class RunState:
+    """Counters and evaluations of a run.
+
+    Attributes:
+        iteration: finished iterations.
+        env_steps: turns played.
+        episodes: episodes played.
+        tokens: action tokens generated.
+        evaluated: the iteration after which the policy was last evaluated (-1: never).
+        best_iteration: the iteration of the best evaluation (-1: none).
+        best_reward: the mean reward of the best evaluation (None: none).
+        first: the evaluation before the first iteration, as JSON.
+        last: the latest evaluation.
+    """
+
+    iteration: int = 0
+    env_steps: int = 0
+    episodes: int = 0
+    tokens: int = 0
+    evaluated: int = -1
+    best_iteration: int = -1
+    best_reward: float | None = None
+    first: dict[str, Any] | None = None
+    last: dict[str, Any] | None = None
+
+
+class Saver:
+    """Writes the checkpoints of a run and restores it from one.
+
+    Args:
+        trainer: the trainer of the run.
+
+    Attributes:
+        cloning: the progress of behaviour cloning, while it is under way.
+        saved: the progress of the newest checkpoint: finished iterations, the iteration of the last
+            evaluation, and epochs of behaviour cloning that is under way. None: there is none.
+    """
+
+    def __init__(self, trainer: Trainer):
+        self._trainer = trainer
+        self.cloning: dict[str, Any] | None = None
+        self.saved: tuple[int, int, int | None] | None = None
+        self._time = time.monotonic()
+
+    def restore(self, start: Path) -> None:
+        """Restores hooks, critic and rollouts from a checkpoint."""
+        trainer, saved = self._trainer, load_hooks(start)
+        self.cloning = saved.get("cloning")
+        if self.cloning is None:
+            trainer.make_hooks()
+        with checkpoint.loading(start / "experience.pt"):
+            if trainer.own_critic is not None:
+                trainer.own_critic.restore(saved["critic"])
+            trainer.hooks.load_frozen_state(load_frozen(trainer.folder))
+            trainer.hooks.load_state_dict(saved["experience"])
+            trainer.rewards.load_state_dict(saved.get("rewards", {}))
+            trainer.rollouts.load_state_dict(saved)
+        self.saved, self._time = self._progress(), time.monotonic()
+
+    def save_if_due(self) -> None:
+        """Writes a checkpoint every `save_every` iterations, `save_minutes` apart."""
+        run, waited = self._trainer.config.run, time.monotonic() - self._time
+        # Clocks differ, so the main process decides.
+        due = from_main(self._trainer.accelerator, waited >= 60 * run.save_minutes)
+        if due and self._trainer.state.iteration % run.save_every == 0:
+            self.save()
+
+    def save_cloning(self, progress: dict[str, Any]) -> None:
+        """Writes a checkpoint of behaviour cloning every `save_every` epochs."""
+        self.cloning = progress
+        if progress["epochs"] % self._trainer.config.run.save_every == 0:
+            self.save()
+
+    def save(self, keep_journal: bool = False) -> None:
+        """Writes a checkpoint unless the newest one is of the same state.
+
+        Args:
+            keep_journal: keep the finished episodes of an iteration that was interrupted.
+        """
+        trainer, at = self._trainer, self._progress()
+        if self.saved == at:
+            return
+        parts, state = trainer.updaters.parts, trainer.state
+        optimizers = {role: part.state_of(part.optimizer) for role, part in parts.items()}
+        if trainer.is_main:
+            trainer.folder.save(
+                state.iteration,
+                lambda path: write_checkpoint(
+                    path,
+                    trainer.config,
+                    parts,
+                    optimizers,
+                    trainer.agent(trainer.recipe),
+                    self._hooks(),
+                    state,
+                ),
+                keep=trainer.config.run.keep,
+                best=state.best_iteration,
+            )
+        trainer.accelerator.wait_for_everyone()
+        if not keep_journal:
+            trainer.rollouts.forget()
+        self.saved, self._time = at, time.monotonic()
+
+    def _hooks(self) -> dict[str, Any]:
+        """Returns the states of everything that `restore` restores."""
+        trainer = self._trainer
+        critic = trainer.own_critic
+        return trainer.rollouts.state_dict() | {
+            "experience": trainer.hooks.state_dict(),
+            "rewards": trainer.rewards.state_dict(),
+            "cloning": self.cloning,
+            "critic": None if critic is None else critic.states(),
+        }
+
+    def _progress(self) -> tuple[int, int, int | None]:
+        epochs = None if self.cloning is None else self.cloning["epochs"]
+        return self._trainer.state.iteration, self._trainer.state.evaluated, epochs
+
+
+def load_run_state(start: Path | None) -> RunState:
+    """Returns the counters of a checkpoint, or those of a new run."""
+    if start is None:
+        return RunState()
+    file = start / "state.json"
+    with checkpoint.loading(file):
+        state = json.loads(file.read_text(encoding="utf-8"))
+        return from_json(RunState, state["progress"])
+
+
+def reference_folder(folder: checkpoint.RunFolder, config: TrainConfig, iteration: int) -> Path:
+    """Returns the folder of the reference policy of an iteration, one for each if it moves."""
+    every, whole = config.loss.reference_every, folder.path / "reference"
+    return whole / f"{iteration // every * every:06d}" if every else whole
+
+
+def load_reference(policy: Policy, reference: Path, options: dict[str, Any]) -> None:
+    """Loads the reference policy in a folder, if the run has one."""
+    if reference.exists():
+        with checkpoint.loading(reference):
+            policy.load_reference(reference, **options)
+
+
+def write_reference(
+    folder: checkpoint.RunFolder, config: TrainConfig, policy: Policy, at: int
+) -> None:
+    """Writes the policy of iteration `at` as reference, and deletes those that no one needs."""
+    target, saved = reference_folder(folder, config, at), folder.found()
+    checkpoint.replace_folder(target, policy.save, checksums=True)
+    if config.loss.reference_every:
+        needed = reference_folder(folder, config, int(saved[0].name) if saved else 0)
+        for other in target.parent.iterdir():
+            if other.name < needed.name:
+                shutil.rmtree(other)
+
+
+def load_hooks(start: Path) -> dict[str, Any]:
+    """Returns the states of hooks and curriculum in a checkpoint."""
+    return load_tensors(start / "experience.pt")
+
+
+def write_frozen(folder: checkpoint.RunFolder, state: dict[str, Any]) -> None:
+    """Writes the state of hooks that never changes, if there is any."""
+    if state:
+        target = folder.path / "frozen"
+        write = lambda path: torch.save(state, path / "experience.pt")  # noqa: E731
+        checkpoint.replace_folder(target, write, checksums=True)
+
+
+def load_frozen(folder: checkpoint.RunFolder) -> dict[str, Any]:
+    """Returns the state that `write_frozen` wrote."""
+    file = folder.path / "frozen" / "experience.pt"
+    return load_tensors(file) if file.exists() else {}
+
+
+def load_tensors(file: Path) -> dict[str, Any]:
+    """Returns tensors and plain values from a file of a checkpoint."""
+    with checkpoint.loading(file):
+        saved = torch.load(file, map_location="cpu", weights_only=True)
+        if not isinstance(saved, dict):
+            raise TypeError(f"expected a dict, got {type(saved).__name__}")
+        return saved
+
+
+def write_checkpoint(
+    folder: Path,
+    config: TrainConfig,
+    updaters: Mapping[str, Updater],
+    optimizers: Mapping[str, dict[str, Any]],
+    agent: PolicyAgent | RoleAgent,
+    hooks: dict[str, Any],
+    state: RunState,
+) -> None:
+    """Writes everything that a resumed run needs."""
+    write_policy(folder / "policy", agent, config, state)
+    for role, updater in updaters.items():
+        target = role_folder(folder, role)
+        target.mkdir(parents=True, exist_ok=True)
+        critic = updater.module.critic
+        if critic is not None:
+            torch.save(critic.state_dict(), target / "critic.pt")
+        saved = {"optimizer": optimizers[role]}
+        if updater.accelerator.scaler is not None:
+            saved["scaler"] = updater.accelerator.scaler.state_dict()
+        torch.save(saved, target / "optimizer.pt")
+    torch.save(hooks, folder / "experience.pt")
+    text = json.dumps({"progress": asdict(state), "versions": checkpoint.versions()})
+    (folder / "state.json").write_text(text + "\n", encoding="utf-8")
+
+
+def write_policy(
+    folder: Path, agent: PolicyAgent | RoleAgent, config: TrainConfig, state: RunState
+) -> None:
+    """Writes the policy, or those of all roles, with everything needed to act."""
+    agent.save(
+        folder,
+        env_id=config.environment.env_id,
+        env_kwargs=config.environment.env_kwargs,
+        iteration=state.iteration,
+    )
