@@ -21,12 +21,15 @@ from agentgym.cli.cross_play import show_cross_play
 from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report, compare
-from agentgym.evaluation.runner import evaluate, read_saved
+from agentgym.evaluation.runner import evaluate
+from agentgym.evaluation.transcripts import read_saved
 from agentgym.making import full_id
 from agentgym.registration import TABLE
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
 
+Plan = tuple[str, Agent, dict[str, Any]]
+"""An environment, an agent and the arguments of `evaluate`."""
 Ids = tyro.conf.Positional[
     Annotated[tuple[str, ...], tyro.conf.arg(metavar="[ID ...]", help_behavior_hint="")]
 ]
@@ -89,16 +92,13 @@ def run_evaluation(
     """
     ids = [full_id(id) for id in envs]
     if agents or nashconv or picture:
-        if suite or wrap or agent_kwargs or resume or price or split == "both" or len(ids) != 1:
+        other = suite or wrap or agent_kwargs or resume or price
+        if other or split == "both" or len(ids) != 1:
             raise ConfigError(
                 "--agents plays one game on one split: name one id, without --suite, --wrap, "
                 "--agent-kwargs, --price, --resume and --split both."
             )
-        if not agents:
-            flag = "--nashconv" if nashconv else "--picture"
-            raise ConfigError(f"{flag} needs --agents, such as --agents equilibrium.")
-        if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
-            raise ConfigError(f"--picture must end in .png, .svg or .pdf, got {str(picture)!r}.")
+        _check_cross_play(agents, nashconv, picture)
         _check_files(json, save, resume, picture)
         return show_cross_play(
             ids[0],
@@ -123,38 +123,30 @@ def run_evaluation(
     options = parse_arguments(agent_kwargs)
     players = [make_agent(spec, **options) for spec in agent]
     tell_apart(players, agent)
-    settings = {
-        "tasks": episodes,
-        "num_envs": num_envs,
-        "seed": seed,
-        "env_kwargs": parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {}),
-        "save": save,
-        "resume": resume,
-    }
-    command = {
-        "envs": ids,
-        "agents": list(agent),
-        "episodes": episodes,
-        "split": split,
-        "seed": seed,
-        "env_kwargs": settings["env_kwargs"],
-        "agent_kwargs": options,
-    }
+    arguments = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
+    settings = {"tasks": episodes, "num_envs": num_envs, "seed": seed, "env_kwargs": arguments}
+    settings |= {"save": save, "resume": resume}
+    command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
+    command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
     _check_files(json, save, resume)
     if price is not None and min(price) < 0:
         raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
     if resume and save is not None:
         _check_resumed(save, command)
+    plan = [
+        (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
+        for id in ids
+        for s in (("train", "test") if split == "both" else (split,))
+        for spec, player in zip(agent, players, strict=True)
+    ]
+    return _run(plan, Usages(price), json, save)
+
+
+def _run(plan: list[Plan], usages: Usages, json: Path | None, save: Path | None) -> int:
+    """Evaluates agents in environments and shows the reports. Returns the exit status."""
     reports: list[Report] = []
     notes: list[str] = []
-    usages = Usages(price)
     try:
-        plan = [
-            (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
-            for id in ids
-            for s in (("train", "test") if split == "both" else (split,))
-            for spec, player in zip(agent, players, strict=True)
-        ]
         _evaluate_all(plan, reports, notes, usages)
     finally:  # the finished episodes are kept after any error
         notes += usages.lines()
@@ -162,6 +154,15 @@ def run_evaluation(
             notes.append(f"The same command with --resume continues from {save}.")
         _show(reports, notes, json, usages)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
+
+
+def _check_cross_play(agents: tuple[str, ...], nashconv: bool, picture: Path | None) -> None:
+    """Raises a ConfigError for options of a cross-play without agents, or an unknown picture."""
+    if not agents:
+        flag = "--nashconv" if nashconv else "--picture"
+        raise ConfigError(f"{flag} needs --agents, such as --agents equilibrium.")
+    if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"--picture must end in .png, .svg or .pdf, got {str(picture)!r}.")
 
 
 def _check_resumed(save: Path, command: dict[str, Any]) -> None:
@@ -183,7 +184,7 @@ def _check_resumed(save: Path, command: dict[str, Any]) -> None:
 
 
 def _evaluate_all(
-    plan: list[tuple[str, Agent, dict[str, Any]]],
+    plan: list[Plan],
     reports: list[Report],
     notes: list[str],
     usages: Usages,

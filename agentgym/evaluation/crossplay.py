@@ -15,7 +15,8 @@ from agentgym.agents import Agent, View
 from agentgym.errors import ConfigError
 from agentgym.evaluation.ratings import elo
 from agentgym.evaluation.report import Estimate, mean_interval
-from agentgym.evaluation.runner import EpisodeLog, append_episode, plan_episodes
+from agentgym.evaluation.runner import plan_episodes
+from agentgym.evaluation.transcripts import EpisodeLog, append_episode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view

@@ -7,7 +7,6 @@ does not depend on the number of parallel environments or on their interleaving.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,15 +17,13 @@ import numpy as np
 from agentgym.agents import Agent, View, make_agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
+from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
 from agentgym.making import TextGym, env_name, make_env, tasks_of
 from agentgym.tasks import Tasks, task_rng
 from agentgym.textify.text_actions import as_text_env
 from agentgym.utils.arguments import check_types, keyword_parameters
-from agentgym.utils.serialization import from_json
 
 MOST_TASKS = 1_000_000
-MOST_SAVED = 64
-"""Transcripts hold the admissible actions of a turn if they are not more than this."""
 
 
 def episode_seed(seed: int, task: str, repeat: int) -> int:
@@ -38,77 +35,6 @@ def episode_seed(seed: int, task: str, repeat: int) -> int:
         repeat: number of earlier episodes of this task in the evaluation.
     """
     return int(task_rng(task, f"episode/{seed}/{repeat}").integers(2**31))
-
-
-class EpisodeLog:
-    """The turns of an agent in an episode: its view, its rewards and infos.
-
-    Args:
-        view: the view of the agent.
-        task: the task.
-        seed: the seed of the episode.
-    """
-
-    def __init__(self, view: View, task: str, seed: int):
-        self.view = view
-        self.task = task
-        self.seed = seed
-        self.admissible: list[tuple[str, ...]] = []
-        self.rewards: list[float] = []
-        self.infos: list[dict[str, Any]] = []
-        self.terminated = False
-        self.truncated = False
-
-    def record(self) -> Record:
-        """Returns the record of the episode, which must have at least one turn."""
-        terms: Counter[str] = Counter()
-        for info in self.infos:
-            terms.update(info["reward_terms"])
-        last = self.infos[-1]
-        return Record(
-            task=self.task,
-            seed=self.seed,
-            reward=sum(self.rewards),
-            reward_terms={name: float(terms[name]) for name in last["reward_terms"]},
-            success=bool(last["success"]),
-            progress=float(last["progress"]),
-            turns=len(self.infos),
-            valid=sum(bool(info["valid"]) for info in self.infos) / len(self.infos),
-            terminated=bool(self.terminated),
-            truncated=bool(self.truncated),
-            costs={name: float(cost) for name, cost in self.view.costs.items()},
-        )
-
-    def transcript(self) -> dict[str, Any]:
-        """Returns instructions, observations, actions and rewards as JSON values.
-
-        `action_span` holds the indices of the first character of the action in a reply and of the
-        one after it. It is None without `ExtractAction`, and if the reply has no action.
-        """
-        try:
-            span = self.view.env.get_wrapper_attr("action_span")
-        except AttributeError:
-            span = lambda reply: None  # noqa: E731
-        turns = [
-            {
-                "observation": observation,
-                "action": action,
-                "action_span": span(action),
-                "admissible": admissible if len(admissible) <= MOST_SAVED else (),
-                "reward": reward,
-                "reward_terms": info["reward_terms"],
-                "valid": info["valid"],
-                "progress": info["progress"],
-            }
-            for (observation, action), admissible, reward, info in zip(
-                self.view.history, self.admissible, self.rewards, self.infos, strict=True
-            )
-        ]
-        return {
-            "instructions": self.view.instructions,
-            "transcript": turns,
-            "last_observation": self.view.observation,
-        }
 
 
 class EpisodeRunner(EpisodeLog):
@@ -199,10 +125,10 @@ def evaluate(
             f"`act(views) -> actions`, got {agent!r:.80} ({type(agent).__name__})."
         )
     envs = [make()]
-    records: dict[int, Record] = {}
     try:
         plan = plan_episodes(tasks_of(envs[0]), tasks, split, seed)
-        while len(envs) < min(num_envs, len(plan) if only is None else len(only)):
+        chosen = range(len(plan)) if only is None else only
+        while len(envs) < min(num_envs, len(chosen)):
             envs.append(make())
         report = Report(
             env=env_name(envs[0]),
@@ -212,40 +138,68 @@ def evaluate(
             planned=len(plan),
             env_kwargs=_as_json(kwargs),
         )
-
-        header = {name: getattr(report, name) for name in ("env", "env_kwargs", "agent", "split")}
-        header["settings"] = _as_json(dict(settings or {}))
-
-        def count(index: int, record: Record) -> None:
-            records[index] = record
-            report.episodes.append(record)
-            if on_episode is not None:
-                on_episode(report)
-
-        def finish(index: int, episode: EpisodeRunner) -> None:
-            record = episode.record()
-            if save is not None:
-                append_episode(Path(save), header, record, episode)
-            count(index, record)
-
-        try:
-            if resume and save is not None:
-                for index, record in _continued(Path(save), header, plan).items():
-                    count(index, record)
-            chosen = range(len(plan)) if only is None else only
-            left = [(index, plan[index]) for index in chosen if index not in records]
-            _play(envs, player, left, finish)
-        except KeyboardInterrupt:
-            pass
-        except Exception as error:
-            error.report = report  # type: ignore[attr-defined]
-            raise
-        finally:
-            report.episodes[:] = [records[index] for index in sorted(records)]
+        file = None if save is None else Path(save)
+        evaluation = _Evaluation(report, plan, file, _as_json(dict(settings or {})), on_episode)
+        evaluation.run(envs, player, chosen, resume)
         return report
     finally:
         for each in envs:
             each.close()
+
+
+class _Evaluation:
+    """An evaluation in progress, whose finished episodes are in its report and its file.
+
+    Args:
+        report: the report.
+        plan: the task and the seed of each episode.
+        save: the file, if any.
+        settings: JSON values for each line of the file.
+        on_episode: called after each finished episode.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        plan: Sequence[tuple[str, int]],
+        save: Path | None,
+        settings: dict[str, Any],
+        on_episode: Callable[[Report], None] | None,
+    ):
+        self.report, self.plan, self.save, self.on_episode = report, plan, save, on_episode
+        names = ("env", "env_kwargs", "agent", "split")
+        self.header = {name: getattr(report, name) for name in names} | {"settings": settings}
+        self.records: dict[int, Record] = {}
+
+    def run(
+        self, envs: Sequence[TextGym], agent: Agent, chosen: Sequence[int], resume: bool
+    ) -> None:
+        """Plays the chosen episodes that the file does not hold, up to Ctrl-C."""
+        try:
+            if resume and self.save is not None:
+                for index, record in continued(self.save, self.header, self.plan).items():
+                    self._count(index, record)
+            left = [(index, self.plan[index]) for index in chosen if index not in self.records]
+            _play(envs, agent, left, self._finish)
+        except KeyboardInterrupt:
+            pass
+        except Exception as error:
+            error.report = self.report  # type: ignore[attr-defined]
+            raise
+        finally:
+            self.report.episodes[:] = [self.records[index] for index in sorted(self.records)]
+
+    def _finish(self, index: int, episode: EpisodeRunner) -> None:
+        record = episode.record()
+        if self.save is not None:
+            append_episode(self.save, self.header, record, episode)
+        self._count(index, record)
+
+    def _count(self, index: int, record: Record) -> None:
+        self.records[index] = record
+        self.report.episodes.append(record)
+        if self.on_episode is not None:
+            self.on_episode(self.report)
 
 
 def own_wrappers(agent: Agent) -> dict[str, Any]:
@@ -319,65 +273,3 @@ def plan_episodes(
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """Converts to JSON values. Other objects, NaN and infinities become strings."""
     return json.loads(json.dumps(values, default=repr), parse_constant=str)
-
-
-def append_episode(
-    path: Path, header: Mapping[str, Any], record: Record, episode: EpisodeLog
-) -> None:
-    """Appends an episode with its transcript to a file, as one line of JSON."""
-    line = json.dumps({**header, **vars(record), **episode.transcript()}, allow_nan=False)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
-
-
-def read_saved(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a file written by `evaluate`. Removes an incomplete last line.
-
-    Raises:
-        ConfigError: if the file is damaged or was not written by `evaluate`.
-    """
-    if not path.exists():
-        return []
-    data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    lines = []
-    for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
-        try:
-            lines.append(json.loads(line))
-            _record(lines[-1])
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(
-                f"{path} cannot be continued: line {number} is not an episode of an evaluation "
-                f"({error!s:.200})."
-            ) from error
-    if end < len(data):  # the process was killed, or the disk full, while it was written
-        if not data[end:].startswith(b'{"env"'[: len(data) - end]):
-            raise ConfigError(f"{path} cannot be continued: its last line is not an episode.")
-        os.truncate(path, end)
-    return lines
-
-
-def _record(line: Any) -> Record:
-    """Returns the record of a saved episode, which earlier versions wrote without costs."""
-    return from_json(Record, {"costs": {}, **line} if isinstance(line, dict) else line)
-
-
-def _continued(
-    path: Path, header: Mapping[str, Any], plan: Sequence[tuple[str, int]]
-) -> dict[int, Record]:
-    """Returns the saved episodes by their place in the plan."""
-    places = {episode: index for index, episode in enumerate(plan)}
-    found: dict[int, Record] = {}
-    for line in read_saved(path):
-        if any(line.get(name) != value for name, value in header.items()):
-            continue
-        record = _record(line)
-        place = places.get((record.task, record.seed))
-        if place is None or place in found:
-            raise ConfigError(
-                f"{path} cannot be continued: task {record.task!r} with seed {record.seed} "
-                + ("is there twice." if place in found else "is not of this evaluation. ")
-                + "Give the same tasks and seed as before, or another file."
-            )
-        found[place] = record
-    return found

@@ -146,18 +146,23 @@ class Hanabi(TextGame):
             *(f"{kind} {place}" for kind in ("play", "discard") for place in places),
             *(f"hint {agent} {about}" for agent in self.possible_agents for about in told),
         )
-        copies = ", ".join(f"{sizes.copies(r)} of rank {r + 1}" for r in range(ranks))
-        self.instructions = (
+        self.instructions = self._rules()
+
+    def _rules(self) -> str:
+        sizes, count = self.sizes, len(self.possible_agents)
+        colors = COLORS[: sizes.colors]
+        copies = ", ".join(f"{sizes.copies(r)} of rank {r + 1}" for r in range(sizes.ranks))
+        return (
             f"Hanabi is a cooperative card game. {count} players build one firework per color "
-            f"({', '.join(COLORS[:colors])}) by playing its cards in the order 1 to {ranks}. You "
+            f"({', '.join(colors)}) by playing its cards in the order 1 to {sizes.ranks}. You "
             "see the cards of all other players, but not your own.\n"
             "\n"
             "Rules:\n"
-            f"- Each color has these cards: {copies}. A hand has {hand} cards, numbered from 1 "
-            "(oldest).\n"
+            f"- Each color has these cards: {copies}. A hand has {sizes.hand} cards, numbered from "
+            "1 (oldest).\n"
             "- Play a card: if it is the next card of its firework, it is added. Otherwise it is "
-            f"discarded and a fuse token is lost. Fuse tokens at the start: {fuses}.\n"
-            f"- Discard a card: a hint token is returned. Hint tokens: at most {hints}.\n"
+            f"discarded and a fuse token is lost. Fuse tokens at the start: {sizes.fuses}.\n"
+            f"- Discard a card: a hint token is returned. Hint tokens: at most {sizes.hints}.\n"
             "- Give a hint: spend a hint token and tell another player which of its cards have a "
             "color or a rank. At least one card must have it.\n"
             "- After playing or discarding, you draw a card. A complete firework returns a hint "
@@ -165,11 +170,11 @@ class Hanabi(TextGame):
             "- The game ends when all fireworks are complete or no fuse token is left. After the "
             "last card is drawn, each player has one more turn.\n"
             "\n"
-            f"Actions: play 1, discard 1, hint player_1 {COLORS[0]} or hint player_1 2\n"
+            f"Actions: play 1, discard 1, hint player_1 {colors[0]} or hint player_1 2\n"
             "\n"
             f"Score: the number of played cards divided by {sizes.best}, for all players."
             + " It is 0 if no fuse token is left."
-            * (lost == "zero")
+            * (self.lost == "zero")
         )
 
     def _start(self, task: str) -> None:

@@ -180,30 +180,34 @@ class ReferentialGame(TextGame):
                 for words in product(*parts)
             )
             self.actions = (*self.numbers, *self.menu)
+        self.instructions = self._rules()
+
+    def _rules(self) -> str:
+        most = self.max_words
         form = (
             "at most one value per attribute, in the order size, pattern, colour, shape"
             if self.menu
             else f"each of at most {LONGEST_WORD} letters"
         )
-        self.instructions = (
+        return (
             "Two players cooperate. player_0, the speaker, describes an object. player_1, the "
             "listener, has to find it.\n"
             "\n"
             "Rules:\n"
-            f"- There are {rounds} rounds. In each round, both players see the same {objects} "
-            "objects, in different orders.\n"
+            f"- There are {self.rounds} rounds. In each round, both players see the same "
+            f"{self.objects} objects, in different orders.\n"
             "- Each object has a size (small, medium, large), a pattern (striped, dotted, plain), "
             "a colour (red, green, blue, yellow) and a shape (circle, square, star, heart).\n"
             "- The speaker sees which object is the target and describes it. Then the listener "
             "picks an object.\n"
             "\n"
             "Actions:\n"
-            f"- Speaker: only the description, at most {max_words} word{'s' * (max_words > 1)} "
-            f"({form}), for example {'red circle' if max_words > 1 else 'red'}.\n"
+            f"- Speaker: only the description, at most {most} word{'s' * (most > 1)} "
+            f"({form}), for example {'red circle' if most > 1 else 'red'}.\n"
             "- Listener: only the number of an object, for example 3.\n"
             "\n"
-            f"Score: each round counts 1 for the right object, minus {word_cost:g} for each word "
-            "of the description. Both players get the mean over all rounds."
+            f"Score: each round counts 1 for the right object, minus {self.word_cost:g} for each "
+            "word of the description. Both players get the mean over all rounds."
         )
 
     def _start(self, task: str) -> None:

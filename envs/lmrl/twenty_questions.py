@@ -12,6 +12,7 @@ from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.objects import PLAIN, things
 from agentgym.envs.lmrl.oracle import INVALID, NO, YES, Oracle, make_oracle, verdict
 from agentgym.envs.lmrl.phrases import Lexicon, Question, words
+from agentgym.envs.lmrl.questions import asked_so_far
 from agentgym.envs.lmrl.traits import FILLERS, rows
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
@@ -300,18 +301,9 @@ class TwentyQuestions(TextEnv):
         return self._look(valid=valid, won=won)
 
     def _look(self, valid: bool = True, won: bool = False) -> TimeStep:
-        asked = self.state.asked
-        over = won or len(asked) >= self.max_questions
-        left = len(self._candidates())
-        lines = [f"{question} {answer}" for question, answer in asked]
-        return TimeStep(
-            text="\n".join([f"Questions left: {self.max_questions - len(asked)}.", *lines]),
-            rewards={"task": -1.0} if asked and valid and not won else {},
-            terminated=over,
-            valid=valid,
-            success=won,
-            progress=1.0 if won else 1 - float(np.log1p(left) / np.log1p(len(self.meant))),
-            admissible=() if over else self.menu,
+        left = len(self._candidates()), len(self.meant)
+        return asked_so_far(
+            self.state.asked, self.max_questions, self.menu, left, valid=valid, won=won
         )
 
     def _candidates(self) -> np.ndarray:

@@ -14,6 +14,7 @@ from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.policy_agent.judge import Judge
+from agentgym.trainers.trajectory import Batch, Trajectory
 
 from .recipes.test_recipes import train_quickly
 
@@ -32,20 +33,23 @@ def runs(tmp_path_factory) -> Path:
 
 def test_any_policy_plays_the_actions_that_the_judge_prefers(runs: Path, monkeypatch):
     scored: list[np.ndarray] = []
-    plain = Judge.score
+    plain = Judge.read
 
-    def watched(judge: Judge, views: Any, actions: Any) -> np.ndarray:
-        found = plain(judge, views, actions)
+    def score(judge: Judge, views: Any, actions: Any) -> np.ndarray:
+        return judge.model.predict(Batch.of(plain(judge, views, actions)))
+
+    def watched(judge: Judge, views: Any, actions: Any) -> list[Trajectory]:
+        found = score(judge, views, actions)
         texts = [text for some in actions for text in some]
-        assert np.array_equal(plain(judge, views, actions), found)
+        assert np.array_equal(score(judge, views, actions), found)
         for i, (view, some) in enumerate(zip(views, actions, strict=True)):
-            alone = plain(judge, [view], [some])
+            alone = score(judge, [view], [some])
             assert np.allclose(alone, found[i * len(some) : (i + 1) * len(some)], atol=1e-5)
         assert len(texts) == len(found)
         scored.append(found)
-        return found
+        return plain(judge, views, actions)
 
-    monkeypatch.setattr(Judge, "score", watched)
+    monkeypatch.setattr(Judge, "read", watched)
     agent = make_agent(f"policy:{runs / 'grpo'}", best_of=3, judge=str(runs / "orm"))
     assert isinstance(agent, BestOf) and agent.sampling.temperature == 1
     report = evaluate("NumberLine-v0", agent, tasks=2, env_kwargs=TINY["env_kwargs"])

@@ -16,7 +16,7 @@ from agentgym.trainers.critics.transitions import one_turn, say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.judge import Judge
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
 
 FILE = "judge.pt"
 
@@ -63,14 +63,13 @@ class BestOf(PolicyAgent):
         if isinstance(self.judge, Judge):
             texts = [sample.text for sample in samples]
             parts = [texts[i : i + self.n] for i in range(0, len(texts), self.n)]
-            scores = self.judge.score(views, parts)
+            candidates = self.judge.read(views, parts)
         else:
             candidates = [
                 one_turn(i, request.prompt, (), sample)
                 for i, (request, sample) in enumerate(zip(requests, samples, strict=True))
             ]
-            scores = self.judge.predict(Batch.of(candidates))
-        scores = scores.reshape(len(views), self.n)
+        scores = self._judged(candidates).reshape(len(views), self.n)
         actions = []
         for i, (s, best) in enumerate(zip(seen, scores.argmax(-1).tolist(), strict=True)):
             sample = samples[i * self.n + best]
@@ -81,14 +80,19 @@ class BestOf(PolicyAgent):
     def scores(self, views: Sequence[View], actions: Sequence[str]) -> list[float]:
         """Returns the judge's score of an action in each view."""
         if isinstance(self.judge, Judge):
-            return self.judge.score(views, [[action] for action in actions]).tolist()
-        prompts = [self.request(view).prompt for view in views]
-        judged = [
-            say(self.policy, (prompt, ()), action)
-            for prompt, action in zip(prompts, actions, strict=True)
-        ]
-        self.tokens += sum(len(each.segments[0].tokens) for each in judged)
-        return self.judge.predict(Batch.of(judged)).tolist()
+            candidates = self.judge.read(views, [[action] for action in actions])
+        else:
+            candidates = [
+                say(self.policy, (self.request(view).prompt, ()), action)
+                for view, action in zip(views, actions, strict=True)
+            ]
+        return self._judged(candidates).tolist()
+
+    def _judged(self, candidates: Sequence[Trajectory]) -> FloatArray:
+        """Returns the judge's scores of actions, and counts their tokens and those of prompts."""
+        self.tokens += sum(len(each.segments[0].tokens) for each in candidates)
+        model = self.judge.model if isinstance(self.judge, Judge) else self.judge
+        return model.predict(Batch.of(candidates))
 
     def save(self, folder: Path, **notes: Any) -> None:
         """Saves the policy and the judge to a folder.

@@ -12,7 +12,7 @@ from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy_agent.agent import PolicyAgent
-from agentgym.trainers.trajectory import Batch, FloatArray
+from agentgym.trainers.trajectory import Trajectory
 
 FILE = "head.pt"
 
@@ -31,18 +31,18 @@ class Judge:
     def __init__(self, model: ValueModel, reader: PolicyAgent):
         self.model, self.reader = model, reader
 
-    def score(self, views: Sequence[View], actions: Sequence[Sequence[str]]) -> FloatArray:
-        """Returns the scores of all actions, those of the first view first.
+    def read(self, views: Sequence[View], actions: Sequence[Sequence[str]]) -> list[Trajectory]:
+        """Returns the tokens of all actions and their prompts, those of the first view first.
 
         Args:
             views: the episodes.
             actions: some actions for each of them.
         """
-        candidates = []
+        found = []
         for view, texts in zip(views, actions, strict=True):
             prompt = self.reader.request(view, constrain=False).prompt
-            candidates += [say(self.model.trunk, (prompt, ()), text) for text in texts]
-        return self.model.predict(Batch.of(candidates))
+            found += [say(self.model.trunk, (prompt, ()), text) for text in texts]
+        return found
 
     def save(self, folder: Path) -> None:
         """Saves the model and the settings of its prompts to a folder."""

@@ -71,7 +71,9 @@ def _demonstrate(
     """Plays an episode with a teacher and returns its trajectory."""
     play = Play(0, episode, 0, env)
     play.start()
-    view = View(instructions_of(env), str(play.observation), play.info, play.rng, env)
+    view = None  # of the teacher: the scripted expert needs none
+    if teacher is not None:
+        view = View(instructions_of(env), str(play.observation), play.info, play.rng, env)
     while not play.over:
         text = _taught(play, view, teacher)
         tokens = np.array(policy.encode_action(text), np.int32)
@@ -80,21 +82,22 @@ def _demonstrate(
             support = candidate_support(policy, play.admissible, text) if constrain else None
             play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
             play.step()
-            view.history.append((view.observation, text))
-            view.observation, view.info = str(play.observation), play.info
+            if view is not None:
+                view.history.append((view.observation, text))
+                view.observation, view.info = str(play.observation), play.info
     if not play.overflow:
         play.read(context, room)
     trajectory = play.trajectory()
-    if teacher is not None:
+    if view is not None:
         trajectory.extras["costs"] = dict(view.costs)
     return trajectory
 
 
-def _taught(play: Play, view: View, teacher: Agent | None) -> str:
+def _taught(play: Play, view: View | None, teacher: Agent | None) -> str:
     """Returns the next action: of the opening, or else of the teacher or the scripted expert."""
     if play.settled is not None:
         return play.settled.text
-    if teacher is not None:
+    if teacher is not None and view is not None:
         return teacher.act([view])[0]
     action = play.env.get_wrapper_attr("expert")()
     if action is None:

@@ -20,6 +20,7 @@ from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
+from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Batch
 
@@ -81,6 +82,23 @@ def test_a_judge_scores_the_actions_that_led_to_a_state(trained: Any):
     np.testing.assert_allclose(scores, one, atol=1e-5)
     search = make_agent("search:best_first,value=judge,budget=2,width=12", policy=judged)
     assert search.act([view]) == [view.info["admissible"][int(np.argmax(scores))]]
+
+
+def test_the_tokens_of_a_judge_with_a_model_of_its_own_count(trained: Any):
+    plain, reader = load_agent(str(trained[1])), load_agent(str(trained[1]))
+    assert isinstance(plain, PolicyAgent) and isinstance(reader, PolicyAgent)
+    shared = BestOf(plain, action_model(plain.policy, seed=0), 2)
+    own = BestOf(plain, Judge(action_model(reader.policy, seed=0), reader), 2)
+    view = View.start(make_env("NumberLine-v0"), "train/5", 3)
+    actions = list(view.info["admissible"])
+    for judged in (shared, own):  # the same prompt and tokenizer
+        judged.scores([view] * len(actions), actions)
+    assert tokens_of(own) == tokens_of(shared) > len(actions)
+    before = tokens_of(own)
+    PolicyAgent.act(own, [view])
+    once = tokens_of(own) - before
+    own.act([view])
+    assert tokens_of(own) - before > 3 * once  # two actions, generated and judged
 
 
 def test_policies_without_a_critic_name_the_remedy(trained: Any, tmp_path: Path):

@@ -20,6 +20,7 @@ from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.hooks.dataset import DataSet
 from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.rollout import demonstrations
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.demonstrations import demonstrate, recorded
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -74,6 +75,15 @@ def test_exported_episodes_have_the_tokens_of_demonstrations(make_policy, files,
         assert (
             a.support is None or b.support is None or np.array_equal(a.support.ids, b.support.ids)
         )
+
+
+def test_the_scripted_expert_plays_without_a_view(make_policy, monkeypatch):
+    policy = make_policy()
+    monkeypatch.setattr(demonstrations, "View", None)
+    with EnvPool(lambda: make_env("NumberLine-v0", **ENV), 1) as pool:
+        context = make_context(policy, ContextSettings("current"))
+        played = demonstrate(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
+    assert played[0].success and "costs" not in played[0].extras
 
 
 @pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])
