@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rich.style  # noqa: F401  # draws from `random` when it is imported
 from hypothesis import settings
 
 import agentgym
