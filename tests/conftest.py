@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rich.style  # noqa: F401  # draws from `random` when it is imported
 from hypothesis import settings
 
 import agentgym
@@ -58,13 +59,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
-def pytest_configure() -> None:
-    gc.disable()  # collecting imports much, and nothing that could be freed
-
-
-def pytest_collection_finish() -> None:
-    gc.enable()
-    gc.freeze()  # modules and tests stay: full collections need not look at them
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leaves garbage alone while tests are imported, and later all that was imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def _shares_a_fixture(item: pytest.Item) -> bool:

@@ -71,6 +71,9 @@ def parameter(entry: Entry) -> Any:
 
 ENTRIES = list(agentgym.REGISTRY.values())
 every = pytest.mark.parametrize("id", [parameter(entry) for entry in ENTRIES])
+FIRST = {entry.entry_point: entry for entry in reversed(ENTRIES)}
+"""The first id of each class. The others only have other arguments."""
+classes = pytest.mark.parametrize("id", [parameter(entry) for entry in FIRST.values()])
 single = pytest.mark.parametrize("id", [parameter(e) for e in ENTRIES if not e.multi_agent])
 
 
@@ -208,17 +211,24 @@ def vector_results(envs: VectorEnv[Any, Any, Any], actions: list[tuple[str, ...]
 
 
 @every
-@pytest.mark.parametrize("vector", ["sync of 8", "async of 2"])
-def test_vector_environments_play_the_same(id: str, vector: str, global_rng_untouched: None):
-    count, steps = (8, 10) if vector == "sync of 8" else (2, 25)
-    alone = [played(id, seed, steps) for seed in range(count)]
+def test_vector_environments_play_the_same(id: str, global_rng_untouched: None):
+    envs = gymnasium.make_vec(id, 8, vectorization_mode="sync")
+    assert isinstance(envs, SyncVectorEnv)
+    check_vector(id, envs, steps=10)
+
+
+@classes
+@pytest.mark.slow  # starts processes
+def test_vector_environments_of_processes_play_the_same(id: str, global_rng_untouched: None):
+    envs = gymnasium.make_vec(id, 2, vectorization_mode="async")
+    assert isinstance(envs, AsyncVectorEnv)
+    check_vector(id, envs, steps=25)
+
+
+def check_vector(id: str, envs: VectorEnv[Any, Any, Any], steps: int) -> None:
+    """Checks that a vector environment plays as single ones do."""
+    alone = [played(id, seed, steps) for seed in range(envs.num_envs)]
     actions = list(zip(*(actions for actions, _ in alone), strict=True))
-    if vector == "sync of 8":
-        envs = gymnasium.make_vec(id, count, vectorization_mode="sync")
-        assert isinstance(envs, SyncVectorEnv)
-    else:
-        envs = gymnasium.make_vec(id, count, vectorization_mode="async")
-        assert isinstance(envs, AsyncVectorEnv)
     results = vector_results(envs, actions)
     for i, (_, expected) in enumerate(alone):
         for result, lone in zip(results, expected, strict=True):

@@ -251,23 +251,26 @@ def _fields(config: Any, group: str = "") -> Iterator[tuple[str, type, str, Any]
             yield group, type(config), field.name, value
 
 
-@functools.cache
 def _field_docs(cls: type) -> Mapping[str, str]:
     """Returns the attribute docstrings of a dataclass and of its bases."""
+    bases = filter(dataclasses.is_dataclass, reversed(cls.__mro__))
+    return {name: doc for base in bases for name, doc in _own_field_docs(base).items()}
+
+
+@functools.cache
+def _own_field_docs(cls: type) -> Mapping[str, str]:
+    """Returns the attribute docstrings in the source of a dataclass."""
     found: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(base)))
-        assert isinstance(tree.body[0], ast.ClassDef)
-        for node, following in pairwise(tree.body[0].body):
-            if (
-                isinstance(node, ast.AnnAssign)
-                and isinstance(node.target, ast.Name)
-                and isinstance(following, ast.Expr)
-                and isinstance(following.value, ast.Constant)
-            ):
-                found[node.target.id] = " ".join(str(following.value.value).split())
+    tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(cls)))
+    assert isinstance(tree.body[0], ast.ClassDef)
+    for node, following in pairwise(tree.body[0].body):
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
+            found[node.target.id] = " ".join(str(following.value.value).split())
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from trl.data_utils import is_conversational
 
 from agentgym.cli.main import main
 
@@ -17,6 +16,8 @@ def rows(path) -> list[dict]:
 
 
 def test_preferences_are_conversations_of_trl(tmp_path):
+    from trl.data_utils import is_conversational  # imports most of transformers
+
     words = ["--agent", "expert", "random", "--format", "preferences", "--out"]
     assert main([*NUMBER_LINE, *words, str(tmp_path / "pairs.jsonl")]) == 0
     found = rows(tmp_path / "pairs.jsonl")

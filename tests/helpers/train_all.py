@@ -54,6 +54,7 @@ OWN: dict[str, dict[str, Any]] = {
     "sac_glam": {"critic_steps": 10, "replayed": 9},
     "agentprm": {"best_of": 2, "group_size": 4},
     "nlpo": {"mask_every": 1},
+    "rloo": {"ratio": "trajectory"},
     "rae-mirror": {
         "env_id": "KuhnPoker-v0",
         "env_kwargs": {"hands": 2},
@@ -170,5 +171,6 @@ if __name__ == "__main__":
     rank = PartialState(cpu=True).process_index
     folder = Path(sys.argv[1])
     quicken()
+    quick.leave_out_files()
     results = {recipe: train(recipe, folder) for recipe in sys.argv[2:]}
     torch.save(results, folder / f"rank{rank}.pt")

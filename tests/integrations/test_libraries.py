@@ -64,20 +64,30 @@ def snippets() -> list[Any]:
         title = section.partition("\n")[0]
         package = PACKAGES[title]
         missing = pytest.mark.skipif(not installed(package), reason=f"{package} is not installed")
-        for i, code in enumerate(re.findall(r"```python\n(.*?)```", section, re.DOTALL)):
-            found.append(pytest.param(code, id=f"{title} {i + 1}", marks=missing))
+        codes = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+        assert codes, title
+        found.append(pytest.param(codes, id=title, marks=missing))
     return found
 
 
+EACH_ALONE = "import sys; [exec(code, {'__name__': '__main__'}) for code in sys.argv[1:]]"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("code", snippets())
-def test_the_code_of_the_page_runs(code: str, tmp_path: Path):
-    if MODEL in code:
-        code = code.replace(MODEL, '"model"').replace('"runs/trl", ', QUICK)
-        code = MAKE_A_MODEL + code.replace("max_completion_length=512", "max_completion_length=16")
+@pytest.mark.parametrize("codes", snippets())
+def test_the_code_of_the_page_runs(codes: list[str], tmp_path: Path):
+    for i, code in enumerate(codes):
+        if MODEL in code:
+            code = code.replace(MODEL, '"model"').replace('"runs/trl", ', QUICK)
+            code = code.replace("max_completion_length=512", "max_completion_length=16")
+            codes[i] = MAKE_A_MODEL + code
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
+        [sys.executable, "-c", EACH_ALONE, *codes],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr[-3000:]
 

@@ -17,7 +17,7 @@ from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 
-from ..helpers.quick import quicken
+from ..helpers.quick import leave_out_files, quicken
 
 TEXTS = ["You are in a room. go north, go south; take the red key 17 times\n> "] * 3
 COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -48,10 +48,8 @@ def quick_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves out checkpoints and the report, which take a good part of the time of a short run."""
-    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
-    monkeypatch.setattr("agentgym.trainers.run.saving.Saver.save", lambda *_, **__: None)
-    monkeypatch.setattr("agentgym.trainers.run.evaluation.replace_folder", lambda *_, **__: None)
+    """Leaves out the files of a run, which take a good part of the time of a short one."""
+    leave_out_files(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="session")

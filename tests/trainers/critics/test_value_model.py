@@ -29,7 +29,7 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Batch
 
-from ..recipes.test_recipes import train, train_quickly
+from ..recipes.test_recipes import train, train_quickly, whole_and_resumed
 
 OWN: dict[str, Any] = {"critic_trunk": "own", "critic_episodes": 8, "critic_lr": 3e-4}
 
@@ -147,10 +147,8 @@ def test_before_rl_it_is_fitted_to_the_targets_of_the_recipe(policy: Policy, bat
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["poad", "turn"])
 def test_a_run_with_it_learns_and_resumes_as_if_never_stopped(recipe: str, tmp_path: Path):
-    few = {"save_every": 1, **OWN}
-    whole = train_quickly(recipe, tmp_path / "a", iterations=3, **few)
-    train_quickly(recipe, tmp_path / "b", iterations=1, **few)
-    resumed = train_quickly(recipe, tmp_path / "b", iterations=3, resume=True, **few)
+    run = partial(train_quickly, recipe, **OWN)
+    whole, resumed = whole_and_resumed(tmp_path, run, 3, at=1)
     for name in ("rollout/return", "losses/value_loss", "losses/value_correlation"):
         rows = [[row[name] for row in rows if name in row] for rows in (whole, resumed)]
         assert rows[0] == rows[1] and len(rows[0]) == 3

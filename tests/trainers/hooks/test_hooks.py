@@ -6,6 +6,7 @@ import dataclasses
 import io
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,13 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Segment, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 
 from ...helpers.worlds import generators, random_batch, trajectory
-from ..recipes.test_recipes import QUICK, train, train_quickly
+from ..recipes.test_recipes import QUICK, train, train_quickly, whole_and_resumed
 
 
 @given(rng=generators)
@@ -338,17 +338,8 @@ WITH_STATE = (
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", WITH_STATE)
 def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
-    few: dict[str, Any] = {"save_every": 1}
-    whole = train_quickly(recipe, tmp_path / "a", iterations=4, **few)
-    train_quickly(recipe, tmp_path / "b", iterations=2, **few)
-    train_quickly(recipe, tmp_path / "b", iterations=4, resume=True, **few)
-
-    def numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [
-            {k: v for k, v in row.items() if not k.startswith(("time/", "eval/"))} for row in rows
-        ]
-
-    assert numbers(read_metrics(tmp_path / "b")) == numbers(whole)
+    whole, resumed = whole_and_resumed(tmp_path, partial(train_quickly, recipe), 4, at=2)
+    assert resumed == whole
 
 
 def test_nlpo_starts_from_the_distribution_it_masked(tmp_path: Path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from agentgym.trainers import recipes
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
+
+from ...helpers import quick
 
 # An utterance-level critic that is fitted quickly.
 SMALL_CRITIC = {"utterance_layers": (64, 64), "critic_batch": 128, "critic_lr": 3e-3}
@@ -267,6 +270,52 @@ def train_quickly(recipe: str, folder: Path, **changes: Any) -> list[dict[str, A
     return train(
         recipe, folder, **QUICK, **{name: 8 for name in STEPS if name in fields}, **changes
     )
+
+
+class Copied(Callback):
+    """Copies the folder of a run at the start of an iteration: all that a killed run leaves."""
+
+    def __init__(self, iteration: int, target: Path):
+        self.iteration, self.target = iteration, target
+
+    def on_iteration_start(self, trainer: Trainer) -> None:
+        if trainer.state.iteration == self.iteration:
+            shutil.copytree(trainer.folder.path, self.target)
+
+
+Rows = list[dict[str, Any]]
+
+
+def whole_and_resumed(
+    folder: Path, run: Callable[..., Rows], iterations: int, at: int
+) -> tuple[Rows, ...]:
+    """Returns the metrics of a run, and of one that goes on from its checkpoint in the middle.
+
+    Args:
+        folder: an empty folder.
+        run: trains in a folder, such as `partial(train, "poad")`.
+        iterations: iterations of the run.
+        at: iterations of the checkpoint.
+    """
+    few: dict[str, Any] = {"iterations": iterations, "save_every": 1}
+    whole = run(folder=folder / "whole", callbacks=[Copied(at, folder / "rest")], **few)
+    rest = run(folder=folder / "rest", resume=True, **few)
+    assert len(whole) == len(rest)
+    return tuple(
+        [{k: v for k, v in row.items() if not k.startswith(("time/", "eval/"))} for row in rows]
+        for rows in (whole, rest)
+    )
+
+
+@pytest.mark.usefixtures("without_files")
+def test_copied_imitation_is_imitation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    known: dict[str, list[torch.Tensor]] = {}
+    monkeypatch.setattr(quick, "FITTED", known)
+    one, other = (
+        [v for k, v in row.items() if k.startswith(("losses", "rollout"))]
+        for row in (train_quickly("poad", tmp_path / name, iterations=1)[-1] for name in "ab")
+    )
+    assert len(known) == 1 and one == other
 
 
 @pytest.mark.usefixtures("without_files")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,10 @@ from agentgym.trainers.rollout.curriculum import (
     group_sizes,
     horizon,
 )
-from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trajectory import Trajectory
 
 from ...helpers.worlds import trajectory
-from ..recipes.test_recipes import train
+from ..recipes.test_recipes import train, whole_and_resumed
 
 ADAPTIVE: dict[str, Any] = {
     "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 6}, "model": "nano",
@@ -168,18 +168,10 @@ def test_horizons_come_in_stages():
 def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
     few: dict[str, Any] = {
         "episodes_per_iteration": 16, "eval_episodes": 4, "bc_epochs": 2, "curriculum": kind,
-        "horizons": (3, 6), "horizon_every": 2, "save_every": 1,
+        "horizons": (3, 6), "horizon_every": 2,
     }  # fmt: skip
-    whole = train("poad", tmp_path / "a", iterations=4, **few)
-    train("poad", tmp_path / "b", iterations=2, **few)
-    train("poad", tmp_path / "b", iterations=4, resume=True, **few)
-
-    def numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [
-            {k: v for k, v in row.items() if not k.startswith(("time/", "eval/"))} for row in rows
-        ]
-
-    assert numbers(read_metrics(tmp_path / "b")) == numbers(whole)
+    whole, resumed = whole_and_resumed(tmp_path, partial(train, "poad", **few), 4, at=2)
+    assert resumed == whole
     turns = [row["rollout/turns"] for row in whole if "rollout/turns" in row]
     assert max(turns[:2]) <= 3 < max(turns[2:])
     with pytest.raises(ConfigError, match="horizons"):
