@@ -77,13 +77,13 @@ def learn(updater: Updater, batch: Batch, reuse: bool = False) -> tuple[Any, dic
     return forward, {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 
-def clone(updater: Updater, trajectories: list[Trajectory]) -> None:
+def clone(updater: Updater, trajectories: list[Trajectory], **settings: Any) -> None:
     """Takes steps of behaviour cloning, each of all trajectories."""
     parameters = [p for p in updater.policy.parameters() if p.requires_grad]
     fit_demonstrations(
         updater.accelerator, updater.learner, AdamW(parameters, lr=1e-3), trajectories, lr=1e-3,
         epochs=2, batch_tokens=300, lm_coef=0.1, max_grad_norm=1.0,
-        rngs=np.random.default_rng, on_epoch=lambda *_: None,
+        rngs=np.random.default_rng, on_epoch=lambda *_: None, **settings,
     )  # fmt: skip
 
 

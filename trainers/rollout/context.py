@@ -217,17 +217,17 @@ class Conversation:
             return prompt
         if first < turn and room:
             return None
-        return self._cut(prompt, limit, first)
+        return self._cut(prompt, limit, first, room)
 
-    def _cut(self, prompt: Tokens, limit: int, first: int) -> Tokens:
-        """Cuts the current observation permanently, so that the prompt fits."""
+    def _cut(self, prompt: Tokens, limit: int, first: int, action: int) -> Tokens:
+        """Cuts the current observation permanently, so that the prompt fits beside the action."""
         self.cut = True
         room = len(self._observations[-1]) - (len(prompt) - limit)
         if room < 0 and first == len(self._observations) - 1:
             raise ConfigError(
-                f"The context leaves {limit} tokens for the prompt, but the instructions alone are "
-                f"longer. Raise max_tokens, lower max_new_tokens, or leave the instructions out "
-                f"(instructions=False)."
+                f"The context has {limit + action} tokens, too few for the instructions and an "
+                f"action of up to {action} tokens. Raise max_tokens, lower max_new_tokens, or leave the "
+                "instructions out (instructions=False)."
             )
         self._observations[-1] = self._context.shorten(self._observations[-1], room)
         return self._render(first)[:limit]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -61,6 +63,8 @@ def main(argv: Sequence[str]) -> int:
     except (AgentGymError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    import torch
+
     from agentgym.trainers.api import train
     from agentgym.trainers.run.signals import Interrupted
     from agentgym.trainers.update.updater import Diverged
@@ -68,18 +72,28 @@ def main(argv: Sequence[str]) -> int:
     try:
         train(recipe, config)
     except Interrupted as interrupted:
-        print(*getattr(interrupted, "__notes__", ()), file=sys.stderr)
+        notes = getattr(interrupted, "__notes__", ())
+        print(*notes, _continuation(recipe, flags), sep="\n", file=sys.stderr)
         return 128 + int(interrupted.args[0])
     except KeyboardInterrupt:
-        print("Stopped immediately. --resume continues from the last checkpoint.", file=sys.stderr)
+        note = "Stopped immediately. --resume continues from the last checkpoint."
+        print(note, _continuation(recipe, flags), sep="\n", file=sys.stderr)
         return 128 + signal.SIGINT
-    except Diverged as error:
+    except (Diverged, torch.OutOfMemoryError) as error:
         print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 1
     except AgentGymError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _continuation(recipe: str, flags: Sequence[str]) -> str:
+    """Returns the command that continues a run, as far as this process knows how it was started."""
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        return "Start all processes again with --resume."
+    resume = [] if "--resume" in flags else ["--resume"]
+    return f"  {shlex.join(['agentgym', 'train', recipe, *flags, *resume])}"
 
 
 def overview() -> str:

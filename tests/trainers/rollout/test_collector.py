@@ -173,8 +173,8 @@ def test_a_truncated_episode_keeps_the_prompt_after_its_last_observation(mode):
 @pytest.mark.parametrize("mode", ["full", "current"])
 def test_without_a_critic_the_last_observation_is_neither_kept_nor_tokenised(mode):
     seen: list[str] = []
-    prompts = context(mode=mode)
-    prompts.observation_tokens = lambda text: seen.append(text) or prompts._encode_text(text)  # type: ignore
+    prompts: Any = context(mode=mode)
+    prompts.observation_tokens = lambda text: seen.append(text) or prompts._encode_text(text)
     with EnvPool(lambda: NumberLine(size=6, max_turns=5), 4) as pool:
         asked = [replace(episode, bootstraps=False) for episode in episodes(30)]
         sampling = Sampling(max_new_tokens=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -142,7 +143,11 @@ def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path)
     folder = tmp_path / "run"
     (errors,) = finish([signalled(folder, "row", 2, number)], 128 + number)
     assert "Stopping at the next safe point" in errors
-    assert "--resume" in errors
+    *_, note, command = errors.splitlines()
+    assert note == "Stopped after iteration 1. --resume continues the run."
+    words = shlex.split(command)
+    assert words[:3] == ["agentgym", "train", "poad"]
+    assert words[-3:] == ["--run-dir", str(folder), "--resume"]
     assert "Traceback" not in errors
     newest = RunFolder(folder, resume=True)
     assert newest.latest() is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,9 +11,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agentgym.cli import main as cli
 from agentgym.errors import ConfigError
-from agentgym.trainers import recipes
+from agentgym.trainers import api, recipes
 from agentgym.trainers.recipes import poad
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.cli import main, read_config
+from agentgym.trainers.run.signals import Interrupted
 
 FEW = (
     "--env-id NumberLine-v0 --model nano --iterations 1 --episodes-per-iteration 4 "
@@ -185,3 +187,31 @@ def test_a_model_folder_without_a_tokenizer(tmp_path: Path, capsys):
     run = ["--model", str(folder), "--run-dir", str(tmp_path / "run")]
     assert cli.main(["train", "poad", *FEW, *run]) == 2
     assert "tokenizer" in capsys.readouterr().err
+
+
+def test_running_out_of_memory_is_an_error_with_its_remedy(monkeypatch, capsys):
+    def train(*_: Any) -> None:
+        error = torch.OutOfMemoryError("CUDA out of memory.")
+        error.add_note("Set microbatch_tokens to 20.")
+        raise error
+
+    monkeypatch.setattr(api, "train", train)
+    assert main(["poad"]) == 1
+    assert capsys.readouterr().err == "error: CUDA out of memory.\nSet microbatch_tokens to 20.\n"
+
+
+@pytest.mark.parametrize(
+    ("processes", "line"),
+    [
+        ("1", "  agentgym train poad --env-kwargs 'size=5 6' --resume"),
+        ("2", "Start all processes again with --resume."),
+    ],
+)
+def test_a_stopped_run_shows_how_to_continue(monkeypatch, capsys, processes, line):
+    def train(*_: Any) -> None:
+        raise Interrupted(15)
+
+    monkeypatch.setattr(api, "train", train)
+    monkeypatch.setenv("WORLD_SIZE", processes)
+    assert main(["poad", "--env-kwargs", "size=5 6"]) == 143
+    assert capsys.readouterr().err.splitlines()[-1] == line

@@ -155,6 +155,20 @@ def test_every_loop_halves_its_microbatches(make_policy, batch, loop: Callable[.
     torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
 
 
+def test_microbatches_bound_the_passes_of_behaviour_cloning(make_policy, batch):
+    """The steps stay the same."""
+    weights, sizes = [], []
+    for limit in (None, 80):
+        policy, tokens = make_policy(), []
+        record = lambda _, args, inputs, to=tokens: to.append(inputs["input_ids"].numel())  # noqa: E731
+        policy.model.register_forward_pre_hook(record, with_kwargs=True)
+        clone(updater_of(policy), 3 * list(batch.trajectories), microbatch_tokens=limit)
+        weights.append(dict(policy.named_parameters()))
+        sizes.append(max(tokens))
+    assert sizes[1] <= 80 < sizes[0]
+    torch.testing.assert_close(weights[1], weights[0], atol=2e-5, rtol=0)
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("processes")
 def test_processes_halve_together_and_learn_as_one_does(tmp_path: Path):
