@@ -27,7 +27,7 @@ from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.critics.heads import ValueHead
-from agentgym.trainers.critics.privileged import PrivilegedView
+from agentgym.trainers.critics.privileged import critic_view
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.policy import Policy, Request, Sample
@@ -449,7 +449,7 @@ class Trainer:
             batch_tokens=critic.critic_batch_tokens,
             rounds=critic.critic_rounds,
             normalize=True,
-            view=None if critic.critic_sees == "own" else PrivilegedView(self.context),
+            view=critic_view(critic.critic_sees, self.context),
         )
 
     def _fit_own_critic(self) -> None:
