@@ -447,11 +447,12 @@ class CriticConfig:
     """The language model that the critic reads with: the policy, or a copy that only the value loss
     trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of
     their own share one such critic."""
-    critic_sees: Literal["own", "all", "hidden"] = "own"
+    critic_sees: Literal["own", "all", "hidden", "state"] = "own"
     """Input of a critic with its own trunk: the prompt of the agent ("own"), or a text that the
-    policy never reads beside it. "hidden": the environment's hidden state (asymmetric
-    actor-critic), see `TextEnv.privileged_text`. "all": the observations of all other agents of a
-    game at that time, as for the central critic of MAPPO."""
+    policy never reads. "hidden": the hidden state (`TextEnv.privileged_text`) beside the prompt
+    (asymmetric actor-critic). "state": the same in place of the prompt, with less computation.
+    "all": beside the prompt, the observations of all other agents of a game at that time, as for
+    the central critic of MAPPO."""
     critic_epochs: Positive = 2
     """Epochs per iteration of a critic with its own trunk."""
     critic_rounds: Positive = 4
@@ -460,6 +461,11 @@ class CriticConfig:
     """Tokens per step of a critic with its own trunk, padding included."""
     critic_episodes: Count = 0
     """Episodes played before RL to fit a critic with its own trunk."""
+
+    @property
+    def sees_hidden_state(self) -> bool:
+        """Whether the critic reads the hidden state of the environment."""
+        return self.critic_sees in ("hidden", "state")
 
 
 @dataclass

@@ -31,10 +31,12 @@ class PrivilegedText(TextWrapper):
 
     def __init__(self, env: gymnasium.Env[Any, Any]):
         super().__init__(env)
-        author = env.unwrapped
-        if not implements(type(getattr(author, "game", author))):
+        inner = env.unwrapped
+        game = getattr(inner, "game", None)
+        author = type(game if isinstance(game, TextGame) else inner)
+        if not implements(author):
             raise ConfigError(
-                f"{type(author).__name__} does not implement privileged_text, which describes its "
+                f"{author.__name__} does not implement privileged_text, which describes its "
                 "hidden state to critics: see TextEnv.privileged_text."
             )
 

@@ -266,11 +266,12 @@ class Household(TextEnv):
         return "|".join(parts)
 
     def privileged_text(self) -> str:
-        """Returns the progress of the chore, and the places of the things that it needs."""
+        """Returns the chore, its progress, and the places of the things that it needs."""
         level, state = self.level, self.state
         mine = {t: place for t, place in state.places.items() if kind_of(t) == level.kind}
         where = ". ".join(f"{self._described(thing)}: {place}" for thing, place in mine.items())
-        return f"Progress: {rules.progress(level, state):.0%}. {where}."
+        done = rules.progress(level, state)
+        return f"{chore(level)} At: {state.at or 'start'}. {where}. {done:.0%} done."
 
     def expert(self) -> str | None:
         """Returns the next command of an expert that knows only its own observations."""

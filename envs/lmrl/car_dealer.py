@@ -341,12 +341,13 @@ class CarDealer(TextEnv):
         return 0.2 * right / wishes + 0.7 * close
 
     def privileged_text(self) -> str:
-        """Returns the buyer's budget, wishes and temper, and the prices that it still considers."""
-        profile, rounds = self.state.profile, self.state.rounds
-        patience = PERSONALITIES[profile.personality].patience - rounds
+        """Returns the buyer's temper, wishes and budget, and the state of the bargain."""
+        state, profile = self.state, self.state.profile
+        patience = PERSONALITIES[profile.personality].patience - state.rounds
         return (
-            f"Budget: {profile.budget}. Patience: {patience}. Personality: {profile.personality}. "
-            f"Wishes: {profile.brand} {profile.type}, {', '.join(profile.features)}."
+            f"Personality: {profile.personality}. Wishes: {profile.brand} {profile.type}, "
+            f"{', '.join(profile.features)}. Patience: {patience}. Price: {state.car.price}. "
+            f"Offer: {state.offer}. Budget: {profile.budget}."
         )
 
     def expert(self) -> str | None:

@@ -265,14 +265,17 @@ class Salad(TextEnv):
         }
 
     def privileged_text(self) -> str:
-        """Returns the progress of each ingredient, and the steps left."""
+        """Returns the progress of each ingredient, the item in hand and the steps left."""
         state = self.state
         parts = [
             "in the bowl" if name in state.bowl else f"chopped {min(state.chops[name], CHOPS)}"
             for name in self.needed
         ]
         wrong = sum(name not in self.needed for name in state.bowl)
-        return f"{', '.join(parts)}. Wrong: {wrong}. Steps left: {max(0, HORIZON - state.steps)}."
+        return (
+            f"{', '.join(parts)}. Holding: {state.holding or 'nothing'}. Wrong: {wrong}. "
+            f"Steps left: {max(0, HORIZON - state.steps)}."
+        )
 
     def expert(self) -> str:
         """Returns the next action of a shortest plan. Recovers from detours."""

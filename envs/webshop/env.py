@@ -246,10 +246,11 @@ class WebShop(TextEnv):
     def privileged_text(self) -> str:
         """Returns whether the goal's product is listed, or the rewards for the open product."""
         session, goal = self.state.session, self.shop.goals[self.state.session.goal]
+        wanted = goal.options.values() if isinstance(goal.options, dict) else goal.options
         if session.product < 0:
             shown = [self.shop.product(index).asin for index in session.shown]
-            return f"Product listed: {'yes' if goal.asin in shown else 'no'}."
-        wanted = goal.options.values() if isinstance(goal.options, dict) else goal.options
+            listed = "yes" if goal.asin in shown else "no"
+            return f"Wanted: {', '.join(wanted) or 'none'}. Product listed: {listed}."
         values = {v for some in self.shop.product(session.product).options.values() for v in some}
         best = {value: value for value in wanted if value in values}
         missing = ", ".join(value for value in best if value not in session.options.values())

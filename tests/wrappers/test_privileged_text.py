@@ -50,8 +50,8 @@ def test_shop():
         info = env.step(action)[-1]
     assert info["success"]
     assert texts[:3] == [
-        "Product listed: no.",
-        "Product listed: yes.",
+        "Wanted: 24 pack, hazelnut, tin. Product listed: no.",
+        "Wanted: 24 pack, hazelnut, tin. Product listed: yes.",
         "Missing: 24 pack, hazelnut, tin. At best: 100%. Reward: 50%.",
     ]
     assert texts[-1] == "Missing: none. At best: 100%. Reward: 100%."

@@ -1,15 +1,22 @@
-"""`PrivilegedView`: the input of a critic that reads more than the policy."""
+"""The input of a critic that knows more than the policy: `PrivilegedView`, `StateView`."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from agentgym.trainers.rollout.context import Context, Tokens
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory
+from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
+
+
+def critic_view(sees: str, context: Context) -> Callable[[Batch], Batch] | None:
+    """Returns the view of a critic, given the setting `critic_sees`. None: the prompts."""
+    views = {"own": None, "all": PrivilegedView, "hidden": PrivilegedView, "state": StateView}
+    view = views[sees]
+    return None if view is None else view(context)
 
 
 @dataclass(frozen=True)
@@ -69,3 +76,46 @@ class PrivilegedView:
             begins.append(length)
             before = place
         return np.concatenate([*pieces, tokens[before:]]).astype(np.int32), begins
+
+
+@dataclass(frozen=True)
+class StateView:
+    """Maps a batch to one in which a description of the state replaces every prompt.
+
+    The description is the number of the turn and the privileged text. It is much shorter than a
+    prompt, so that a critic learns from it with less computation. Facts that it does not mention
+    are unknown to the critic.
+
+    Source: "Asymmetric Actor Critic for Image-Based Robot Learning" (arXiv 1710.06542), whose
+    critic has the state as its input and no images.
+
+    Attributes:
+        context: the prompt builder, whose tokenizer and length limit are used.
+    """
+
+    context: Context
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Returns the batch with one segment per turn: description and action."""
+        return replace(batch, trajectories=[self._trajectory(t) for t in batch.trajectories])
+
+    def _trajectory(self, trajectory: Trajectory) -> Trajectory:
+        segments: list[Segment] = []
+        turns: list[Turn] = []
+        for m, turn in enumerate(trajectory.turns):
+            action = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
+            prompt = self._described(m, turn.privileged, len(action))
+            segments.append(Segment(np.concatenate([prompt, action])))
+            stop = len(prompt) + len(action)
+            turns.append(replace(turn, segment=m, start=len(prompt), stop=stop))
+        bootstrap = None
+        if trajectory.bootstrap is not None:
+            bootstrap = len(segments)
+            segments.append(Segment(self._described(len(turns), trajectory.final_privileged, 0)))
+        return replace(trajectory, segments=segments, turns=turns, bootstrap=bootstrap)
+
+    def _described(self, turn: int, text: str, room: int) -> Tokens:
+        """Returns the tokens of a description, cut to leave room for an action."""
+        tokens = self.context.observation_tokens(f"Turn {turn + 1}. {text}")
+        limit = self.context.limit
+        return tokens if limit is None else self.context.shorten(tokens, limit - room)

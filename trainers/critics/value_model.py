@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from agentgym.trainers.critics.heads import ActionValueHead, ValueHead
-from agentgym.trainers.critics.privileged import PrivilegedView
+from agentgym.trainers.critics.privileged import critic_view
 from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
@@ -296,5 +296,5 @@ def own_critic(
         batch_tokens=settings.critic_batch_tokens,
         rounds=settings.critic_rounds,
         normalize=True,
-        view=None if settings.critic_sees == "own" else PrivilegedView(context),
+        view=critic_view(settings.critic_sees, context),
     )

@@ -40,10 +40,10 @@ def check_critic(
             f"another kind than 'scripted', got critic_trunk = {critic.critic_trunk!r}"
             f"{'' if games else ' and opponents = scripted'}. Or set critic_sees to 'own'."
         )
-    if critic.critic_sees == "hidden" and (games or not own):
+    if critic.sees_hidden_state and (games or not own):
         raise ConfigError(
-            "critic_sees = 'hidden' shows a critic the hidden state of an environment, beside the "
-            "prompt of the policy: set critic_trunk to 'own' and opponents to 'scripted', got "
+            f"critic_sees = {critic.critic_sees!r} shows a critic the hidden state of an "
+            "environment: set critic_trunk to 'own' and opponents to 'scripted', got "
             f"critic_trunk = {critic.critic_trunk!r}"
             f"{' and other opponents' if games else ''}. Or set critic_sees to 'own'."
         )

@@ -90,17 +90,17 @@ def _maker(
 def _dressed(make: MakeEnv, config: TrainConfig, reward: RewardFn | None) -> MakeEnv:
     """Returns a maker that adds the reward, and the text for a critic that sees hidden states."""
     rewarded = make if reward is None else lambda: RewardFunction(make(), reward)
-    hidden = config.critic.critic_sees == "hidden"
-    return (lambda: _privileged(rewarded())) if hidden else rewarded
+    if not config.critic.sees_hidden_state:
+        return rewarded
+    return lambda: _privileged(rewarded())
 
 
 def _privileged(env: gymnasium.Env[Any, Any]) -> PrivilegedText:
     try:
         return PrivilegedText(env)
     except ConfigError as error:
-        raise ConfigError(
-            f"critic_sees = 'hidden': {error} These have it: {', '.join(privileged_ids())}."
-        ) from None
+        known = ", ".join(privileged_ids())
+        raise ConfigError(f"critic_sees shows the hidden state: {error} Known: {known}.") from None
 
 
 def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = ()) -> MakeEnv:

@@ -16,7 +16,7 @@ from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.heads import TurnValueHead
-from agentgym.trainers.critics.privileged import PrivilegedView
+from agentgym.trainers.critics.privileged import PrivilegedView, StateView
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.policy.policy import Policy
@@ -132,6 +132,34 @@ def test_the_policy_never_reads_the_hidden_state(policy: Policy, text: str, mode
         assert pack(unpack(pack(trajectory))) == pack(trajectory)
 
 
+@pytest.mark.parametrize("limit", [None, 40])
+@pytest.mark.parametrize("mode", ["current", "full"])
+def test_the_hidden_state_can_replace_the_prompt(policy: Policy, mode: Any, limit: int | None):
+    with EnvPool(lambda: PrivilegedText(NumberLine(size=8, max_turns=3)), 4) as pool:
+        specs = [EpisodeSpec(f"train/{i}", i, (i,)) for i in range(4)]
+        context = make_context(policy, ContextSettings(mode, instructions=False))
+        batch = Batch.of(collect(policy, pool, specs, context, Sampling(), constrain=True))
+    context = make_context(policy, ContextSettings(mode, max_tokens=limit))
+    seen = StateView(context)(batch)
+    for mine, read in zip(batch.trajectories, seen.trajectories, strict=True):
+        texts = [turn.privileged for turn in mine.turns]
+        for m, (turn, moved) in enumerate(zip(mine.turns, read.turns, strict=True)):
+            tokens, shorter = (
+                t.segments[each.segment].tokens for t, each in ((mine, turn), (read, moved))
+            )
+            assert np.array_equal(shorter[moved.start :], tokens[turn.start : turn.stop])
+            assert moved.stop == len(shorter) and (limit is None or len(shorter) <= limit)
+            text = policy.decode(shorter[: moved.start].tolist()).rstrip()
+            assert f"Turn {m + 1}. {texts[m]}".startswith(text)
+            assert limit or text.endswith(texts[m])
+        assert (read.bootstrap is None) == (mine.bootstrap is None)
+        if read.bootstrap is not None:
+            text = policy.decode(read.segments[read.bootstrap].tokens.tolist()).rstrip()
+            assert f"Turn {len(texts) + 1}. {mine.final_privileged}".startswith(text)
+    assert any(t.bootstrap is not None for t in batch.trajectories)
+    assert np.array_equal(seen.token_offsets, batch.token_offsets)
+
+
 @pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("mode", ["current", "full"])
 def test_the_others_observations_stand_between_prompt_and_action(
@@ -190,12 +218,12 @@ def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[s
     return trainer, [{k: v for k, v in row.items() if "time/" not in k} for row in rows]
 
 
-@pytest.mark.parametrize("sees", ["all", "hidden"])
+@pytest.mark.parametrize("sees", ["all", "hidden", "state"])
 def test_a_run_resumes_as_if_never_stopped_and_plays_as_with_another_critic(
     tmp_path: Path, sees: str
 ):
     alone = {"env_id": "NumberLine-v0", "env_kwargs": {"size": 4}, "opponents": "scripted"}
-    game = alone if sees == "hidden" else {}
+    game = {} if sees == "all" else alone
     _, whole = run("poad", tmp_path / "whole", critic_sees=sees, iterations=2, **game)
     run("poad", tmp_path / "parts", critic_sees=sees, iterations=1, **game)
     resume = {"iterations": 2, "resume": True, **game}
@@ -232,5 +260,5 @@ def test_a_critic_that_cannot_see_the_hidden_state_is_refused(tmp_path: Path):
         ({}, "and other opponents"),
         ({**alone, "env_id": "Arithmetic-v0"}, "Arithmetic .* WebShop-v0, .* TicTacToe-v0"),
     ):
-        with pytest.raises(ConfigError, match=f"critic_sees = 'hidden'.*{message}"):
-            run("turn", tmp_path / "run", critic_sees="hidden", **changes)
+        with pytest.raises(ConfigError, match=f"critic_sees .*{message}"):
+            run("turn", tmp_path / "run", critic_sees="state", **changes)
