@@ -61,11 +61,11 @@ def draw(
         logits = logits.masked_fill(~kept, -torch.inf)
     logprobs = logits.log_softmax(-1)
     # Summed in float64, because float32 is too coarse for a CDF over a large vocabulary.
-    cdf = logprobs.double().exp().cumsum(-1)
-    total = cdf[:, -1:]
+    cdf = logprobs.double().exp_().cumsum_(-1)
+    total = cdf[:, -1:].contiguous()
     column = torch.searchsorted(cdf, uniforms[:, None] * total, right=True)
     # A product that is rounded up to the total must not select a column beyond the last possible.
-    column = torch.minimum(column, (cdf < total).sum(-1, keepdim=True))
+    column = torch.minimum(column, torch.searchsorted(cdf, total))
     return Draw(column[:, 0], logprobs.gather(-1, column)[:, 0], kept)
 
 

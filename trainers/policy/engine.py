@@ -7,8 +7,8 @@ itself. Another one, such as an inference server with its own copy of the weight
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -17,6 +17,7 @@ from agentgym.trainers.policy.generate import Answer, generate, serve
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Slot
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+from agentgym.trainers.policy.shared_attention import shares_attention
 
 
 class Session(Protocol):
@@ -105,5 +106,9 @@ class OwnEngine:
         with self._mode():
             serve(self._policy, requests, sampling, session, answer)
 
-    def _mode(self) -> AbstractContextManager[Any]:
-        return torch.inference_mode() if self._policy.inference_mode else nullcontext()
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        policy = self._policy
+        inference = torch.inference_mode() if policy.inference_mode else nullcontext()
+        with inference, shares_attention(policy.model):
+            yield

@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from agentgym.trainers.policy.sampling import Tokens
+from agentgym.trainers.policy.shared_attention import Sharing, States, equal_tokens
 
 IntArray = NDArray[np.int64]
 Slot = int | str
@@ -67,6 +68,7 @@ class Span:
         starts: [b] number of columns of each row that are already written.
         lengths: [b] number of new tokens of each row.
         device: device of the cache.
+        sharing: prefixes that the rows share. None: each row attends to its own columns.
 
     Attributes:
         rows: the rows, as a slice.
@@ -77,7 +79,15 @@ class Span:
         positions: [b, n] columns of the new tokens.
     """
 
-    def __init__(self, first: int, starts: IntArray, lengths: IntArray, device: torch.device):
+    def __init__(
+        self,
+        first: int,
+        starts: IntArray,
+        lengths: IntArray,
+        device: torch.device,
+        sharing: Sharing | None = None,
+    ):
+        self.sharing = sharing
         self.rows = slice(first, first + len(starts))
         self.width, self.stop = int(lengths.max()), int((starts + lengths).max())
         self.common = int(starts[0]) if (starts == starts[0]).all() else None
@@ -129,8 +139,14 @@ class _Layer(DynamicLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        keys, values = self.states
-        return self.span.write(keys, key_states), self.span.write(values, value_states)
+        keys, values = (
+            self.span.write(whole, new)
+            for whole, new in zip(self.states, (key_states, value_states), strict=True)
+        )
+        sharing = self.span.sharing
+        if sharing is not None and id(self) in sharing.states:  # not those of a guide
+            keys.sharing = sharing, sharing.states[id(self)]  # type: ignore[attr-defined]
+        return keys, values
 
     def get_seq_length(self) -> int:
         return self.span.stop - self.span.width
@@ -333,6 +349,17 @@ class PrefixCache:
             for whole in layer.states:
                 whole[to, :, :columns] = whole[of, :, :columns]
 
+    def prefixes(self, rows: Sequence[int], columns: int) -> States:
+        """Returns copies of the first columns of rows, for `Sharing`."""
+        index = torch.tensor(rows, device=self._device)
+        found: States = {}
+        for layer in self._layers:
+            keys, values = (
+                whole[:, :, :columns].index_select(0, index).float() for whole in layer.states
+            )
+            found[id(layer)] = keys, values
+        return found
+
     def keep(self, row: int, slot: Slot, tokens: Tokens) -> None:
         """Stores the keys and values of a row as those of a slot."""
         self._rows.pop(slot, None)
@@ -357,12 +384,6 @@ class PrefixCache:
 def swapped(some: Sequence[int], others: Sequence[int]) -> dict[int, int]:
     """Returns the argument of `PrefixCache.move` that exchanges rows with others."""
     return dict(zip((*some, *others), (*others, *some), strict=True))
-
-
-def equal_tokens(one: Tokens, other: Tokens, most: int) -> int:
-    """Returns how many of the first `most` tokens are equal, up to the first difference."""
-    differs = np.flatnonzero(one[:most] != other[:most])
-    return int(differs[0]) if len(differs) else most
 
 
 _NONE = np.zeros(0, np.int32)

@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.policy.language_model import LanguageModel
-from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, equal_tokens, swapped
+from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, swapped
 from agentgym.trainers.policy.row import Row
+from agentgym.trainers.policy.shared_attention import (
+    WIDEST,
+    Prefixes,
+    Sharing,
+    common_prefixes,
+    equal_tokens,
+)
 
 Advance = Callable[[Sequence[Row], Tensor, Tensor | None], None]
 """Appends a sampled token to each row, given the logits [b, V] of the model and of its guide."""
@@ -68,6 +75,7 @@ class Window:
         self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
         self._first = self._last = 0  # the rows in progress
         self._rows: list[Row] = []
+        self._prefixes: Prefixes | None = None
 
     def run(self) -> None:
         """Generates until all rows are done."""
@@ -204,7 +212,8 @@ class Window:
         width = min(most, max(len(row.pending) for row in rows))
         lengths = np.array([min(len(row.pending), width) for row in rows])
         new = np.concatenate([row.feed(width) for row in rows]).astype(np.int64)
-        span = Span(first, starts, lengths, self._model.device)
+        sharing = self._sharing(first, rows, int(starts.min())) if width <= WIDEST else None
+        span = Span(first, starts, lengths, self._model.device, sharing)
         tokens = new[(np.cumsum(lengths) - lengths)[:, None] + span.inside]
         stats = self._model.stats
         stats.forward_passes += 1
@@ -221,6 +230,19 @@ class Window:
             logits = [some[ready] for some in logits]
         self._advance([rows[i] for i in ready], logits[0], logits[1] if len(logits) > 1 else None)
         return True
+
+    def _sharing(self, first: int, rows: Sequence[Row], read: int) -> Sharing | None:
+        """Returns the prefixes that rows share, of which at least `read` columns are written."""
+        if self._prefixes is None or not self._prefixes.know(rows):
+            prompts = [row.request.prompt for row in rows]
+            length, families = common_prefixes(prompts, min(read, *map(len, prompts)))
+            leaders = [first + family[0] for family in families]
+            number = {rows[i]: n for n, family in enumerate(families) for i in family}
+            store = self._caches[0][1]
+            self._prefixes = Prefixes(
+                length, number, lambda: store.prefixes(leaders, length), self._model.device
+            )
+        return self._prefixes.of(rows)
 
     def _let_go(self) -> None:
         """Removes finished rows from the window."""
