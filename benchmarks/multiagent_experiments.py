@@ -187,6 +187,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "cloned": {"iterations": 0},
             "independent": {"beta": 0.0},
             "alignment": {"beta": 1.0},
+            "alignment, beta 3": {"beta": 3.0},
         },
         measure=measures.dilemma,
         axes=("environment steps", "payoff per round in training"),

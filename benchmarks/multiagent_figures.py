@@ -62,6 +62,19 @@ def _cell(estimate: Mapping[str, float | None]) -> str:
     return f"{mean:.2f}" if high is None else f"{mean:.2f} ± {high - mean:.2f}"
 
 
+def hops_table() -> str:
+    """Returns the bias of MARFT with and without a discount between agents, or a note."""
+    found = results("credit_oracle")["estimators"]
+    header = ("Estimator", "Bias", "x noise", "Gradient bias", "x noise")
+    keys = ("bias", "bias_over_noise", "gradient_bias", "gradient_bias_over_noise")
+    rows = [
+        (name, *(f"{row[key]:.3f}" for key in keys))
+        for name, row in found.items()
+        if name.startswith("MARFT")
+    ]
+    return table(header, rows) if rows else NOTHING
+
+
 def cost_table() -> str:
     """Returns the cost of four-agent games, or a note without results."""
     if not (RESULTS / "game_cost.json").exists():
@@ -125,6 +138,7 @@ def _panel(axes: Any, name: str, found: Mapping[str, Any]) -> None:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "multiagent_picture": picture_link,
+    "multiagent_hops": hops_table,
     "multiagent_cost": cost_table,
     **{f"multiagent_{name}": functools.partial(experiment_table, name) for name in NAMES},
 }
