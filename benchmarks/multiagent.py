@@ -130,7 +130,7 @@ def summary(name: str, settings: Settings) -> dict[str, Any]:
         "goal": experiment.goal,
         "recipe": experiment.recipe,
         "settings": dict(experiment.settings),
-        "curve": experiment.curve_label,
+        "axes": experiment.axes,
         "variants": variants,
     }
 

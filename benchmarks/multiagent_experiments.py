@@ -25,8 +25,8 @@ class Experiment:
         settings: the settings of all variants.
         variants: the further settings of each variant, by name.
         measure: returns numbers for the folder of a finished run.
-        curve: returns a curve over the iterations for the folder of a finished run.
-        curve_label: the quantity of the curve.
+        curve: returns a curve for the folder of a finished run.
+        axes: the quantities of the curve.
         across: returns numbers for the folders of all seeds of a variant, if there are several.
         demonstrate: writes a file of episodes that are cloned before RL.
     """
@@ -37,7 +37,7 @@ class Experiment:
     variants: Mapping[str, Mapping[str, Any]]
     measure: Callable[[Path], Measures]
     curve: Callable[[Path], Points] = measures.return_curve
-    curve_label: str = "return in training"
+    axes: tuple[str, str] = ("environment steps", "return in training")
     across: Callable[[Sequence[Path]], Measures] | None = None
     demonstrate: Callable[[Path], None] | None = None
 
@@ -114,7 +114,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         measure=measures.exploitability,
         curve=measures.exploitability_curve,
-        curve_label="NashConv",
+        axes=("iteration", "NashConv"),
     ),
     "tictactoe": Experiment(
         goal="no loss in 500 games against random, and draws with perfect play",
@@ -187,9 +187,10 @@ EXPERIMENTS: dict[str, Experiment] = {
             "cloned": {"iterations": 0},
             "independent": {"beta": 0.0},
             "alignment": {"beta": 1.0},
+            "alignment, beta 3": {"beta": 3.0},
         },
         measure=measures.dilemma,
-        curve_label="payoff per round in training",
+        axes=("environment steps", "payoff per round in training"),
         demonstrate=matches_of_tit_for_tat,
     ),
     "branches": Experiment(
@@ -238,7 +239,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         variants={"per agent": {}, "over all agents": {"by_agent": False}},
         measure=measures.two_scales,
-        curve_label="return in training, sum of both scales",
+        axes=("environment steps", "mean return of the roles in training"),
     ),
     "codenames": Experiment(
         goal="spymaster and guesser both learn: more wins than after behaviour cloning",

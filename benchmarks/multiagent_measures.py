@@ -26,7 +26,7 @@ from agentgym.trainers.run.pool import Pool
 
 Measures = dict[str, float]
 Points = list[tuple[int, float]]
-"""A curve: (iteration, value)."""
+"""A curve: (iteration or environment steps, value)."""
 GAMES = 100
 """Games per line-up of a measure."""
 LAST = 5
@@ -134,9 +134,9 @@ def tictactoe(folder: Path) -> Measures:
 
 
 def return_curve(folder: Path) -> Points:
-    """Returns the mean return of the trained agents in each iteration."""
+    """Returns the mean return of the trained agents over environment steps."""
     rows = read_metrics(folder)
-    return [(row["iteration"], row["rollout/return"]) for row in rows if "rollout/return" in row]
+    return [(row["env_steps"], row["rollout/return"]) for row in rows if "rollout/return" in row]
 
 
 def cooks(folder: Path) -> Measures:

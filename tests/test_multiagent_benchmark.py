@@ -77,6 +77,28 @@ def test_measures_are_kept_and_summarised_over_seeds(benchmark: Any, tmp_path: P
     assert found["curves"] == {0: [[0, 0.9], [5, 0.1]], 1: [[0, 0.9], [5, 0.1]]}
 
 
+def test_results_become_a_table_and_a_picture(benchmark: Any, monkeypatch: pytest.MonkeyPatch):
+    import multiagent_figures
+
+    assert list(multiagent_figures.NAMES) == list(benchmark.EXPERIMENTS)
+    monkeypatch.setattr(multiagent_figures, "measured", dict)
+    assert multiagent_figures.experiment_table("kuhn") == "No results yet."
+    assert multiagent_figures.picture_link() == "No results yet."
+    rows = {
+        "means": {"success": {"mean": 0.5, "low": 0.4, "high": 0.6}, "steps": {"mean": 20_000}},
+        "seeds": {"0": {}, "1": {}},
+        "curves": {"0": [[1, 0.0], [2, 0.5]], "1": [[1, 0.1]], "2": []},
+        "across": {"cross-play": 0.25},
+    }
+    found = {"variants": {"mirror": rows}, "axes": ["environment steps", "return"]}
+    monkeypatch.setattr(multiagent_figures, "measured", lambda: {"kuhn": found})
+    header, _, row = multiagent_figures.experiment_table("kuhn").split("\n")
+    assert header == "| Variant | Seeds | success | steps | cross-play (mean) |"
+    assert row == "| mirror | 2 | 0.50 ± 0.10 | 20,000 | 0.25 |"
+    digest, draw = multiagent_figures.picture()
+    assert draw().startswith(b"\x89PNG") and digest.encode() in draw()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_an_experiment_is_trained_and_measured(benchmark: Any, run_small: Any, name: str):
@@ -87,5 +109,25 @@ def test_an_experiment_is_trained_and_measured(benchmark: Any, run_small: Any, n
         benchmark.Job(name, last, seed, run_small.runs).train()
     found = benchmark.summary(name, run_small)["variants"][last]
     assert all(np.isfinite(each["mean"]) for each in found["means"].values())
-    assert [iteration for iteration, _ in found["curves"][0]] == [1]
+    assert len(found["curves"][0]) == 1
     assert ("across" in found) == (experiment.across is not None)
+
+
+def test_single_agents_read_the_prompts_of_the_seats(
+    benchmark: Any, monkeypatch: pytest.MonkeyPatch
+):
+    import game_cost
+
+    def texts(trajectories: Any) -> Any:
+        return [[(t.observation, t.admissible) for t in each.turns] for each in trajectories]
+
+    def play(trainer: Any, trajectories: Any) -> Any:
+        again = original(trainer, trajectories)
+        assert texts(again) == texts(trajectories) and len(again) == 2 * 4
+        return again
+
+    original = game_cost.play_alone
+    monkeypatch.setattr(game_cost, "play_alone", play)
+    settings = game_cost.Settings(episodes=2, parallel=2, repetitions=1)
+    found = game_cost.measure("LiarsDice-Four-v0", settings)
+    assert found["collection"] == found["game"] / found["single"]

@@ -47,7 +47,7 @@ class GroupBaseline:
         """Returns advantages. `values` are not used."""
         outcomes = trajectory_outcomes(batch, self.outcome)
         weights = np.diff(batch.turn_offsets) if self.statistics == "turns" else None
-        groups = batch.groups if self.by_agent else _starts(batch)
+        groups = batch.groups if self.by_agent else starts_of(batch)
         members = members_of(groups, weights)
         advantages = members.compare(outcomes, scale=self.scale, epsilon=self.epsilon)
         if self.leave_one_out:
@@ -58,8 +58,8 @@ class GroupBaseline:
         )
 
 
-def _starts(batch: Batch) -> IntArray:
-    """Returns the group index of each trajectory [N], without regard to its agent."""
+def starts_of(batch: Batch) -> IntArray:
+    """Returns the index of the start of each trajectory [N], equal for all agents of an episode."""
     numbers: dict[tuple[str, str, int], int] = {}
     starts = [numbers.setdefault(t.group[:3], len(numbers)) for t in batch.trajectories]
     return np.array(starts, np.int64)

@@ -1,4 +1,4 @@
-"""Recipes for teams and self-play: `malt`, `cory`, `rema` and `spag`."""
+"""Recipes for teams and self-play: `malt`, `optima`, `cory`, `rema` and `spag`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.policy.tiny import tiny_policy
-from agentgym.trainers.recipes import malt, spag
+from agentgym.trainers.recipes import malt, optima, spag
 from agentgym.trainers.recipes.malt import FAMILY, VALUE, Node, Trees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.logger import read_metrics
@@ -148,6 +148,65 @@ def test_malt_trains_a_policy_for_each_role_and_resumes(tmp_path: Path):
     assert resumed[-1] == whole[-1]
     assert whole[-1]["credit/outputs"] == 2 + 4 + 8
     assert malt.Config().grouped_by_agent
+
+
+# Optima.
+
+
+def conversations(*episodes: tuple[str, int, float]) -> Batch:
+    """Episodes of two agents: the task, the tokens of each output, and the return of both."""
+    found = []
+    for number, (task, tokens, gain) in enumerate(episodes):
+        for agent in ("player_0", "player_1"):
+            found.append(trajectory([tokens], [gain], task=task, agent=agent))
+            found[-1].episode = str(number)
+    return Batch.of(found)
+
+
+def cloned(batch: Batch, reference: np.ndarray, **changes: Any) -> np.ndarray:
+    """Returns the weight of each token."""
+    hooks = optima.Ranked(optima.Config.of(group_size=2, episodes_per_iteration=4, **changes))
+    forward = ForwardPass(batch.logprobs, None, reference, np.zeros_like(reference))
+    return hooks.credit(batch, forward, 0, np.random.default_rng(0)).advantages
+
+
+def test_optima_clones_the_short_success_of_each_start():
+    batch = conversations(("a", 4, 1.0), ("a", 2, 1.0), ("b", 1, 0.0), ("b", 6, 1.0))
+    reference = np.full(batch.num_tokens, -1.0, np.float32)
+    weights = cloned(batch, reference, top_fraction=1.0)
+    expected = np.repeat([0, 0, 1, 1, 0, 0, 1, 1], [4, 4, 2, 2, 1, 1, 6, 6])
+    assert weights == pytest.approx(expected / expected.mean())
+
+
+def test_optima_ranks_by_return_tokens_and_the_least_readable_output():
+    batch = conversations(("a", 4, 1.0), ("a", 2, 0.5))
+    reference = np.full(batch.num_tokens, -1.0, np.float32)
+    reference[:4] = -3.0  # the first agent's output of the first episode
+    hooks = optima.Ranked(optima.Config.of(group_size=2, episodes_per_iteration=2))
+    episode, start = np.array([0, 0, 1, 1]), np.array([0, 0])
+    rewards = hooks.rewards(batch, episode, start, reference)
+    assert rewards == pytest.approx([1 - 0.6 + np.exp(-3), 0.5 - 0.3 + np.exp(-1)])
+
+
+@given(gains=st.lists(st.floats(-1, 1), min_size=1, max_size=6), low=st.floats(-1, 1))
+@settings(deadline=None)
+def test_optima_clones_one_episode_of_a_start_at_most(gains: list[float], low: float):
+    batch = conversations(*((str(i // 2), 3, gain) for i, gain in enumerate(gains)))
+    reference = np.zeros(batch.num_tokens, np.float32)
+    weights = cloned(batch, reference, min_reward=low, token_coef=0.0, readability_coef=0.0)
+    kept = weights.reshape(len(gains), -1).min(1) > 0
+    assert weights.mean() == pytest.approx(1, rel=1e-5)
+    assert kept.sum() >= 1 and all(kept[i : i + 2].sum() <= 1 for i in range(0, len(gains), 2))
+    assert kept[np.argmax(gains)] or gains.count(max(gains)) > 1
+    assert kept.sum() == 1 or np.array(gains)[kept].min() > low
+
+
+def test_optima_trains_a_team_and_refuses_a_zero_sum_game(tmp_path: Path):
+    few = {**PIONEER, "roles": "separate", "group_size": 3, "iterations": 1}
+    _, rows = run("optima", tmp_path / "a", **few)
+    assert 1 <= rows[-1]["credit/imitated"] <= 2
+    with pytest.raises(ConfigError, match="zero-sum"):
+        run("optima", tmp_path / "b", **few | {"env_id": "TicTacToe-v0", "env_kwargs": {}})
 
 
 # CORY and ReMA.

@@ -1,0 +1,171 @@
+"""CPU time of a game with four agents against single-agent episodes with the same prompts.
+
+All seats of a game are played and trained (`opponents mirror`). Then a single agent plays each
+seat's episode: a recorded environment shows the same observations and admissible actions. Both play
+as many environments in parallel and generate actions for the same prompts, so the difference is the
+cost of the game. The update is the same for both. Times are CPU seconds, the least of repetitions.
+
+    python benchmarks/game_cost.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from result_files import settings_of, versions, write
+from rich.console import Console
+from rich.table import Table
+
+from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.trainers import Callback, train
+from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
+from agentgym.trainers.rollout.executor import LocalExecutor
+from agentgym.trainers.rollout.recorded import RecordedEnv
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Trajectory
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Settings:
+    """Settings of the benchmark."""
+
+    games: tuple[str, ...] = ("LiarsDice-Four-v0", "Codenames-Menu-v0")
+    """Games with four agents."""
+    episodes: int = 64
+    """Games that are played."""
+    parallel: int = 64
+    """Environments that are stepped in parallel."""
+    repetitions: int = 3
+    """Iterations, each with both measurements."""
+    out: Path = HERE / "results" / "game_cost.json"
+    """File of the results."""
+
+
+class Recordings(RecordedEnv):
+    """Repeats one of several recorded episodes: the one whose number is the task.
+
+    Args:
+        episodes: the episodes.
+    """
+
+    def __init__(self, episodes: Sequence[RecordedEpisode]):
+        super().__init__(episodes[0])
+        self._episodes = episodes
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts an episode."""
+        self.episode = self._episodes[int((options or {})["task"])]
+        return super().reset(seed=seed)
+
+
+def recorded(trajectory: Trajectory) -> RecordedEpisode:
+    """Returns the episode of a seat."""
+    turns = [
+        RecordedTurn(
+            t.observation, t.action, t.reward, valid=t.valid, admissible=tuple(t.admissible)
+        )
+        for t in trajectory.turns
+    ]
+    return RecordedEpisode(turns, terminated=trajectory.terminated)
+
+
+class Clock(Callback):
+    """Measures CPU seconds per 1,000 tokens of each iteration, in the game and for single agents.
+
+    Attributes:
+        seconds: per iteration, those of the game, of single agents and of the update.
+    """
+
+    def __init__(self):
+        self.seconds: list[dict[str, float]] = []
+
+    def on_iteration_start(self, trainer: Trainer) -> None:
+        """Starts the clock of the game."""
+        self._begun = time.process_time()
+
+    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+        """Plays the episodes of the seats again, with a single agent."""
+        game = self._per_token(trajectories)
+        again = play_alone(trainer, trajectories)
+        self.seconds.append({"game": game, "single": self._per_token(again)})
+
+    def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        """Adds the time of the update."""
+        self.seconds[-1]["update"] = self._per_token(self._last)
+
+    def _per_token(self, trajectories: Sequence[Trajectory]) -> float:
+        """Returns the time since the last call per 1,000 tokens of prompts and actions."""
+        now = time.process_time()
+        tokens = sum(turn.stop for each in trajectories for turn in each.turns)
+        seconds, self._begun, self._last = now - self._begun, now, trajectories
+        return 1000 * seconds / tokens
+
+
+def play_alone(trainer: Trainer, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Plays the episodes of all seats with a single agent."""
+    executor = trainer.rollouts.executor
+    assert isinstance(executor, LocalExecutor)
+    episodes = [recorded(each) for each in trajectories]
+    pool = EnvPool(lambda: Recordings(episodes), trainer.config.rollout.num_envs)
+    alone = dataclasses.replace(executor, pool=pool, on_episode=None)
+    specs = [EpisodeSpec(str(i), 0, (0, i)) for i in range(len(episodes))]
+    return [trajectory for found in alone.play(specs) for trajectory in found]
+
+
+def measure(game: str, settings: Settings) -> dict[str, float]:
+    """Returns CPU seconds per 1,000 tokens, and the ratios of the game and of single agents."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        train(
+            "rae",
+            env_id=game,
+            opponents="mirror",
+            model="nano",
+            context="current",
+            instructions=False,
+            constrain=True,
+            episodes_per_iteration=settings.episodes,
+            num_envs=settings.parallel,
+            iterations=settings.repetitions,
+            epochs=1,
+            eval_episodes=0,
+            log_with=(),
+            device="cpu",
+            threads=1,
+            quiet=True,
+            run_dir=folder,
+            callbacks=[clock],
+        )
+    best = {key: min(each[key] for each in clock.seconds) for key in clock.seconds[0]}
+    played, alone, update = best["game"], best["single"], best["update"]
+    ratios = {"collection": played / alone, "iteration": (played + update) / (alone + update)}
+    return best | ratios
+
+
+def main(settings: Settings) -> None:
+    """Measures the games, and writes and prints the results."""
+    results = {game: measure(game, settings) for game in settings.games}
+    found = {"settings": settings_of(settings), "versions": versions("torch"), "games": results}
+    write(settings.out, found)
+    table = Table(title="CPU seconds per 1,000 tokens")
+    titles = ("game", "game", "single", "update", "collection", "iteration")
+    for title in titles:
+        table.add_column(title)
+    for game, row in results.items():
+        table.add_row(game, *(f"{row[key]:.3f}" for key in titles[1:]))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
