@@ -218,6 +218,8 @@ TABLE: tuple[Entry, ...] = (
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
+    Entry("Diary-v0", "agentgym.envs.diary.diary:Diary"),
+    Entry("Diary-Notes-v0", "agentgym.envs.diary.diary:Diary", {"notebook": 40}),
     Entry("Todo-v0", "agentgym.envs.office.todo:Todo"),
     Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
     Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),

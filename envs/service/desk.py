@@ -78,8 +78,8 @@ class ServiceDesk(ToolEnv):
     writes: ClassVar[frozenset[str]]
     private: ClassVar[frozenset[str]] = frozenset()
     scoring: ClassVar[str] = (
-        "The reward is 1 if the user's requests are handled as the policy demands: the right changes "
-        "of the database, and the right answers."
+        "The reward is 1 if the user's requests are handled as the policy demands: the right "
+        "changes of the database, and the right answers."
     )
     factors: ClassVar[tuple[str, ...]] = ("database", "outputs", "policy")
     """The factors of the reward: 1 or 0 each."""
