@@ -222,6 +222,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Diary-Notes-v0", "agentgym.envs.diary.diary:Diary", {"notebook": 40}),
     Entry("Todo-v0", "agentgym.envs.office.todo:Todo"),
     Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
+    Entry("Workplace-v0", "agentgym.envs.office.workplace:Workplace"),
     Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),
     Entry("Movie-v0", "agentgym.envs.office.movie:Movie"),
     Entry("Academia-v0", "agentgym.envs.office.academia:Academia"),
