@@ -220,6 +220,15 @@ TABLE: tuple[Entry, ...] = (
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
     Entry("Diary-v0", "agentgym.envs.diary.diary:Diary"),
     Entry("Diary-Notes-v0", "agentgym.envs.diary.diary:Diary", {"notebook": 40}),
+    Entry(
+        "TextGeneration-v0",
+        "agentgym.envs.generation.text_generation:TextGeneration",
+    ),
+    Entry(
+        "TextGeneration-Words-v0",
+        "agentgym.envs.generation.text_generation:TextGeneration",
+        {"words": True},
+    ),
     Entry("Todo-v0", "agentgym.envs.office.todo:Todo"),
     Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
     Entry("Workplace-v0", "agentgym.envs.office.workplace:Workplace"),
