@@ -235,6 +235,8 @@ TABLE: tuple[Entry, ...] = (
     Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),
     Entry("Movie-v0", "agentgym.envs.office.movie:Movie"),
     Entry("Academia-v0", "agentgym.envs.office.academia:Academia"),
+    Entry("MiniWoB-Text-v0", "agentgym.envs.web.miniwob_text:MiniWoBText"),
+    Entry("MiniWoB-Text-Long-v0", "agentgym.envs.web.miniwob_text:MiniWoBText", {"length": 4}),
     Entry("Shell-v0", "agentgym.envs.shell.shell:Shell"),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", extra="chess", package="chess"),
