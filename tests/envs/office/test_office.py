@@ -13,8 +13,9 @@ from agentgym.envs.office.movie import Movie
 from agentgym.envs.office.sheet import Sheet
 from agentgym.envs.office.todo import Todo
 from agentgym.envs.office.weather import Weather
+from agentgym.envs.office.workplace import Workplace
 
-CLASSES = (Academia, Movie, Sheet, Todo, Weather)
+CLASSES = (Academia, Movie, Sheet, Todo, Weather, Workplace)
 
 
 def call(name: str, /, **arguments: Any) -> str:
@@ -77,6 +78,9 @@ def change_of(cls: type[AssignmentEnv]) -> AssignmentEnv:
     [
         (Todo, call("add_task", project="{project}", title="New", due_date="2025-03-01")),
         (Sheet, call("append_row", values=["x", "North", 1, 1])),
+        (Workplace, call("write_file", path="a/x", text="x")),
+        (Workplace, call("add_note", customer_id="c1", text="x")),
+        (Workplace, call("move_mail", mail_id="m1", folder="x")),
     ],
 )
 def test_another_change_is_a_failure(cls: type[AssignmentEnv], extra: str):
@@ -109,6 +113,15 @@ def test_another_change_is_a_failure(cls: type[AssignmentEnv], extra: str):
             call("get_weather", town="Cove", first="2025-01-01", last="2030-01-01"),
             "at most 14 days",
         ),
+        (Workplace, call("read_mail", mail_id="x"), "There is no 'x' among the mails"),
+        (Workplace, call("move_mail", mail_id="m1", folder="/"), "A folder has 1 to 40"),
+        (Workplace, call("send_mail", to="x", subject="y", text="z"), "No colleague has"),
+        (Workplace, call("move_event", event_id="e1", date="1", start="09:00"), "A date is"),
+        (Workplace, call("move_event", event_id="e1", date="2025-06-02", start="9"), "A time is"),
+        (Workplace, call("write_file", path="../x", text="y"), "A path is written"),
+        (Workplace, call("write_file", path="a/x", text="y" * 2001), "must have 1 to 2,000"),
+        (Workplace, call("set_customer", customer_id="c1", field="stage", value="x"), "A stage"),
+        (Workplace, call("set_customer", customer_id="c1", field="owner", value="x"), "No coll"),
         (Movie, call("get_person", name="x"), "There is no 'x' among the people"),
         (Academia, call("list_coauthors", name="x"), "There is no 'x' among the authors"),
     ],
@@ -140,3 +153,18 @@ def test_a_forecast_is_refused():
     tomorrow = call("get_weather", town="Cove", first=today, last="2025-12-31")
     assert not env.step(tomorrow)[-1]["valid"]
     assert env.step(call("get_weather", town="Cove", first=today, last=today))[-1]["valid"]
+
+
+def test_the_order_of_changes_does_not_matter_at_work():
+    env = Workplace()
+    looks = ("find", "search", "read", "list", "get")
+    made = set()
+    for i in range(60):
+        env.reset(seed=0, options={"task": f"train/{i}"})
+        calls = env.assignment(env.task).calls
+        changes = [c for c in calls if not c.name.startswith(looks)]
+        for needed in reversed(changes):
+            assert env.step(call(needed.name, **needed.arguments))[-1]["valid"]
+        assert env.step(call("finish"))[-1]["success"]
+        made |= {change.name for change in changes}
+    assert made == {name for name in env.tools if not name.startswith((*looks, "finish"))}

@@ -1,0 +1,1 @@
+"""A long diary, and questions about it."""

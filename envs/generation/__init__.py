@@ -1,0 +1,1 @@
+"""Generation of texts that are scored as a whole."""

@@ -1,0 +1,1 @@
+"""Tasks on web pages that are shown as text."""

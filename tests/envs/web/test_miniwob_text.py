@@ -1,0 +1,109 @@
+"""MiniWoBText: every kind can be solved, wrong fields and clicks fail, pages lead back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agentgym.envs.web.miniwob_text import MiniWoBText
+from agentgym.envs.web.sites import KINDS, sites_of
+from agentgym.errors import ConfigError
+
+
+def solved(env: MiniWoBText) -> bool:
+    """Plays the expert to the end and returns whether the task is solved."""
+    while True:
+        action = env.expert()
+        assert action is not None
+        _, _, terminated, truncated, info = env.step(action)
+        assert info["valid"], action
+        if terminated or truncated:
+            return info["success"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_expert_solves_every_kind_also_after_detours(kind: str):
+    env, rng = MiniWoBText(kind=kind, max_turns=40), np.random.default_rng(0)
+    for i in range(25):
+        _, info = env.reset(seed=0, options={"task": f"{('train', 'test')[i % 2]}/{i}"})
+        finals = {w.end for page in env.site.pages.values() for w in page if w.end}
+        assert env.site.end in finals
+        for _ in range(i % 6):
+            shown = env.site.pages[env.state.page]
+            # Any action but a final click.
+            options = [
+                action for action in info["admissible"] if not shown[int(action.split()[1]) - 1].end
+            ]
+            if options:
+                info = env.step(options[int(rng.integers(len(options)))])[-1]
+        assert solved(env)
+
+
+def test_no_task_is_in_both_splits():
+    train, test = (
+        {site.text + repr(site.pages) for i in range(300) for site in sites_of(f"{s}/{i}", k, 1)}
+        for s, k in (("train", "choose-option"), ("test", "choose-option"))
+    )
+    assert len(train) > 250 and not train & test
+
+
+@pytest.fixture
+def form() -> MiniWoBText:
+    """An environment at the start of a log-in."""
+    env = MiniWoBText(kind="log-in")
+    env.reset(seed=0)
+    return env
+
+
+def test_all_fields_must_be_right_at_the_final_click(form: MiniWoBText):
+    name, password = form.site.goal.values()
+    observation, *_ = form.step(f"type 1 {name}")
+    assert f'[1] textbox "User name": "{name}"' in observation
+    before = form.snapshot()
+    assert form.step("click 3")[1:3] == (0.0, True)
+    form.restore(before)
+    form.step(f"type 2 {password}")
+    form.step("clear 1")
+    form.step(f"type [1] {name}")
+    _, reward, terminated, _, info = form.step("click 3")
+    assert (reward, terminated, info["success"]) == (1.0, True, True)
+
+
+def test_a_wrong_final_click_fails(form: MiniWoBText):
+    _, reward, terminated, _, info = form.step("click 4")
+    assert (reward, terminated, info["success"]) == (0.0, True, False)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ("press 1", "Reply with click, type, clear or select and a number."),
+        ("click 9", "The page has the widgets 1 to 4, got 9."),
+        ("click 1", "'click 1' is not possible with the textbox 1."),
+        ("type 3 Ada", "'type 3 Ada' is not possible with the button 3."),
+        ("select 1 Ada", "'select 1 Ada' is not possible with the textbox 1."),
+        (f"type 1 {'x' * 101}", "is not possible with the textbox 1."),
+        ("type 1", "'type 1' is not possible with the textbox 1."),
+    ],
+)
+def test_impossible_actions_are_explained(form: MiniWoBText, action: str, message: str):
+    observation, *_, info = form.step(action)
+    assert message in observation
+    assert not info["valid"] and not form.state.fields
+
+
+def test_tasks_follow_each_other_with_empty_fields():
+    env = MiniWoBText(kind="book-flight", length=2)
+    observation, _ = env.reset(seed=0)
+    assert observation.startswith("Task 1 of 2: Book a flight")
+    while env.state.site == 0:
+        observation, *_ = env.step(env.expert() or "")
+    assert observation.startswith("Task 2 of 2: Book a flight")
+    assert not env.state.fields
+    assert solved(env)
+
+
+@pytest.mark.parametrize("arguments", [{"kind": "games"}, {"length": 0}, {"length": 11}])
+def test_other_arguments_are_refused(arguments: dict):
+    with pytest.raises(ConfigError, match=f"^{next(iter(arguments))} must be"):
+        MiniWoBText(**arguments)
