@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class AgentGymError(Exception):
@@ -46,6 +47,25 @@ class MissingExtraError(AgentGymError, ImportError):
             f"{what} needs the package {package or extra!r}, which is not installed. "
             f"Install it with: pip install 'agentgym-suite[{extra}]'"
         )
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Returns a context for the imports of an optional dependency.
+
+    Args:
+        what: the feature that needs it, for the message.
+        extra: the extra that installs it.
+
+    Raises:
+        MissingExtraError: if a package other than AgentGym is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("agentgym"):
+            raise
+        raise MissingExtraError(what, extra, error.name) from error
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from agentgym.agents.random import RandomAgent
 from agentgym.agents.scripted import ScriptedAgent
 from agentgym.agents.search import ALGORITHMS, SearchAgent
 from agentgym.agents.view import Agent, View
-from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
+from agentgym.errors import ConfigError, did_you_mean, needs_extra
 from agentgym.utils.arguments import (
     check_arguments,
     keyword_parameters,
@@ -87,12 +87,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
     if kind == "search":
         return _search(spec, rest, options)
     if kind in POLICY_AGENTS and rest:
-        try:
+        with needs_extra("A policy agent", "train"):
             load_agent: Any = load_env_creator(POLICY_AGENTS[kind])
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.startswith("agentgym"):
-                raise
-            raise MissingExtraError("A policy agent", "train", error.name) from error
         return _call(spec, load_agent, (rest,), options)
     raise ConfigError(
         f"Unknown agent {hide_userinfo(spec)!r}.{did_you_mean(spec, (*_SIMPLE, *SEARCHES))} "

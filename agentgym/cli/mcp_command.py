@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from agentgym.cli.command_line import Id, KeyValues, Wrappers
-from agentgym.errors import MissingExtraError
+from agentgym.errors import needs_extra
 from agentgym.making import make_env
 from agentgym.utils.arguments import parse_arguments
 
@@ -22,12 +22,8 @@ def serve_mcp(env: Id, /, *, env_kwargs: KeyValues = (), wrap: Wrappers = ()) ->
         env_kwargs: Arguments of the environment.
         wrap: Wrappers of the environment, as in eval.
     """
-    try:
+    with needs_extra("agentgym mcp", "mcp"):
         from agentgym.integrations.mcp_server import serve_stdio
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("agentgym"):
-            raise
-        raise MissingExtraError("agentgym mcp", "mcp", error.name) from error
     wrapped = {"wrap": list(wrap)} if wrap else {}
     asyncio.run(serve_stdio(make_env(env, **parse_arguments(env_kwargs), **wrapped)))
     return 0

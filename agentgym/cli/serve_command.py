@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
-from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.errors import ConfigError, needs_extra
 from agentgym.making import full_id, make_env
 from agentgym.utils.arguments import parse_arguments
 
@@ -51,14 +51,10 @@ def serve(
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, as in eval.
     """
-    try:
+    with needs_extra("agentgym serve", "serve"):
         import uvicorn
 
         from agentgym.serving.server import Limits, make_app
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("agentgym"):
-            raise
-        raise MissingExtraError("agentgym serve", "serve", error.name) from error
     token = token or os.environ.get("AGENTGYM_TOKEN", "")
     if host not in LOCAL and not token:
         raise ConfigError(

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.data.episode import RecordedEpisode
-from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.errors import ConfigError, needs_extra
 from agentgym.spaces import UnicodeText
 
 
@@ -33,11 +33,9 @@ def create_dataset(
         ConfigError: if the episodes are of several environments or have no rewards, or Minari
             refuses the id, for example because the dataset exists.
     """
-    try:
+    with needs_extra("A Minari dataset", "minari"):
         import minari
         from minari.data_collector import EpisodeBuffer
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("A Minari dataset", "minari", error.name) from error
     ids = {episode.env for episode in episodes}
     if len(ids) != 1 or not all(episode.rewarded for episode in episodes):
         raise ConfigError(

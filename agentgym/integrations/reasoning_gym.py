@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.core import TextEnv
-from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
+from agentgym.errors import ConfigError, did_you_mean, needs_extra
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -45,13 +45,9 @@ class ReasoningGym(TextEnv):
 
     def __init__(self, *, dataset: str, settings: Mapping[str, Any] | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        try:
+        with needs_extra("AgentGym/ReasoningGym-v0", "reasoning-gym"):
             import reasoning_gym
             from reasoning_gym.factory import DATASETS
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                "AgentGym/ReasoningGym-v0", "reasoning-gym", error.name
-            ) from error
         if dataset not in DATASETS:
             raise ConfigError(
                 f"reasoning-gym has no generator {dataset!r}.{did_you_mean(dataset, DATASETS)}"

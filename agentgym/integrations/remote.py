@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
+from agentgym.errors import AgentGymError, ConfigError, needs_extra
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks, task_rng
 from agentgym.time_step import INFO_KEYS
@@ -170,10 +170,8 @@ class RemoteEnv(gymnasium.Env[str, str]):
         return reply["data"]
 
     def _connect(self) -> Any:
-        try:
+        with needs_extra("AgentGym/Remote-v0", "serve"):
             from websockets.sync.client import connect
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("AgentGym/Remote-v0", "serve", "websockets") from error
         try:
             return connect(
                 self._socket_url, additional_headers=self._headers, open_timeout=self._timeout,

@@ -14,7 +14,7 @@ import numpy as np
 
 from agentgym.agents import View, make_agent
 from agentgym.core import TextEnv
-from agentgym.errors import ConfigError, MissingExtraError, SnapshotError, did_you_mean
+from agentgym.errors import ConfigError, SnapshotError, did_you_mean, needs_extra
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -65,11 +65,9 @@ class TextArena(TextEnv):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        try:
+        with needs_extra("AgentGym/TextArena-v0", "textarena"):
             import textarena
             from textarena.envs.registration import ENV_REGISTRY
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("AgentGym/TextArena-v0", "textarena", error.name) from error
         if game not in ENV_REGISTRY:
             raise ConfigError(f"TextArena has no game {game!r}.{did_you_mean(game, ENV_REGISTRY)}")
         if not 0 <= seat < num_players:

@@ -1,0 +1,20 @@
+"""Errors that name a missing extra."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from agentgym.errors import MissingExtraError, needs_extra
+
+
+def test_a_missing_package_names_its_extra():
+    message = r"A server needs the package 'nowhere'.*pip install 'agentgym-suite\[serve\]'"
+    with pytest.raises(MissingExtraError, match=message), needs_extra("A server", "serve"):
+        importlib.import_module("nowhere")
+
+
+def test_a_missing_module_of_agentgym_is_a_fault_of_agentgym():
+    with pytest.raises(ModuleNotFoundError), needs_extra("A server", "serve"):
+        importlib.import_module("agentgym.nowhere")
