@@ -158,98 +158,114 @@ def first_words(caller: Caller) -> str:
     return STYLES[caller.mood][0].format(caller.opening)
 
 
-def respond(
-    caller: Caller,
-    user: CallerState,
-    phone: Phone,
-    network: Network,
-    pay: Callable[[], int],
-    message: str,
-) -> Reply:
-    """Returns the user's reply to a message of the agent. Updates the user and the phone.
+@dataclass
+class ScriptedCaller:
+    """The caller during one message.
 
-    Args:
+    Attributes:
         caller: the user of the task.
-        user: the user's state.
-        phone: the user's phone.
+        state: the user's state, which replies update.
+        phone: the user's phone, which replies update.
         network: the state of the line in the network.
         pay: pays all bills with a payment request and returns their number.
-        message: the agent's message.
     """
-    _, answer, agreement, farewell = STYLES[caller.mood]
-    text = message.lower()
-    user.misunderstood += 1
-    if CONFIRM.search(text) and (found := _PROPOSAL.search(text)):
-        user.misunderstood = 0
-        objection = _objection(caller, found, text)
-        return Reply(answer.format(objection)) if objection else Reply(agreement, True)
-    if actions := instructions(text):
-        user.misunderstood = 0
-        report = perform(caller, user, phone, network, pay, actions[0])
-        if user.needless >= PATIENCE[caller.mood]:
+
+    caller: Caller
+    state: CallerState
+    phone: Phone
+    network: Network
+    pay: Callable[[], int]
+
+    def reply(self, message: str) -> Reply:
+        """Returns the reply to a message of the agent."""
+        text, misunderstood = message.lower(), self.state.misunderstood
+        self.state.misunderstood = 0
+        for understand in (self._agree, self._follow, self._answer, self._try):
+            if (found := understand(text)) is not None:
+                return found
+        self.state.misunderstood = misunderstood + 1
+        if misunderstood == 4:
+            return Reply(f"This does not help me. Goodbye. {STOP}")
+        if DENIED.search(text):
+            return self._say("Can somebody else help me?")
+        return Reply(f"I do not understand. {self.caller.opening}")
+
+    def perform(self, action: str) -> str:
+        """Carries out a check or a change and returns the report about it."""
+        state = self.state
+        if action not in state.done:
+            state.done.append(action)
+        if action in CHECKS:
+            return CHECKS[action](self.phone, self.network)
+        if action == PAY:
+            paid = self.pay()
+            state.needless += not paid
+            return "I paid the bill." if paid else "I have no payment request for a bill."
+        causes = faults(self.phone, self.network, self.caller.symptom)
+        state.needless += all(FAULTS[cause].change != action for cause in causes)
+        changed = change(self.phone, self.network, action)
+        if action in _DONE:
+            return _DONE[action]
+        _, position, name = action.split(" ", 2)
+        subject = name[0].upper() + name[1:]
+        return f"{subject} is {position} {'now' if changed else 'already'}."
+
+    def _say(self, text: str) -> Reply:
+        """Returns an answer in the mood of the caller."""
+        return Reply(STYLES[self.caller.mood][1].format(text))
+
+    def _agree(self, text: str) -> Reply | None:
+        """Returns the answer to a proposal, if the message is one."""
+        proposal = _PROPOSAL.search(text)
+        if proposal is None or not CONFIRM.search(text):
+            return None
+        objection = self._objection(proposal, text)
+        return self._say(objection) if objection else Reply(STYLES[self.caller.mood][2], True)
+
+    def _objection(self, proposal: re.Match[str], text: str) -> str:
+        """Returns the objection to a proposal of a change in the database, or ""."""
+        caller = self.caller
+        if proposal.lastgroup == "data":
+            if not caller.gigabytes:
+                return "No, I do not want to pay for more data."
+            if f"{caller.gigabytes} g" not in text or not _named(caller.price, text):
+                return "How many gigabytes would I get, and how much would I pay?"
+        if proposal.lastgroup == "bill" and not any(_named(bill, text) for bill in caller.bills):
+            return "How much is the bill?"
+        return ""
+
+    def _follow(self, text: str) -> Reply | None:
+        """Returns the report about the first instruction of a message, if any."""
+        actions = instructions(text)
+        if not actions:
+            return None
+        report = self.perform(actions[0])
+        if self.state.needless >= PATIENCE[self.caller.mood]:
             return Reply(f"{report} This changes nothing. I will ask somebody else. {STOP}")
-        more = " One thing at a time, please." if len(actions) > 1 else ""
-        return Reply(answer.format(report) + more)
-    if asked := [subject for subject, pattern in _ASKED.items() if pattern.search(text)]:
-        user.misunderstood = 0
-        user.told += [subject for subject in asked if subject not in user.told]
-        known = [caller.facts[subject] for subject in asked if subject in caller.facts]
-        return Reply(answer.format(" ".join(known) or "I do not know that."))
-    if _WORKS.search(text):
-        user.misunderstood = 0
-        if faults(phone, network, caller.symptom):
-            return Reply(answer.format(_COMPLAINTS[caller.symptom]))
-        return Reply(f"It works now. {farewell} {STOP}")
-    if user.misunderstood > 4:
-        return Reply(f"This does not help me. Goodbye. {STOP}")
-    if DENIED.search(text):
-        return Reply(answer.format("Can somebody else help me?"))
-    return Reply(f"I do not understand. {caller.opening}")
+        return self._say(report + " One thing at a time, please." * (len(actions) > 1))
+
+    def _answer(self, text: str) -> Reply | None:
+        """Returns the answers to the questions of a message, if any."""
+        asked = [subject for subject, pattern in _ASKED.items() if pattern.search(text)]
+        if not asked:
+            return None
+        self.state.told += [subject for subject in asked if subject not in self.state.told]
+        known = [self.caller.facts[subject] for subject in asked if subject in self.caller.facts]
+        return self._say(" ".join(known) or "I do not know that.")
+
+    def _try(self, text: str) -> Reply | None:
+        """Returns whether the phone works, if a message asks for it."""
+        if not _WORKS.search(text):
+            return None
+        if faults(self.phone, self.network, self.caller.symptom):
+            return self._say(_COMPLAINTS[self.caller.symptom])
+        return Reply(f"It works now. {STYLES[self.caller.mood][3]} {STOP}")
 
 
 def instructions(text: str) -> list[str]:
     """Returns the checks and changes that a message in lower case asks for, in its order."""
     found = [_ACTIONS[int(str(match.lastgroup)[1:])] for match in _ACTION.finditer(text)]
     return list(dict.fromkeys(found))
-
-
-def perform(
-    caller: Caller,
-    user: CallerState,
-    phone: Phone,
-    network: Network,
-    pay: Callable[[], int],
-    action: str,
-) -> str:
-    """Carries out a check or a change and returns the user's report."""
-    if action not in user.done:
-        user.done.append(action)
-    if action in CHECKS:
-        return CHECKS[action](phone, network)
-    if action == PAY:
-        paid = pay()
-        user.needless += not paid
-        return "I paid the bill." if paid else "I have no payment request for a bill."
-    causes = faults(phone, network, caller.symptom)
-    user.needless += all(FAULTS[cause].change != action for cause in causes)
-    changed = change(phone, network, action)
-    if action in _DONE:
-        return _DONE[action]
-    _, state, name = action.split(" ", 2)
-    subject = name[0].upper() + name[1:]
-    return f"{subject} is {state} now." if changed else f"{subject} is {state} already."
-
-
-def _objection(caller: Caller, proposal: re.Match[str], text: str) -> str:
-    """Returns the user's objection to a proposal of a change in the database, or ""."""
-    if proposal.lastgroup == "data":
-        if not caller.gigabytes:
-            return "No, I do not want to pay for more data."
-        if f"{caller.gigabytes} g" not in text or not _named(caller.price, text):
-            return "How many gigabytes would I get, and how much would I pay?"
-    if proposal.lastgroup == "bill" and not any(_named(bill, text) for bill in caller.bills):
-        return "How much is the bill?"
-    return ""
 
 
 def _named(amount: str, text: str) -> bool:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from agentgym.envs.service.caller import (
     Caller,
     CallerState,
+    ScriptedCaller,
     first_words,
     instructions,
-    perform,
-    respond,
 )
 from agentgym.envs.service.database import Record, Tables, copied
 from agentgym.envs.service.desk import DeskState
@@ -190,11 +189,15 @@ class Telecom(TelecomTools):
             super()._replay(call)
 
     def _scripted(self, message: str, turns: int) -> tuple[str, bool]:
-        caller, state = self.caller, self.state
         if not message:
-            return first_words(caller), False
-        found = respond(caller, state.caller, state.phone, self.network, self._pay, message)
+            return first_words(self.caller), False
+        found = self._user().reply(message)
         return found.text, found.confirmed
+
+    def _user(self) -> ScriptedCaller:
+        """Returns the user, whose replies update the state."""
+        state = self.state
+        return ScriptedCaller(self.caller, state.caller, state.phone, self.network, self._pay)
 
     def _user_message(self, message: str, conversation: list[list[str]]) -> tuple[str, bool]:
         answer = super()._user_message(message, conversation)
@@ -209,10 +212,8 @@ class Telecom(TelecomTools):
         return answer[0].removeprefix("PHONE:"), answer[1]
 
     def _use_phone(self, line: str) -> str:
-        found, state = instructions(line.lower()), self.state
-        if not found:
-            return "The phone cannot do that."
-        return perform(self.caller, state.caller, state.phone, self.network, self._pay, found[0])
+        found = instructions(line.lower())
+        return self._user().perform(found[0]) if found else "The phone cannot do that."
 
     # The result.
 

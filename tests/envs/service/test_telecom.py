@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentgym.envs.service.caller import Caller, CallerState, instructions, respond
+from agentgym.envs.service.caller import Caller, CallerState, ScriptedCaller, instructions
 from agentgym.envs.service.phone import (
     AUTOMATIC,
     CHANGES,
@@ -112,8 +112,8 @@ def test_the_words_of_the_manual_are_understood():
 
 
 def talk(phone: Phone, *messages: str, caller: Caller = CALLER) -> list[str]:
-    user = CallerState()
-    return [respond(caller, user, phone, UP, lambda: 0, message).text for message in messages]
+    user = ScriptedCaller(caller, CallerState(), phone, UP, lambda: 0)
+    return [user.reply(message).text for message in messages]
 
 
 def test_the_user_does_one_thing_at_a_time_and_loses_patience():
@@ -132,9 +132,9 @@ def test_the_user_does_one_thing_at_a_time_and_loses_patience():
 
 
 def test_the_user_agrees_to_complete_proposals_only():
-    user = CallerState()
+    user = ScriptedCaller(CALLER, CallerState(), Phone(), UP, lambda: 0)
     replies = [
-        respond(CALLER, user, Phone(), UP, lambda: 0, message)
+        user.reply(message)
         for message in (
             "I will sell you more GB. Do you confirm?",
             "I will sell you 2 GB for $60. Do you confirm?",
