@@ -1,4 +1,4 @@
-"""Probabilities of the admissible actions that an agent did not take, for transcripts."""
+"""Log-probabilities of the admissible actions of turns, for transcripts."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.credit.compare import side_by_side
-from agentgym.trainers.run.alternatives import Alternatives
 from agentgym.trainers.run.checkpoint import writing
 from agentgym.trainers.run.json_lines import read_jsonl, truncate_jsonl
 from agentgym.trainers.run.watch import Watch
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
 
 if TYPE_CHECKING:
+    from agentgym.trainers.run.alternatives import Alternatives
     from agentgym.trainers.run.saving import RunState
 
 COUNTERS = ("iteration", "env_steps", "episodes")
