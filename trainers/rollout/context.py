@@ -226,8 +226,8 @@ class Conversation:
         if room < 0 and first == len(self._observations) - 1:
             raise ConfigError(
                 f"The context has {limit + action} tokens, too few for the instructions and an "
-                f"action of up to {action} tokens. Raise max_tokens, lower max_new_tokens, or leave "
-                "the instructions out (instructions=False)."
+                f"action of up to {action} tokens. Raise max_tokens, lower max_new_tokens, or "
+                "leave the instructions out (instructions=False)."
             )
         self._observations[-1] = self._context.shorten(self._observations[-1], room)
         return self._render(first)[:limit]
