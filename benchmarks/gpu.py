@@ -297,6 +297,12 @@ def run(folder: Path, recipe: str, env_id: str, settings: Settings) -> dict[str,
 
 # All parts.
 
+TITLES = {
+    "generation": "Generation",
+    "training": "Training: a LoRA update on one context",
+    "runs": "Runs: seconds to collect and to update, per iteration",
+}
+
 
 def apart(work: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
     """Runs a part in a process of its own and returns its result, or the error as text."""
@@ -356,7 +362,7 @@ def show(found: dict[str, Any]) -> None:
     """Prints one table per part."""
     for part, rows in found.items():
         names = list(dict.fromkeys(name for row in rows for name in row))
-        table = Table(title=part)
+        table = Table(title=TITLES[part])
         for name in names:
             table.add_column(name)
         for row in rows:

@@ -146,11 +146,13 @@ def train(recipe: str, folder: Path) -> dict[str, Any]:
 
 def shard() -> None:
     """Makes accelerators that shard the model by FSDP2, which accelerate does on GPUs only."""
-    make = trainer.make_accelerator
+    make, state = trainer.make_accelerator, PartialState._shared_state
+    started = state["distributed_type"]
 
     def make_accelerator(*args: Any) -> Accelerator:
+        state["distributed_type"] = started
         accelerator = make(*args)
-        accelerator.state.distributed_type = DistributedType.FSDP
+        state["distributed_type"] = accelerator.state.distributed_type = DistributedType.FSDP
         accelerator.state.fsdp_plugin = plugin = FullyShardedDataParallelPlugin(
             fsdp_version=2, auto_wrap_policy="transformer_based_wrap"
         )

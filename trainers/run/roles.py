@@ -17,6 +17,7 @@ from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.saving import load_reference, reference_folder
 from agentgym.trainers.run.setup import build_updater, load_options, load_policy
 from agentgym.trainers.update.role_updater import RoleUpdater
+from agentgym.trainers.update.sharding import share_frozen
 
 
 def load_policies(
@@ -87,18 +88,20 @@ def build_updaters(
 
     Raises:
         CheckpointError: if the checkpoint cannot be loaded.
-        ConfigError: if several policies are to be sharded.
+        ConfigError: if policies that are sharded are to exchange their roles.
     """
-    if accelerator.is_fsdp2 and len(policies) > 1:
+    if accelerator.is_fsdp2 and config.game.exchange:
         raise ConfigError(
-            f"FSDP2 shards one policy, and roles = {config.game.roles!r} trains {len(policies)}: "
-            "use DDP (`accelerate launch --multi_gpu`), or set roles to 'shared'."
+            f"Policies cannot exchange their roles under FSDP2, and exchange = "
+            f"{config.game.exchange}: set it to 0, or use DDP (`accelerate launch --multi_gpu`)."
         )
     parts = {}
     for role, policy in policies.items():
         critic = None if make_critic is None else make_critic(policy)
         saved = None if start is None else role_folder(start, role)
         parts[role] = build_updater(accelerator, config, policy, critic, saved)
+    if accelerator.is_fsdp2:
+        share_frozen([part.trained for part in parts.values()])
     return RoleUpdater(parts, learning)
 
 

@@ -14,6 +14,7 @@ microbatches, and its shards are the master weights of the optimiser (see `AdamW
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -67,7 +68,8 @@ def trained_copy(
         )
     plugin = accelerator.state.fsdp_plugin
     assert plugin is not None
-    policy = learner.policy.clone(share_base=False)
+    # On the CPU, from which each layer returns to the device as it is sharded.
+    policy = learner.policy.clone(share_base=False).to("cpu")
     policy.shares_prefixes = False  # the processes must agree on the number of forward passes
     low = [p for p in policy.parameters() if p.requires_grad and p.dtype in LOW_PRECISION]
     # Without, layers compute as in the acting copy, under its autocast.
@@ -80,6 +82,16 @@ def trained_copy(
     if critic is not None:  # apart from the layers, because it computes in float32
         fully_shard(critic)
     return Learner(policy, critic)
+
+
+def share_frozen(learners: Sequence[Learner]) -> None:
+    """Lets sharded learners of one base model hold the shards of its frozen weights once."""
+    every = learners[0].named_parameters(remove_duplicate=False)  # tied ones by all their names
+    frozen = {name: p for name, p in every if not p.requires_grad}
+    for learner in learners[1:]:
+        for name, parameter in frozen.items():  # the next forward pass adopts them
+            module, _, own = name.rpartition(".")
+            setattr(learner.get_submodule(module), own, parameter)
 
 
 def is_sharded(module: nn.Module) -> bool:

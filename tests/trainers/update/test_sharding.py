@@ -16,6 +16,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import trainer
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.recipes import ilql
+from agentgym.trainers.run.roles import build_updaters
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.sharding import check_engine, trained_copy
@@ -83,6 +84,12 @@ def test_a_policy_that_hooks_train_cannot_be_sharded(
     with pytest.raises(ConfigError, match="ilql trains the whole policy in each process"):
         Trainer("ilql", config, ilql.build(config))
     assert not (tmp_path / "run").exists()
+
+
+def test_sharded_policies_cannot_exchange_their_roles():
+    config: Any = SimpleNamespace(game=SimpleNamespace(exchange=2))
+    with pytest.raises(ConfigError, match="exchange = 2: set it to 0, or use DDP"):
+        build_updaters(engine(DistributedType.FSDP, 2), config, {}, None, None, lambda _: ())
 
 
 @pytest.fixture(scope="module")
