@@ -121,8 +121,8 @@ class Policy(nn.Module):
             holds in memory. They are computed in parts, and again in the backward pass.
         gradient_checkpointing: whether `forward` keeps only the inputs of the model's layers, and
             the backward pass computes the layers again. See `checkpoint_layers`.
-        shares_prefixes: whether `forward` computes the common prefix of its rows once, in a pass of
-            its own, if the model has `blocks` and this is faster. See `shared_length`.
+        shares_prefixes: whether `forward` computes common prefixes of its rows once, in a pass of
+            their own, if the model has `blocks` and this is faster. See `shared_parts`.
 
     Raises:
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
