@@ -78,9 +78,9 @@ class LanguageModel(nn.Module):
             backward pass.
         gradient_checkpointing: whether forward passes with gradients keep only the inputs of the
             model's layers, and the backward pass computes the layers again.
-        shares_prefixes: whether forward passes with gradients compute the common prefix of their
-            rows once, in a pass of its own, if the model has `blocks` and this is faster. See
-            `shared_length`.
+        shares_prefixes: whether forward passes with gradients compute common prefixes of their rows
+            once, in a pass of their own, if the model has `blocks` and this is faster. See
+            `shared_parts`.
 
     Raises:
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.

@@ -13,7 +13,7 @@ from torch import Tensor
 from agentgym.trainers.policy.gradient_checkpointing import checkpointed
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.lm_head import Head, head_reads, scores_in_parts
-from agentgym.trainers.policy.shared_prefix import run_shared, shared_length
+from agentgym.trainers.policy.shared_prefix import run_shared, shared_parts
 
 
 def read(
@@ -21,7 +21,7 @@ def read(
 ) -> tuple[Tensor, Tensor]:
     """Computes the hidden states of rows of tokens.
 
-    A prefix that all rows have in common is computed once if this is faster (`shared_length`).
+    Prefixes that rows have in common are computed once if this is faster (`shared_parts`).
 
     Args:
         policy: the model.
@@ -42,8 +42,8 @@ def read(
             logits = policy.model(**inputs, use_cache=False).logits
         return states[0], logits[0]
 
-    if length := shared_length(policy, **inputs):
-        states = run_shared(policy, lambda **its: run(**its)[0], length, **inputs)
+    if parts := shared_parts(policy, **inputs):
+        states = run_shared(policy, lambda **its: run(**its)[0], parts, **inputs)
         return states, states[row, column]
     states, outputs = run(**inputs)
     return states, states[row, column] if known else outputs

@@ -36,17 +36,21 @@ WIDEST = 16
 """Maximum number n of new tokens per row. With more, all scores would take too much memory."""
 
 
-def common_prefixes(prompts: Sequence[Tokens], most: int) -> tuple[int, list[list[int]]]:
-    """Returns the length P of the prefixes that save most, and the prompts of each prefix.
+def common_prefixes(
+    prompts: Sequence[Tokens], most: int, known: int = 0
+) -> tuple[int, list[list[int]]]:
+    """Returns the length P of the prefixes that save most, and the numbers of each one's prompts.
 
     Args:
         prompts: b token sequences, at least `most` tokens long.
         most: maximum of P.
+        known: tokens that all prompts share and that cost nothing.
     """
     order = sorted(range(len(prompts)), key=lambda i: prompts[i][:most].astype(">i4").tobytes())
     common = [equal_tokens(prompts[i], prompts[j], most) for i, j in pairwise(order)]
     lengths = np.array(sorted(common, reverse=True))
-    length = int(lengths[(lengths * np.arange(1, len(order))).argmax()]) if common else 0
+    saved = (lengths - known) * np.arange(1, len(order))
+    length = int(lengths[saved.argmax()]) if common else 0
     families = [order[:1]]
     for i, equal in zip(order[1:], common, strict=True):
         if equal >= length:

@@ -1,23 +1,26 @@
-"""Forward passes with gradients that compute the common prefix of their rows once.
+"""Forward passes with gradients that compute common prefixes of their rows once.
 
 Prompts begin with the same instructions, and those of a group of episodes with the same
 observation. As in "Prefix Grouper: Efficient GRPO Training through Shared-Prefix Forward" (arXiv
-2506.05433), one row computes the prefix, and all rows continue from its keys and values, through
-which their gradients flow back. Results are those of the whole rows, up to rounding.
+2506.05433), one row computes a prefix, and all its rows continue from its keys and values, through
+which their gradients flow back: first the prefix of all rows, then those of groups. Results are
+those of the whole rows, up to rounding.
 
 Shapes: B rows, S positions, P positions of the prefix, H hidden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from agentgym.trainers.policy.language_model import LanguageModel
+from agentgym.trainers.policy.shared_attention import common_prefixes
 
 Run = Callable[..., Tensor]
 """Maps the inputs of a model to its hidden states [B, S, H]."""
@@ -29,33 +32,62 @@ PROJECTIONS = 4
 """Cost of a token's projections, in hidden sizes of attention to a token (measured on a CPU)."""
 
 
-def shared_length(
+class Part(NamedTuple):
+    """Positions of rows that are computed once for each group of equal rows.
+
+    Attributes:
+        stop: the position after the last one. The part begins where the one before it stops.
+        leaders: int64 [F] a row of each group.
+        group: int64 [B] the group of each row.
+    """
+
+    stop: int
+    leaders: Tensor
+    group: Tensor
+
+
+def shared_parts(
     policy: LanguageModel,
     input_ids: Tensor,
     attention_mask: Tensor | None = None,
     position_ids: Tensor | None = None,
-) -> int:
-    """Returns the length P of the prefix to compute once, or 0 to compute whole rows.
+) -> list[Part]:
+    """Returns the parts of rows to compute once: of all rows, of groups. Empty to compute all.
 
     Args:
         policy: the model.
         input_ids: int64 [B, S] token ids.
-        attention_mask: [B, 1, S, S] attention mask. None: causal.
+        attention_mask: [B, 1, S, S] attention mask, with which groups are not looked for. None:
+            causal.
         position_ids: [B, S] positions. A token at another position than its column is not shared.
     """
     rows, width = input_ids.shape
     shares = policy.shares_prefixes and policy.blocks and policy.head_output is not None
     if rows == 1 or not shares:
-        return 0
+        return []
     equal = (input_ids == input_ids[:1]).all(0)
     if position_ids is not None:
         equal &= (position_ids == torch.arange(width, device=equal.device)).all(0)
     length = min(int(equal.cumprod(0).sum()), width - 1)
+    proposed = [(length, [list(range(rows))])]
+    if attention_mask is None:
+        proposed.append(common_prefixes(list(input_ids.cpu().numpy()), width - 1, length))
     hidden = policy.model.config.get_text_config(decoder=True).hidden_size
-    saved = _cost(hidden, rows, width, attention_mask is not None) - (
-        _cost(hidden, 1, length) + _cost(hidden, rows, width, True, start=length)
-    )
-    return length if saved > _cost(hidden, 1, LEAST) else 0
+    parts: list[Part] = []
+    start, masked = 0, attention_mask is not None
+    for stop, groups in proposed:
+        saved = _cost(hidden, rows, width, masked, start) - (
+            _cost(hidden, len(groups), stop, start > 0, start)
+            + _cost(hidden, rows, width, True, stop)
+        )
+        if stop > start and saved > _cost(hidden, 1, LEAST):
+            leaders = torch.tensor([group[0] for group in groups], device=input_ids.device)
+            group = torch.empty(rows, dtype=torch.long)
+            for number, members in enumerate(groups):
+                group[members] = number
+            parts.append(Part(stop, leaders, group.to(input_ids.device)))
+            start, masked = stop, True
+    return parts
 
 
 def _cost(hidden: int, rows: int, width: int, masked: bool = False, start: int = 0) -> float:
@@ -70,18 +102,18 @@ def _cost(hidden: int, rows: int, width: int, masked: bool = False, start: int =
 def run_shared(
     policy: LanguageModel,
     run: Run,
-    length: int,
+    parts: Sequence[Part],
     input_ids: Tensor,
     attention_mask: Tensor | None = None,
     position_ids: Tensor | None = None,
 ) -> Tensor:
-    """Returns the hidden states [B, S, H] of rows whose first `length` tokens are equal.
+    """Returns the hidden states [B, S, H] of rows.
 
     Args:
         policy: the model.
         run: runs it.
-        length: number P of tokens to compute once.
-        input_ids: as in `shared_length`, and so the other arguments.
+        parts: the parts to compute once, at least one.
+        input_ids: as in `shared_parts`, and so the other arguments.
         attention_mask: as `as_mask` returns it. None: causal.
         position_ids: the positions. None: the columns.
     """
@@ -91,20 +123,39 @@ def run_shared(
         attention_mask = as_mask(policy, columns <= columns[:, None])[None]
     if position_ids is None:
         position_ids = columns[None]
-    prefix = Cache(layer_class_to_replicate=_Prefix)
-    first = run(
-        input_ids=input_ids[:1, :length],
-        position_ids=columns[None, :length],
-        past_key_values=prefix,
+    first, every = parts[0], torch.arange(rows, device=input_ids.device)
+    cache = Cache(layer_class_to_replicate=_Prefix)
+    states = run(
+        input_ids=input_ids[first.leaders, : first.stop],
+        position_ids=columns[None, : first.stop],
+        past_key_values=cache,
     )
-    layers: list[Any] = [_Continued(layer, rows) for layer in prefix.layers]
-    rest = run(
-        input_ids=input_ids[:, length:],
-        attention_mask=attention_mask[:, :, length:],
-        position_ids=position_ids[:, length:],
-        past_key_values=Cache(layers=layers),
-    )
-    return torch.cat([first.expand(rows, -1, -1), rest], 1)
+    found = [_spread(states, first.group)]
+    for before, part in pairwise([*parts, Part(width, every, every)]):
+        place = slice(before.stop, part.stop)
+        group = before.group[part.leaders]
+        layers: list[Any] = [_Continued(layer, group) for layer in cache.layers]
+        cache = Cache(layers=layers)
+        states = run(
+            input_ids=input_ids[part.leaders, place],
+            attention_mask=_of_rows(attention_mask, part.leaders)[:, :, place, : part.stop],
+            position_ids=_of_rows(position_ids, part.leaders)[:, place],
+            past_key_values=cache,
+        )
+        found.append(states if part.leaders is every else _spread(states, part.group))
+    return torch.cat(found, 1)
+
+
+def _of_rows(some: Tensor, rows: Tensor) -> Tensor:
+    """Returns the entries of rows, if there is not one for all of them."""
+    return some if len(some) == 1 or len(some) == len(rows) else some[rows]
+
+
+def _spread(some: Tensor, group: Tensor) -> Tensor:
+    """Returns for each row the entry of its group."""
+    if len(some) == 1:
+        return some.expand(len(group), *some.shape[1:])
+    return some.index_select(0, group)
 
 
 def as_mask(policy: LanguageModel, visible: Tensor) -> Tensor:
@@ -138,17 +189,21 @@ class _Prefix(DynamicLayer):
 
 
 class _Continued(DynamicLayer):
-    """Returns the keys and values of the prefix followed by those of each row."""
+    """Returns and records the keys and values of each row's prefix followed by those of the row."""
 
-    def __init__(self, prefix: Any, rows: int):
+    def __init__(self, prefix: Any, group: Tensor):
         super().__init__()
-        self.keys = prefix.keys.expand(rows, -1, -1, -1)
-        self.values = prefix.values.expand(rows, -1, -1, -1)
+        self._before = _spread(prefix.keys, group), _spread(prefix.values, group)
         self.is_initialized = True
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        assert self.keys is not None and self.values is not None
-        keys = torch.cat([self.keys, key_states], -2)
-        return keys, torch.cat([self.values, value_states], -2)
+        keys, values = self._before
+        found = torch.cat([keys, key_states], -2), torch.cat([values, value_states], -2)
+        if self.keys is None:
+            self.keys, self.values = found
+        return found
+
+    def get_seq_length(self) -> int:
+        return self._before[0].shape[-2]

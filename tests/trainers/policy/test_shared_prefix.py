@@ -14,7 +14,7 @@ from agentgym.trainers.policy.candidates import candidate_logprobs
 from agentgym.trainers.policy.collate import Collated, collate, segment_rows
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
-from agentgym.trainers.policy.shared_prefix import shared_length
+from agentgym.trainers.policy.shared_prefix import shared_parts
 
 TEXTS = ["go north", "go south", "go", "take the red key, then wait", "day 17"]
 SHARED = np.arange(7, 47, dtype=np.int32)
@@ -42,6 +42,11 @@ def played(policy: Policy, as_batch: Any, tails: list[int], sampling: Sampling) 
         turn.choice, turn.admissible = sample.choice, tuple(TEXTS)
     rows = segment_rows(batch)
     return collate(batch, rows, policy.pad_token, sampling.temperature, sampling.normalization)
+
+
+def stops(policy: Policy, tokens: Tensor) -> list[int]:
+    """Returns where the parts of rows that are computed once stop."""
+    return [part.stop for part in shared_parts(policy, tokens)]
 
 
 def learned(policy: Policy, collated: Collated) -> tuple[list[Tensor], list[Tensor | None], int]:
@@ -75,7 +80,26 @@ def test_scores_and_gradients_are_those_of_whole_rows(
     *found, fed = learned(policy, collated)
     policy.shares_prefixes = False
     *expected, whole = learned(policy, collated)
-    assert fed == whole - len(SHARED) * (len(collated.tokens) - 1)
+    assert fed <= whole - len(SHARED) * (len(collated.tokens) - 1)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize(("kind", "common"), [("qwen2", 40), ("gpt2", 40), ("qwen2", 0)])
+def test_groups_of_rows_share_prefixes(always, make_policy, as_batch, kind, common, checkpointing):
+    policy = make_policy(kind)
+    collated = played(policy, as_batch, [20, 18, 20, 19, 22, 18, 4], Sampling(max_new_tokens=6))
+    for row in range(len(collated.tokens)):
+        begin = 60 + row % 3
+        collated.tokens[row, common:48] = torch.arange(begin, begin + 48 - common)
+    if checkpointing:
+        policy.checkpoint_layers()
+    parts = shared_parts(policy, collated.tokens)
+    assert (len(parts), parts[0].stop) == ((2, 40) if common else (1, parts[-1].stop))
+    assert 3 <= len(parts[-1].leaders) < len(collated.tokens) and parts[-1].stop >= 48
+    *found, _ = learned(policy, collated)
+    policy.shares_prefixes = False
+    *expected, _ = learned(policy, collated)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
@@ -84,7 +108,7 @@ def test_equal_rows_share_all_but_a_token(always, make_policy, as_batch):
     collated = played(policy, as_batch, [4], Sampling(max_new_tokens=6))
     expected, _ = policy.hidden(collated)
     collated.tokens, collated.row = collated.tokens[:1].repeat(3, 1), collated.row + 2
-    assert shared_length(policy, collated.tokens) == collated.tokens.shape[1] - 1
+    assert stops(policy, collated.tokens) == [collated.tokens.shape[1] - 1]
     torch.testing.assert_close(policy.hidden(collated)[0], expected, atol=1e-5, rtol=1e-5)
 
 
@@ -105,12 +129,12 @@ def test_a_prefix_is_shared_only_if_this_is_faster(make_policy):
     policy = make_policy()
     rows = torch.arange(3, 103).repeat(8, 1)
     rows[:, 80:] += torch.arange(8)[:, None]
-    assert shared_length(policy, rows) == 80
-    assert shared_length(policy, rows[:2]) == 0  # saves too little
-    assert shared_length(policy, rows[:1]) == 0
-    assert shared_length(policy, rows[:, 80:]) == 0
+    assert stops(policy, rows) == [80]
+    assert stops(policy, rows[:2]) == []  # saves too little
+    assert stops(policy, rows[:1]) == []
+    assert stops(policy, rows[:, 80:]) == []
     # The masked attention of many other tokens costs more than the prefix.
     others = torch.arange(8 * 4000).reshape(8, 4000)
-    assert shared_length(policy, torch.cat([rows[:, :80], others], 1)) == 0
+    assert stops(policy, torch.cat([rows[:, :80], others], 1)) == []
     policy.blocks = False  # such as with sliding windows
-    assert shared_length(policy, rows) == 0
+    assert stops(policy, rows) == []
