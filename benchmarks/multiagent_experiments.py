@@ -221,7 +221,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "bc_epochs": 4,
             "group_size": 8,
             "num_envs": 64,
-            "env_steps": 20_000,
+            "env_steps": 40_000,
             "iterations": 1000,
             "epochs": 1,
             "entropy_coef": 0.02,
@@ -229,8 +229,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         variants={
             "cloned": {"iterations": 0, "env_steps": None},
-            "branches": {"episodes_per_iteration": 32},
-            "branches, rewards of turns": {"episodes_per_iteration": 32, "outcome": "reward"},
+            "branches": {"episodes_per_iteration": 8},
+            "branches, rewards of turns": {"episodes_per_iteration": 8, "outcome": "reward"},
             "independent": {"recipe": "dr_mas", "episodes_per_iteration": 64},
         },
         measure=measures.team_success,
@@ -289,12 +289,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         settings=NANO
         | CLONED
         | {
+            "model": "reader",
             "env_id": "ReferentialGame-Menu-v0",
             "env_kwargs": {"rounds": 1, "objects": 4, "max_words": 1},
             "opponents": "mirror",
             "eval_temperature": 1.0,
-            "bc_demonstrations": 200,
-            "bc_epochs": 10,
+            "bc_demonstrations": 800,
+            "bc_epochs": 5,
             "group_size": 8,
             "episodes_per_iteration": 256,
             "num_envs": 256,
