@@ -87,7 +87,7 @@ class Job:
 
     def curve(self) -> Points | None:
         """Returns the curve of a finished run, or None."""
-        return self._kept("curve.json", EXPERIMENTS[self.experiment].curve)
+        return self._kept("curve.json", EXPERIMENTS[self.experiment].points)
 
     def _kept(self, name: str, function: Callable[[Path], Any]) -> Any:
         """Returns a function of the folder of a finished run, which is computed once, or None."""

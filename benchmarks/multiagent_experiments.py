@@ -25,7 +25,7 @@ class Experiment:
         settings: the settings of all variants.
         variants: the further settings of each variant, by name.
         measure: returns numbers for the folder of a finished run.
-        curve: returns a curve for the folder of a finished run.
+        curve: a metric of training, or a function that returns a curve for the folder of a run.
         axes: the quantities of the curve.
         across: returns numbers for the folders of all seeds of a variant, if there are several.
         demonstrate: writes a file of episodes that are cloned before RL.
@@ -36,10 +36,16 @@ class Experiment:
     settings: Mapping[str, Any]
     variants: Mapping[str, Mapping[str, Any]]
     measure: Callable[[Path], Measures]
-    curve: Callable[[Path], Points] = measures.return_curve
+    curve: str | Callable[[Path], Points] = "rollout/return"
     axes: tuple[str, str] = ("environment steps", "return in training")
     across: Callable[[Sequence[Path]], Measures] | None = None
     demonstrate: Callable[[Path], None] | None = None
+
+    def points(self, folder: Path) -> Points:
+        """Returns the curve of a finished run."""
+        if isinstance(self.curve, str):
+            return measures.metric_curve(folder, self.curve)
+        return self.curve(folder)
 
 
 NANO: dict[str, Any] = {
@@ -136,6 +142,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "league": {"opponents": ["mirror=0.5", "league=0.5"]},
         },
         measure=measures.tictactoe,
+        curve="rollout/player_0/return",
+        axes=("environment steps", "return of the first player in training"),
     ),
     "cooks": Experiment(
         goal="two cooks who both learn serve more per step than one beside a scripted cook",
@@ -197,6 +205,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         goal="at_grpo learns more than independent samples from as many environment steps",
         recipe="at_grpo",
         settings=NANO
+        | CLONED
         | {
             "env_id": "Team-NumberLine-v0",
             "env_kwargs": {
@@ -208,14 +217,18 @@ EXPERIMENTS: dict[str, Experiment] = {
             },
             "opponents": "mirror",
             "eval_temperature": 1.0,
-            "group_size": 8,
+            "bc_demonstrations": 16,
+            "bc_epochs": 4,
+            "group_size": 4,
             "num_envs": 64,
-            "env_steps": 20_000,
+            "env_steps": 40_000,
             "iterations": 1000,
             "epochs": 1,
-            "lr": 2e-3,
+            "entropy_coef": 0.02,
+            "lr": 1e-3,
         },
         variants={
+            "cloned": {"iterations": 0, "env_steps": None},
             "branches": {"episodes_per_iteration": 32},
             "branches, rewards of turns": {"episodes_per_iteration": 32, "outcome": "reward"},
             "independent": {"recipe": "dr_mas", "episodes_per_iteration": 64},
@@ -239,7 +252,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         variants={"per agent": {}, "over all agents": {"by_agent": False}},
         measure=measures.two_scales,
-        axes=("environment steps", "mean return of the roles in training"),
+        curve="rollout/player_0/success",
+        axes=("environment steps", "right answers of player 0"),
     ),
     "codenames": Experiment(
         goal="spymaster and guesser both learn: more wins than after behaviour cloning",
@@ -275,12 +289,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         settings=NANO
         | CLONED
         | {
+            "model": "reader",
             "env_id": "ReferentialGame-Menu-v0",
             "env_kwargs": {"rounds": 1, "objects": 4, "max_words": 1},
             "opponents": "mirror",
             "eval_temperature": 1.0,
-            "bc_demonstrations": 200,
-            "bc_epochs": 10,
+            "bc_demonstrations": 800,
+            "bc_epochs": 5,
             "group_size": 8,
             "episodes_per_iteration": 256,
             "num_envs": 256,

@@ -133,10 +133,9 @@ def tictactoe(folder: Path) -> Measures:
 # Teams.
 
 
-def return_curve(folder: Path) -> Points:
-    """Returns the mean return of the trained agents over environment steps."""
-    rows = read_metrics(folder)
-    return [(row["env_steps"], row["rollout/return"]) for row in rows if "rollout/return" in row]
+def metric_curve(folder: Path, metric: str) -> Points:
+    """Returns a metric of the iterations of a run over environment steps."""
+    return [(row["env_steps"], row[metric]) for row in read_metrics(folder) if metric in row]
 
 
 def cooks(folder: Path) -> Measures:
@@ -167,7 +166,8 @@ def team_success(folder: Path) -> Measures:
     config, agent = config_of(folder), load_agent(str(folder))
     seats = len(make_parallel(config["env_id"], **config["env_kwargs"]).possible_agents)
     games = play_games(config["env_id"], [agent] * seats, GAMES, config["env_kwargs"])
-    return {"success": successes(games), "environment steps": read_metrics(folder)[-1]["env_steps"]}
+    steps = [row["env_steps"] for row in read_metrics(folder)]
+    return {"success": successes(games), "environment steps": max(steps, default=0)}
 
 
 def cross_play_of_seeds(folders: Sequence[Path]) -> Measures:

@@ -17,14 +17,14 @@ from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.tasks import Tasks, task_rng
 
-COLORS = ("red", "green", "blue", "black")
+COLOURS = ("red", "green", "blue", "black")
 SCALES = (1.0, 10.0)
 """The reward of each player for a right answer."""
 
 
 @dataclass
 class State:
-    """The color that each player sees, and whether the players have answered."""
+    """The colour that each player sees, and whether the players have answered."""
 
     shown: tuple[str, ...]
     answered: bool = False
@@ -32,7 +32,7 @@ class State:
 
 
 class TwoScales(TextGame):
-    """Name the color that is shown. Player 1 gets ten times the reward of player 0."""
+    """Name the colour that is shown. Player 1 gets ten times the reward of player 0."""
 
     tasks = Tasks.generated()
     State = State
@@ -40,11 +40,11 @@ class TwoScales(TextGame):
     levels = ("random",)
     expert_level = None
     default_opponents = "random"
-    actions = COLORS
-    instructions = "Reply with the color that is shown."
+    actions = COLOURS
+    instructions = "Reply with the colour that is shown."
 
     def _start(self, task: str) -> None:
-        self.state = State(tuple(COLORS[i] for i in task_rng(task).integers(len(COLORS), size=2)))
+        self.state = State(tuple(COLOURS[i] for i in task_rng(task).integers(len(COLOURS), size=2)))
 
     def _acting(self) -> tuple[str, ...]:
         return () if self.state.answered else self.possible_agents
@@ -52,15 +52,15 @@ class TwoScales(TextGame):
     def _look(self, agent: str) -> TimeStep:
         me = self.possible_agents.index(agent)
         return TimeStep(
-            text=f"The color is {self.state.shown[me]}.",
+            text=f"The colour is {self.state.shown[me]}.",
             success=self.state.right[me],
             progress=float(self.state.right[me]),
-            admissible=COLORS if self._acting() else (),
+            admissible=COLOURS if self._acting() else (),
         )
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         pairs = zip(self.possible_agents, self.state.shown, strict=True)
-        self.state.right = tuple(moves[agent] == color for agent, color in pairs)
+        self.state.right = tuple(moves[agent] == colour for agent, colour in pairs)
         self.state.answered = True
         return self._pay(np.multiply(self.state.right, SCALES).tolist())
 

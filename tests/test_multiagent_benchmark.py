@@ -23,7 +23,12 @@ SMALL = {
     "branches": {"group_size": 2, "episodes_per_iteration": 2},
     "scales": {"group_size": 2, "episodes_per_iteration": 4},
     "codenames": {"bc_demonstrations": 1, "episodes_per_iteration": 2},
-    "referential": {"bc_demonstrations": 4, "group_size": 2, "episodes_per_iteration": 4},
+    "referential": {
+        "model": "nano",
+        "bc_demonstrations": 4,
+        "group_size": 2,
+        "episodes_per_iteration": 4,
+    },
 }
 """Settings of the quickest run of an experiment."""
 

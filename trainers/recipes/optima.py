@@ -59,7 +59,7 @@ class Config(TrainConfig):
     min_reward: float | None = None
     """Reward R that a cloned episode must exceed (None: none)."""
     top_fraction: Fraction = 0.7
-    """Share of the best episodes that are cloned, of which there is one for each start."""
+    """Share of the candidates that are cloned."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -110,7 +110,7 @@ class Ranked(RecipeHooks):
         returns = [each.episode_return for each in batch.trajectories]
         task = np.bincount(episode, returns) / np.bincount(episode)
         self.metrics = {"tokens": float(tokens.mean()), "readability": float(np.exp(-worst).mean())}
-        brevity = self.config.token_coef * tokens / longest[start]
+        brevity = self.config.token_coef * tokens / np.maximum(longest[start], 1)
         return task - brevity + self.config.readability_coef * np.exp(-worst)
 
     def chosen(self, rewards: Float64, start: IntArray) -> NDArray[np.bool_]:
