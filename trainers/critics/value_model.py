@@ -285,7 +285,7 @@ def own_critic(
         policy: the policy whose copy it starts from.
         head: the value head.
         settings: the settings of the critic.
-        context: the prompts of the policy, to which `critic_sees` = "all" adds other observations.
+        context: the prompts of the policy, which `critic_view` adds texts to or replaces.
     """
     assert settings.critic_lr is not None
     return ValueModel(
