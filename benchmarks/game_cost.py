@@ -25,7 +25,8 @@ from rich.table import Table
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.trainers import Callback, train
-from agentgym.trainers.rollout.collector import EnvPool, EpisodeSpec
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.trainer import Trainer

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
 from agentgym.trainers.policy import shared_attention
-from agentgym.trainers.policy.policy import Policy, Request, Sampling
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy.shared_attention import Sharing, common_prefixes, equal_tokens
 
 CHOICES = ["go north", "go south", "take the red key, then wait", "take the blue key"]
