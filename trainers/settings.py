@@ -570,13 +570,19 @@ def defaults(group: type, **changes: Any) -> Any:
     return field(default_factory=lambda: group(**changes))
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Returns the types of the fields of a dataclass, with their bounds."""
+    return get_type_hints(kind, include_extras=True)
+
+
 def check(settings: Any) -> None:
     """Checks types, choices and bounds of the fields of a dataclass.
 
     Raises:
         ConfigError: with the name of the setting, the expected and the received value.
     """
-    for name, hint in get_type_hints(type(settings), include_extras=True).items():
+    for name, hint in _hints(type(settings)).items():
         if is_dataclass(hint):
             continue
         value, plain, bounds = getattr(settings, name), *_parts(hint)
