@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import is_dataclass
+from functools import cache
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -21,13 +22,19 @@ if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Returns the types of the fields of a dataclass, with their bounds."""
+    return get_type_hints(kind, include_extras=True)
+
+
 def check_fields(settings: Any) -> None:
     """Checks types, choices and bounds of the fields of a dataclass.
 
     Raises:
         ConfigError: with the name of the setting, the expected and the received value.
     """
-    for name, hint in get_type_hints(type(settings), include_extras=True).items():
+    for name, hint in _hints(type(settings)).items():
         if is_dataclass(hint):
             continue
         value, plain, bounds = getattr(settings, name), *_parts(hint)
