@@ -75,6 +75,6 @@ registration.REGISTRY[_ENTRY.id] = _ENTRY
 if _ENTRY.id not in gymnasium.registry:
     gymnasium.register(
         _ENTRY.id,
-        entry_point="agentgym.multiagent.pettingzoo:SingleSeat",
+        entry_point="agentgym.multiagent.single_seat:SingleSeat",
         kwargs={"game": _ENTRY.id},
     )

@@ -58,6 +58,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
     "mask_every": {"iterations": 4, "constrain": False, "top_p": 0.5},  # of the mask of top_p
     **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
+    "dr_mas.by_agent": DILEMMA,
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
     # Episodes of different lengths in a group.
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},
