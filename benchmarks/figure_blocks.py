@@ -294,6 +294,15 @@ def demo_seeds() -> str:
     )
 
 
+def demo_critic() -> str:
+    """Returns the explained variance in the first and the last iteration in words, by seed."""
+    curves = [a["run"]["explained_variance"] for a in _learned("webshop")]
+    return ", ".join(
+        f"{first:.2f} to {last:.2f} (seed {seed})"
+        for seed, ((_, first), *_, (_, last)) in enumerate(curves)
+    )
+
+
 # Other libraries.
 
 
@@ -342,6 +351,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         engines,
         demo_table,
         demo_seeds,
+        demo_critic,
         sb3_webshop,
         sb3_webshop_table,
     )

@@ -1,7 +1,7 @@
 """Small programs of a few files, in which bugs are planted.
 
-The source of a program is a text in `data/`. Below a line `== name.py` it has the lines of this
-file, below `== calls` the calls of its functions. <<2-9>> stands for a number.
+The source of a program is a `.txt` file of this folder. Below a line `== name.py` it has the lines
+of this file, below `== calls` the calls of its functions. <<2-9>> stands for a number.
 
 The programs have neither `while` nor recursion and multiply no lists, so that a mutated program
 ends. They have no formatted strings, whose places differ between versions of Python.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-DATA = Path(__file__).with_name("data")
+DATA = Path(__file__).parent
 NAMES = ("shop", "calendar", "grades", "texts", "grids", "trains")
 """The programs. Their order is part of the tasks."""
 

@@ -1,11 +1,11 @@
-"""The tables of facts in `data/`. Each begins with a description of its format."""
+"""The tables of facts of this folder, `*.txt`. Each begins with a description of its format."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-DATA = Path(__file__).with_name("data")
+DATA = Path(__file__).parent
 
 
 def entries(table: str) -> list[str]:
