@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import yaml
 
 pytest.importorskip("torch")
 
+import agentgym
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
 
@@ -35,10 +37,17 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def benchmark():
+    """The benchmark. The game that it registers is there for these tests alone."""
+    tables = agentgym.REGISTRY, gymnasium.registry
+    before = [dict(entries) for entries in tables]
     sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
     yield importlib.import_module("multiagent")
     sys.path.pop(0)
-    sys.modules.pop("multiagent", None)
+    for name in ("multiagent", "two_scales"):
+        sys.modules.pop(name, None)
+    for entries, known in zip(tables, before, strict=True):
+        for id in entries.keys() - known.keys():
+            del entries[id]
 
 
 @pytest.fixture
