@@ -136,7 +136,8 @@ class Sharing:
         places[order] = prefixes[order] * self._most + inside
         rows = np.zeros(count * self._most, np.int64)
         rows[places] = np.arange(len(order))
-        self._in_order = len(rows) == len(order) and bool((places == rows).all())
+        identity = np.arange(len(order))
+        self._in_order = len(rows) == len(order) and bool((places == identity).all())
         self._rows, self._places = (torch.from_numpy(x).to(device) for x in (rows, places))
 
     def by_prefix(self, rows: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
@@ -46,6 +46,7 @@ def test_the_prefixes_are_those_that_save_most(lists):
     queries=st.sampled_from([1, 2]),
     masked=st.booleans(),
 )
+@example([0, 2, 1], 1, 1, False)  # the order of rows is its own inverse
 def test_results_are_those_of_plain_attention(prefixes, new, queries, masked):
     b, kv, length, own, size = len(prefixes), 2, 5, 4, 8
     generator = torch.Generator().manual_seed(0)
