@@ -43,6 +43,7 @@ def test_the_variance_between_states_is_what_can_be_explained(critic: Any):
     assert critic.possible(np.ones((3, 2), np.float32)) == 0
 
 
+@pytest.mark.slow
 def test_environments_are_measured_and_kept(
     critic: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -66,6 +66,7 @@ def run_small(benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return benchmark.Settings(runs=tmp_path, seeds=(0, 1))
 
 
+@pytest.mark.slow
 def test_all_variants_have_valid_settings(benchmark: Any, tmp_path: Path):
     file = tmp_path / "settings.yaml"
     for experiment in benchmark.EXPERIMENTS.values():
@@ -127,6 +128,7 @@ def test_an_experiment_is_trained_and_measured(benchmark: Any, run_small: Any, n
     assert ("across" in found) == (experiment.across is not None)
 
 
+@pytest.mark.slow
 def test_single_agents_read_the_prompts_of_the_seats(
     benchmark: Any, monkeypatch: pytest.MonkeyPatch
 ):

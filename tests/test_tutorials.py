@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 SLOW = {
     *("callbacks.md", "own_environment.md", "own_reward.md", "own_tools.md", "real_model.md"),
-    *("self_play.md", "tensorboard.md"),
+    *("self_play.md", "tensorboard.md", "served_model.md", "evaluating_games.md"),
 }
 """Pages that train, which takes seconds."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -176,6 +176,7 @@ def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
             check_agent(agent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [pytest.param(p, id=p.stem) for p in PAGES if commands(p)])
 def test_the_command_lines_of_a_tutorial_parse(page: Path, monkeypatch: pytest.MonkeyPatch):
     for line in commands(page):
@@ -183,6 +184,7 @@ def test_the_command_lines_of_a_tutorial_parse(page: Path, monkeypatch: pytest.M
             check_command(line, patch)
 
 
+@pytest.mark.slow
 def test_the_page_about_tensorboard_lists_every_scalar(tmp_path: Path):
     settings: dict[str, Any] = {
         "env_id": "NumberLine-v0", "model": "nano", "context": "current", "constrain": True,

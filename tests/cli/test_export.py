@@ -15,6 +15,7 @@ def rows(path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_preferences_are_conversations_of_trl(tmp_path):
     from trl.data_utils import is_conversational  # imports most of transformers
 

@@ -125,6 +125,7 @@ def test_list_as_json(capsys):
     assert all(row["max_turns"] is None or row["max_turns"] > 0 for row in listed.values())
 
 
+@pytest.mark.slow
 def test_listing_loads_no_torch():
     code = (
         "import sys; from agentgym.cli.main import main; main(['list']); "
@@ -152,6 +153,7 @@ def test_play_repeats_an_episode_of_an_evaluation(capsys):
     assert f"after {record.turns} turn" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_human_plays_in_a_terminal():
     words = ("play", "NumberLine-v0", "--task", "train/0", "--seed", "0", "--env-kwargs", "size=2")
     played = process(*words, input="[bold]\n+\n-\n")

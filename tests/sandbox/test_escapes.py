@@ -193,6 +193,7 @@ while True:
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interpreter", ["monty", "cpython"])
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_ends_in_an_error(name: str, interpreter: Interpreter):
@@ -209,6 +210,7 @@ STUBBORN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interpreter", STUBBORN)
 def test_a_loop_that_ignores_errors_and_signals_is_stopped(interpreter: Interpreter):
     outcome = run_program(STUBBORN[interpreter], interpreter=interpreter, limits=Limits(seconds=1))

@@ -357,6 +357,7 @@ def test_a_remote_environment_says_what_is_wrong(server):
     env.close()
 
 
+@pytest.mark.slow
 def test_policies_train_in_remote_environments(server, tmp_path):
     pytest.importorskip("torch", reason="needs the extra `train`")
     from agentgym.trainers import train

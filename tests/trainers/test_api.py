@@ -135,6 +135,7 @@ def test_the_first_evaluation_can_stop_training(tmp_path: Path):
     load_policy(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_continues(tmp_path: Path):
     settings: dict[str, Any] = NUMBER_LINE | SMALL | {"run_dir": str(tmp_path / "stopped")}
     train("poad", **settings, callbacks=[Recorder(stop_at="update_end")])
@@ -256,6 +257,7 @@ def test_an_environment_object_is_copied_for_every_slot(tmp_path: Path):
     assert trainer.config.environment.env_id == "AgentGym/NumberLine-v0"
 
 
+@pytest.mark.slow
 def test_an_object_and_an_id_train_alike(tmp_path: Path):
     train("poad", **NUMBER_LINE, **SMALL, run_dir=str(tmp_path / "id"))
     train("poad", env=number_line(), **SMALL, run_dir=str(tmp_path / "object"))

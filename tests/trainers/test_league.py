@@ -43,6 +43,7 @@ PSRO: dict[str, Any] = {
 # Mixtures.
 
 
+@pytest.mark.slow
 def test_a_group_has_one_opponent_of_the_mixture(tmp_path: Path):
     played = Played()
     opponents = ("mirror=0.4", "past:2=0.3", "scripted:maniac=0.3")

@@ -62,6 +62,7 @@ def test_a_bug_fails_the_first_public_test_and_another_one():
         assert results(bug.goal, calls) == expected
 
 
+@pytest.mark.slow
 def test_no_bug_is_in_both_splits():
     train, test = (
         {bug_of(f"{split}/{number}", 1).key for number in range(40)} for split in ("train", "test")

@@ -36,6 +36,7 @@ def test_both_interpreters_agree():
         assert all(right(function, function.program, "cpython"))
 
 
+@pytest.mark.slow
 def test_no_function_is_in_both_splits():
     train, test = (
         {function_of(f"{split}/{number}", "easy").text for number in range(300)}

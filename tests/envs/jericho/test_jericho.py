@@ -66,6 +66,7 @@ def test_endings_are_understood():
 WAY = ("go west", "go north", "go east", "go north", "take coin")
 
 
+@pytest.mark.slow
 @installed
 def test_the_small_game_can_be_won():
     env = Jericho()

@@ -225,6 +225,7 @@ def test_admissible_actions_are_valid_and_enough():
     assert any(action == "get 2 iron ore" for action in gets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [None, 4])
 def test_the_experts_actions_are_listed_wherever_it_is_asked(depth: int | None):
     env = TextCraft(depth=depth)

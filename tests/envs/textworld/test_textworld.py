@@ -102,6 +102,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize(("kind", "arguments"), SMALL)
 @pytest.mark.parametrize("words", ["own", "original"])
@@ -115,6 +116,7 @@ def test_the_expert_wins_in_both_words(
     assert "Goal: " in env._last.text and env._last.text.endswith("You have won.")
 
 
+@pytest.mark.slow
 @installed
 def test_both_engines_play_the_same_game():
     own, original = (CoinCollector(quest_length=3, games=1, words=w) for w in ("own", "original"))
@@ -145,6 +147,7 @@ def test_the_recipe_is_shown_once_it_was_read():
     assert env.expert() != "examine cookbook"
 
 
+@pytest.mark.slow
 @installed
 def test_a_burned_meal_is_lost():
     env = Cooking(recipe=1, take=1, go=1, games=5, cut=False)

@@ -177,6 +177,7 @@ def test_groups_that_fail_weigh_up_to_twice_as_much():
         TrainConfig.of(group_weight="difficulty", group_size=1)
 
 
+@pytest.mark.slow
 def test_the_options_change_a_run_and_are_resumed(tmp_path: Path):
     options = {
         "shape_progress": 0.5, "process_reward": "progress", "novelty_bonus": 0.1,

@@ -191,6 +191,7 @@ def test_the_others_observations_stand_between_prompt_and_action(
     assert np.array_equal(seen.token_offsets, batch.token_offsets)
 
 
+@pytest.mark.slow
 def test_it_explains_more_than_any_function_of_the_own_prompt(policy: Policy):
     """With the middle card, the other's card decides between +2 and -2."""
     batch = Batch.of(play(Bold(policy), 16, central=True, mode="current", instructions=False))
@@ -218,6 +219,7 @@ def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[s
     return trainer, [{k: v for k, v in row.items() if "time/" not in k} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sees", ["all", "hidden", "state"])
 def test_a_run_resumes_as_if_never_stopped_and_plays_as_with_another_critic(
     tmp_path: Path, sees: str
@@ -235,6 +237,7 @@ def test_a_run_resumes_as_if_never_stopped_and_plays_as_with_another_critic(
     assert own[0]["losses/value_loss"] != whole[0]["losses/value_loss"]
 
 
+@pytest.mark.slow
 def test_one_critic_reads_for_all_roles(tmp_path: Path):
     trainer, rows = run("turn", tmp_path, critic_sees="all", roles="separate")
     assert trainer.own_critic is not None

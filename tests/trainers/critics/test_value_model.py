@@ -129,6 +129,7 @@ def test_a_model_of_actions_keeps_no_episodes(policy: Policy, batch: Batch):
     assert model.states()["rounds"] == []
 
 
+@pytest.mark.slow
 def test_before_rl_it_is_fitted_to_the_targets_of_the_recipe(policy: Policy, batch: Batch):
     critic = critic_of(policy, TokenValueHead, lr=3e-3, epochs=8, batch_tokens=256)
     credit = two_clock.poad(1.0, 1.0)

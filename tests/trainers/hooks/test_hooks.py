@@ -342,6 +342,7 @@ def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
     assert resumed == whole
 
 
+@pytest.mark.slow
 def test_nlpo_starts_from_the_distribution_it_masked(tmp_path: Path):
     few = {"iterations": 3, "episodes_per_iteration": 32, "eval_episodes": 0, "epochs": 1}
     free = {"constrain": False, "max_new_tokens": 4, "top_p": 0.8}

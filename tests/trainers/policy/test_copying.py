@@ -42,6 +42,7 @@ def test_practice_depends_on_the_seed_and_on_nothing_else(texts, global_rng_unto
     assert all(p.grad is None for p in one.parameters()) and not one.training
 
 
+@pytest.mark.slow
 def test_practice_teaches_copying(texts):
     model, _ = tiny_model(texts, size=SMALL)
     words = torch.arange(2, 2 + WORDS)

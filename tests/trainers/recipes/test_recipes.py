@@ -497,6 +497,7 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path):
             train(recipe, tmp_path / "run", **changes)
 
 
+@pytest.mark.slow
 def test_a_budget_is_divided_between_demonstrations_and_play(tmp_path: Path):
     budget = {"bc_demonstrations": 0, "env_steps": 400, "eval_episodes": 8, "iterations": 50}
     few = {"episodes_per_iteration": 8, "bc_epochs": 1}

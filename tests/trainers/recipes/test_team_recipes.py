@@ -140,6 +140,7 @@ def test_malt_values_are_those_of_each_agent():
     assert preference_weights(np.zeros(2), [(0, 1)], 0.1)[0][0] > 0
 
 
+@pytest.mark.slow
 def test_malt_trains_a_policy_for_each_role_and_resumes(tmp_path: Path):
     few = {**REFINER, "roles": "separate", "group_size": 2, "episodes_per_iteration": 2}
     _, whole = run("malt", tmp_path / "a", **few)
@@ -234,6 +235,7 @@ def test_pioneer_and_observer_exchange_policies_critics_and_optimisers(tmp_path:
     assert same(weights(swapped, "observer"), pioneer)
 
 
+@pytest.mark.slow
 def test_an_exchange_is_repeated_exactly_when_a_run_resumes(tmp_path: Path):
     few = {**PIONEER, "roles": "separate", "exchange": 1}
     trainer, whole = run("cory", tmp_path / "a", **few)

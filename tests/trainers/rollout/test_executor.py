@@ -97,6 +97,7 @@ def test_a_resumed_run_stays_within_the_bound(tmp_path: Path):
     assert [row["rollout/staleness_max"] for row in rows] == [0, 1, 0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plays_at_once")
 def test_stale_tokens_have_the_decoupled_objective(tmp_path: Path, monkeypatch: Any):
     """Ratios start at 1, and the weights are those of the policy before the update."""

@@ -69,6 +69,7 @@ def test_two_processes_learn_as_one_does(tmp_path: Path):
         )
 
 
+@pytest.mark.slow
 def test_a_gradient_scaler_changes_no_step(monkeypatch, tmp_path: Path):
     """What fp16 on a GPU does to gradients, on the CPU: scaled in `backward`, unscaled once."""
 

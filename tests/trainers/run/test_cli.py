@@ -57,6 +57,7 @@ def test_an_unknown_setting_is_named_with_a_suggestion(tmp_path: Path):
         settings(tmp_path, "gama: 0.9\n")
 
 
+@pytest.mark.slow
 def test_files_that_are_no_settings(tmp_path: Path):
     with pytest.raises(ConfigError, match="Cannot read"):
         read_config("poad", ["--config", str(tmp_path / "missing.yaml")])

@@ -49,6 +49,7 @@ def test_turns_record_the_distribution_of_the_weights_that_sampled_them(tmp_path
     np.testing.assert_allclose(batch.logprobs, np.where(older, before, now), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_older_turns_have_importance_weights(tmp_path: Path):
     train("grpo", **FEW, iterations=5, run_dir=str(tmp_path))
     rows = read_metrics(tmp_path)
@@ -59,6 +60,7 @@ def test_older_turns_have_importance_weights(tmp_path: Path):
     assert max(gaps[1::2]) > 1e-4
 
 
+@pytest.mark.slow
 def test_a_resumed_run_finds_the_older_policy(tmp_path: Path):
     whole, parts = (str(tmp_path / name) for name in ("whole", "parts"))
     settings: dict[str, Any] = FEW | {"save_every": 1, "keep": 1}

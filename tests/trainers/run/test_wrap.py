@@ -73,6 +73,7 @@ def test_wrong_wrappers_are_explained(settings: Any, message: str, tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_policy_is_evaluated_and_played_with_its_wrappers(tmp_path: Path, capsys):
     run = tmp_path / "run"
     [*_, last] = train("poad", **SMALL, **NUMBER_LINE, wrap=WRAP, run_dir=str(run))
