@@ -2,6 +2,7 @@
 
 from agentgym.agents.scaffolds.adapt import AdaptAgent
 from agentgym.agents.scaffolds.base import ScaffoldAgent
+from agentgym.agents.scaffolds.examples import ExamplesAgent
 from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
 from agentgym.agents.scaffolds.reflexion import ReflexionAgent
 
@@ -10,12 +11,14 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "plan_execute": PlanExecuteAgent,
     "plan_refine": PlanRefineAgent,
     "adapt": AdaptAgent,
+    "examples": ExamplesAgent,
 }
 """The agents that `make_agent` puts around another one, as in "reflexion:chat:MODEL@URL"."""
 
 __all__ = [
     "SCAFFOLDS",
     "AdaptAgent",
+    "ExamplesAgent",
     "PlanExecuteAgent",
     "PlanRefineAgent",
     "ReflexionAgent",
