@@ -467,9 +467,9 @@ def test_a_config_object_trains(tmp_path: Path):
 
 
 def test_a_policy_with_a_short_context_acts_on_notes(tmp_path: Path):
-    settings = SMALL | NUMBER_LINE | {"iterations": 1, "episodes_per_iteration": 8}
-    settings |= {"instructions": True, "eval_episodes": 0, "run_dir": str(tmp_path)}
-    train("poad", wrap=["Memory:size=2,length=30,turns=2"], **settings)
+    settings: dict[str, Any] = SMALL | NUMBER_LINE | {"episodes_per_iteration": 8}
+    settings |= {"iterations": 1, "instructions": True, "eval_episodes": 0}
+    train("poad", wrap=["Memory:size=2,length=30,turns=2"], run_dir=str(tmp_path), **settings)
     rows = (tmp_path / "trajectories.jsonl").read_text().splitlines()
     turns = [turn for row in rows for turn in json.loads(row)["turns"]]
     assert {"remember", "forget 1"} <= {turn["action"] for turn in turns}
