@@ -16,6 +16,7 @@ from agentgym.agents.expert import ExpertAgent, NoExpertError
 from agentgym.agents.human import HumanAgent, Quit
 from agentgym.agents.mixed import MixedAgent
 from agentgym.agents.random import RandomAgent
+from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.agents.scripted import ScriptedAgent
 from agentgym.agents.search import ALGORITHMS, SearchAgent
 from agentgym.agents.view import Agent, View
@@ -55,7 +56,8 @@ POLICY_AGENTS = {
 }
 """Entry points of policy agents: strings, so that this package does not import trainers."""
 SEARCHES = tuple(f"search:{algorithm}" for algorithm in ALGORITHMS)
-KINDS = (*_SIMPLE, *SEARCHES, "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER")
+_AROUND = tuple(f"{kind}:AGENT" for kind in SCAFFOLDS)
+KINDS = (*_SIMPLE, *SEARCHES, "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", *_AROUND)
 
 
 def make_agent(spec: str, **options: Any) -> Agent:
@@ -64,9 +66,12 @@ def make_agent(spec: str, **options: Any) -> Agent:
     Args:
         spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
             "policy:FOLDER" (a trained checkpoint, which needs the extra "train"), "league:FOLDER"
-            (the average policy of a run with a pool of opponents) or "search:ALGORITHM" (a planner:
-            see `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER".
-        options: keyword arguments of the agent's class, such as `temperature=0.7`.
+            (the average policy of a run with a pool of opponents), "search:ALGORITHM" (a planner:
+            see `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER", or an
+            agent around another one (see `agentgym.agents.scaffolds`), such as
+            "reflexion,trials=4:chat:MODEL@URL".
+        options: keyword arguments of the agent's class, such as `temperature=0.7`. Those that an
+            agent around another one does not have go to the inner one.
 
     Raises:
         ConfigError: for an unknown specification or option.
@@ -90,8 +95,12 @@ def make_agent(spec: str, **options: Any) -> Agent:
         with needs_extra("A policy agent", "train"):
             load_agent: Any = load_env_creator(POLICY_AGENTS[kind])
         return _call(spec, load_agent, (rest,), options)
+    name, *words = split_arguments(kind)
+    if name in SCAFFOLDS:
+        return _around(spec, name, parse_arguments(words), rest, options)
+    known = (*_SIMPLE, *SEARCHES, *SCAFFOLDS)
     raise ConfigError(
-        f"Unknown agent {hide_userinfo(spec)!r}.{did_you_mean(spec, (*_SIMPLE, *SEARCHES))} "
+        f"Unknown agent {hide_userinfo(spec)!r}.{did_you_mean(spec, known)} "
         f"Known: {', '.join(KINDS)}."
     )
 
@@ -107,8 +116,20 @@ def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:
     return _call(spec, SearchAgent, (algorithm,), {"name": spec, **options})
 
 
+def _around(
+    spec: str, kind: str, own: dict[str, Any], inner: str, options: dict[str, Any]
+) -> Agent:
+    """Makes an agent around another one, which gets the options that only it has."""
+    if not inner:
+        raise ConfigError(f"{kind} goes around another agent: {kind}:chat:MODEL@URL.")
+    known = keyword_parameters(SCAFFOLDS[kind])
+    own |= {name: value for name, value in options.items() if name in known}
+    rest = {name: value for name, value in options.items() if name not in known}
+    return _call(spec, SCAFFOLDS[kind], (make_agent(inner, **rest),), own)
+
+
 def _call(
-    spec: str, make: Callable[..., Agent], args: tuple[str, ...], options: dict[str, Any]
+    spec: str, make: Callable[..., Agent], args: tuple[Any, ...], options: dict[str, Any]
 ) -> Agent:
     known = {name: p for name, p in keyword_parameters(make).items() if p.kind is p.KEYWORD_ONLY}
     check_arguments(f"Agent {hide_userinfo(spec)!r}", known, options)

@@ -91,6 +91,9 @@ class Agent(Protocol):
     An agent may have an attribute `wrap`: the wrappers that its environments need, as in
     `make_env`. They are used where no other wrappers are given.
 
+    It may have a method `finish(view)`, which `evaluate` calls with the view of each finished
+    episode.
+
     For exact evaluation (`agentgym.evaluation.nashconv`), an agent may have a method
     `probabilities(views)`, which returns for each view an array with the probabilities of
     `info["admissible"]`, and an attribute `memoryless`: True if its actions depend on the

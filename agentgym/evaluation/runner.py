@@ -219,7 +219,7 @@ def _play(
     finish: Callable[[int, EpisodeRunner], None],
 ) -> None:
     """Plays the numbered episodes. An environment whose episode ends takes the next one."""
-    waiting = iter(plan)
+    waiting, finished = iter(plan), getattr(agent, "finish", None)
     active = [
         (index, EpisodeRunner(env, task, seed))
         for env, (index, (task, seed)) in zip(envs, waiting, strict=False)
@@ -236,6 +236,8 @@ def _play(
                 under_way.append((index, episode))
                 continue
             finish(index, episode)
+            if finished is not None:
+                finished(episode.view)
             if (following := next(waiting, None)) is not None:
                 index, (task, seed) = following
                 under_way.append((index, EpisodeRunner(episode.view.env, task, seed)))

@@ -6,6 +6,7 @@ from agentgym.wrappers.code_action import CodeAction
 from agentgym.wrappers.encode_observation import EncodeObservation
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
+from agentgym.wrappers.memory import Memory
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reward_function import RewardFunction, Transition
@@ -19,6 +20,7 @@ __all__ = [
     "EncodeObservation",
     "ExtractAction",
     "HistoryObservation",
+    "Memory",
     "MultiTrial",
     "PrivilegedText",
     "RewardFunction",

@@ -30,9 +30,10 @@ class MultiTrial(TextWrapper):
     successful one if `stop_on_success` is True.
 
     **Info**: `trial` (int: index of the attempt of the next action, from 0), `trial_end` (bool:
-    whether the last action ended an attempt) and `trial_success` (bool: whether it ended it
-    successfully) are added. After `trial_end`, the other keys describe the start of the next
-    attempt, except `valid` and `reward_terms`, which belong to the last action.
+    whether the last action ended an attempt), `trial_success` (bool: whether it ended it
+    successfully) and `trial_observation` (str: the last observation of the attempt that it ended,
+    else "") are added. After `trial_end`, the other keys describe the start of the next attempt,
+    except `valid` and `reward_terms`, which belong to the last action.
 
     Apply `HistoryObservation` on the inside, so that its history covers the current attempt only.
 
@@ -84,6 +85,7 @@ class MultiTrial(TextWrapper):
         self._return += reward
         self._current += [f"> {action}", observation]
         ended = terminated or truncated
+        seen = observation if ended else ""
         success = bool(info["success"])
         last = len(self._earlier) + 1 == self.n or (success and self.stop_on_success)
         if ended and not last:
@@ -97,7 +99,7 @@ class MultiTrial(TextWrapper):
             self._current, self._return = [observation], 0.0
             terminated = truncated = False
         observation, info = self._show(observation, info)
-        info |= {"trial_end": ended, "trial_success": ended and success}
+        info |= {"trial_end": ended, "trial_success": ended and success, "trial_observation": seen}
         return observation, reward, terminated, truncated, info
 
     def _summary(self, info: dict[str, Any]) -> str:
@@ -118,7 +120,8 @@ class MultiTrial(TextWrapper):
         if not self._current:
             self._current = [observation]
         observation, info = self._show(observation, info)
-        return observation, info | {"trial_end": False, "trial_success": False}
+        info |= {"trial_end": False, "trial_success": False, "trial_observation": ""}
+        return observation, info
 
     def _show(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         trial = len(self._earlier)

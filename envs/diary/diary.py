@@ -75,7 +75,7 @@ class Diary(TextEnv):
     - `distance` (int or None, default None): entries from the fact to its question, with the entry
       itself, at most half of the entries. None: all questions come at the end.
     - `notebook` (int, default 0): maximum number of notes. If it is full, the oldest is lost. 0: no
-      notebook.
+      notebook. The wrapper `Memory` adds numbered notes to any environment.
     - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 20 more than the
       episode needs.
 

@@ -10,8 +10,9 @@ import random
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from agentgym.envs.search.index import PageIndex
+from agentgym.envs.webshop.analysis import terms
 from agentgym.tasks import task_rng
+from agentgym.utils.bm25 import TextIndex
 
 YEAR = "year"
 SIZES = {
@@ -202,9 +203,9 @@ class Corpus:
         self._by_title = {page.title.casefold(): page for page in pages}
 
     @cached_property
-    def index(self) -> PageIndex:
-        """The index of all pages."""
-        return PageIndex([page.text for page in self.pages])
+    def index(self) -> TextIndex:
+        """The index of all pages, with the terms of the shop's search engine."""
+        return TextIndex([page.text for page in self.pages], terms)
 
     def search(self, query: str, k: int) -> list[Page]:
         """Returns the best k pages for a query, best first."""

@@ -395,3 +395,25 @@ def test_the_size_of_a_reply_is_limited(server, monkeypatch):
     server.script(500, b"x" * 2000)
     with pytest.raises(ChatError, match="500"):
         chat(server, retries=0).act([view()])
+
+
+def test_a_served_model_reflects_and_tries_again(server):
+    """The scaffold asks for the reflection between two attempts, in a conversation of its own."""
+    server.script(200, completion("?"))  # the only action of the first attempt
+    server.script(200, completion("Compare the numbers."))
+    url = server.url
+    agent = make_agent(f"reflexion,trials=2:chat:tiny@{url}", backoff=0.0)
+    report = evaluate(
+        "NumberLine-v0",
+        agent,
+        tasks=["train/3"],
+        env_kwargs={"max_turns": 1, "wrap": list(agent.wrap)},
+    )
+    assert report.agent == "reflexion:chat:tiny"
+    first, reflection, second, *_ = server.requests
+    assert len(first["messages"]) == 2 and len(reflection["messages"]) == 2
+    assert "The attempt failed." in reflection["messages"][1]["content"]
+    assert "> ?" in reflection["messages"][1]["content"]
+    assert second["messages"][0]["content"].endswith("\n\nCompare the numbers.")
+    assert len(second["messages"]) == 2  # the turns of the first attempt are gone
+    assert agent.usage.requests == len(server.requests) == 3

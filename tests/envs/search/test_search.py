@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.envs.search.index import PageIndex
 from agentgym.envs.search.kg_qa import KGQA
 from agentgym.envs.search.questions import draw_question, exact_match, f1, load_questions, world_of
 from agentgym.envs.search.search_qa import SearchQA
 from agentgym.envs.search.world import BY_SUBJECT, SIZES, YEAR, World
+from agentgym.envs.webshop.analysis import terms
 from agentgym.envs.webshop.search import document
 from agentgym.envs.webshop.shop import open_shop
 from agentgym.errors import DataError
+from agentgym.utils.bm25 import TextIndex
 
 WORLD = World("train/0", 0.5)
 RECORDS = [
@@ -66,15 +67,15 @@ def test_a_page_states_the_facts_of_its_entity_and_gossip_pages_state_other_ones
 
 def test_pages_are_ranked_by_rare_terms_and_ties_by_position():
     texts = ["red shoes for running", "a red lamp", "", "blue shoes, blue laces", "the lamp"]
-    index = PageIndex(texts)
+    index = TextIndex(texts, terms)
     assert index.search("red lamp", 5) == [1, 4, 0]
     assert index.search("shoe", 5) == [0, 3] and index.search("the of", 5) == []
-    assert index.search("red lamp", 1) == [1] and PageIndex([]).search("lamp", 5) == []
+    assert index.search("red lamp", 1) == [1] and TextIndex([]).search("lamp", 5) == []
 
 
 def test_the_ranking_is_the_shops():
     shop = open_shop(None, 200, False, 0, 0, "alphabetic")
-    index = PageIndex([document(product) for product in shop.catalogue])
+    index = TextIndex([document(product) for product in shop.catalogue], terms)
     for query in ("red running shoes", "wooden floor lamp black", "coffee"):
         found, scores = shop.index.search_scored(query, 20)
         theirs = dict(zip(found.tolist(), scores.tolist(), strict=True))

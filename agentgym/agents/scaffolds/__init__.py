@@ -1,0 +1,26 @@
+"""Agents around an agent: they reflect, plan, split tasks or show examples, and let it act."""
+
+from agentgym.agents.scaffolds.adapt import AdaptAgent
+from agentgym.agents.scaffolds.base import ScaffoldAgent
+from agentgym.agents.scaffolds.examples import ExamplesAgent
+from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
+from agentgym.agents.scaffolds.reflexion import ReflexionAgent
+
+SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
+    "reflexion": ReflexionAgent,
+    "plan_execute": PlanExecuteAgent,
+    "plan_refine": PlanRefineAgent,
+    "adapt": AdaptAgent,
+    "examples": ExamplesAgent,
+}
+"""The agents that `make_agent` puts around another one, as in "reflexion:chat:MODEL@URL"."""
+
+__all__ = [
+    "SCAFFOLDS",
+    "AdaptAgent",
+    "ExamplesAgent",
+    "PlanExecuteAgent",
+    "PlanRefineAgent",
+    "ReflexionAgent",
+    "ScaffoldAgent",
+]

@@ -1,0 +1,117 @@
+"""An agent with examples: which episodes it keeps, finds, shows and saves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.agents import ExpertAgent, View, make_agent
+from agentgym.agents.scaffolds import ExamplesAgent
+from agentgym.data.reading import read_episodes
+from agentgym.errors import ConfigError, DataError
+from agentgym.evaluation import evaluate
+from agentgym.making import make_env
+
+ID = "AgentGym/TextCraft-v0"
+
+
+class Watched(ExpertAgent):
+    """An expert that fails some tasks, and keeps the instructions of its first turns."""
+
+    def __init__(self, fails: Sequence[str] = ()):
+        self.fails, self.seen = fails, []
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        self.seen += [view.instructions for view in views if not view.history]
+        acted = super().act(views)
+        pairs = zip(views, acted, strict=True)
+        return ["?" if v.info["task"] in self.fails else action for v, action in pairs]
+
+
+def chat(first: str, **facts: Any) -> str:
+    """Returns a line of a file with an episode of one turn."""
+    roles = {"system": "Rules.", "user": first, "assistant": f"do {first}"}
+    messages = [{"role": role, "content": content} for role, content in roles.items()]
+    return json.dumps({"messages": messages, **facts}) + "\n"
+
+
+def begun(agent: ExamplesAgent, observation: str) -> list[str]:
+    """Returns the first observations of the examples for an observation."""
+    return [e.turns[0].observation for e in agent.similar(View.of_text("Rules.", observation))]
+
+
+def test_successes_become_examples_of_later_episodes(tmp_path: Path):
+    file = tmp_path / "cases.jsonl"
+    tasks = list(make_env(ID).get_wrapper_attr("tasks").test[:4])
+    inner = Watched(fails=tasks[1:2])
+    agent = ExamplesAgent(inner, data=str(file), k=1)
+    kwargs = {"max_turns": 20}
+    report = evaluate(ID, agent, tasks=tasks, num_envs=1, env_kwargs=kwargs)
+    won = [episode.task for episode in report.episodes if episode.success]
+    assert tasks[1] not in won and len(won) == 3
+    assert [each.task for each in agent.episodes] == won
+    assert ["Example 1" in text for text in inner.seen] == [False, True, True, True]
+    assert "Example 2" not in inner.seen[3]
+    # The example is the whole episode, and the file holds the same.
+    first = agent.episodes[0]
+    assert f"> {first.turns[0].action}\n\n" in inner.seen[1]
+    assert inner.seen[1].endswith(first.last_observation)
+    assert all(first.instructions == each.instructions for each in agent.episodes)
+    saved = read_episodes([file])
+    assert [each.turns for each in saved] == [each.turns for each in agent.episodes]
+    assert not any(each.rewarded for each in saved)
+    again = Watched()
+    reloaded = make_agent(f"examples,data={file},k=3,keep=false:random")
+    assert isinstance(reloaded, ExamplesAgent) and reloaded.episodes == saved
+    reloaded.agent = again
+    evaluate(ID, reloaded, tasks=tasks[:1], env_kwargs=kwargs)
+    assert "Example 3" in again.seen[0]
+    assert len(reloaded.episodes) == 3 and file.read_text().count("\n") == 3
+
+
+def test_the_nearest_examples_of_the_same_environment_are_shown(tmp_path: Path):
+    file = tmp_path / "cases.jsonl"
+    file.write_text(
+        chat("craft a red lamp")
+        + chat("find the blue shoes", env=ID)  # of another environment than the view's
+        + chat("craft a red boat", rewards=[0.0], success=False)
+        + chat("craft a wooden boat", rewards=[1.0], success=True)
+    )
+    agent = ExamplesAgent(Watched(), data=str(file), k=2)
+    assert begun(agent, "a boat, wooden and red") == ["craft a wooden boat", "craft a red lamp"]
+    assert begun(agent, "blue shoes") == [] and begun(agent, "xyz") == []
+    assert begun(ExamplesAgent(Watched(), data=str(file), k=1), "red") == ["craft a red lamp"]
+    kept = ExamplesAgent(Watched(), data=str(file), size=1).episodes
+    assert [each.turns[0].observation for each in kept] == ["craft a wooden boat"]
+
+
+def test_a_long_example_is_cut(tmp_path: Path):
+    file = tmp_path / "cases.jsonl"
+    file.write_text(chat("word " * 100))
+    inner = Watched()
+    agent = ExamplesAgent(inner, data=str(file), length=20)
+    view = View.of_text("Rules.", "word")
+    assert agent._shown(view) == f"Example 1 of a solved task:\n\n{'word ' * 4}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no json", '{"a": 1}', "[" * 100_000, '{"messages": 3}', "!!python/object:os.system"],
+)
+def test_a_file_that_holds_anything_else_is_refused(text: str, tmp_path: Path):
+    file = tmp_path / "cases.jsonl"
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"cases\.jsonl"):
+        ExamplesAgent(Watched(), data=str(file))
+
+
+def test_arguments_are_checked(tmp_path: Path):
+    for wrong in ("k=0", "size=0", "length=0"):
+        with pytest.raises(ConfigError, match="must be at least 1, got 0"):
+            make_agent(f"examples,{wrong}:random")
+    with pytest.raises(ConfigError, match="no folder"):
+        ExamplesAgent(Watched(), data=str(tmp_path / "none" / "cases.jsonl"))
