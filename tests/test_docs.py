@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in ("benchmarks", "docs/_scripts"):
     sys.path.append(str(ROOT / folder))
 
+import coverage_pages  # noqa: E402
 import curves  # noqa: E402
 import environment_pages  # noqa: E402
 import figure_blocks  # noqa: E402
@@ -210,6 +211,43 @@ def test_every_wrapper_and_reference_page_names_its_objects():
     for name, (_, _, objects) in reference_pages.PAGES.items():
         page = reference_pages.pages()[f"reference/{name}.md"]
         assert page.count("\n::: agentgym") == len(objects)
+
+
+@pytest.fixture(scope="module")
+def coverage() -> dict[str, str]:
+    return coverage_pages.pages()
+
+
+def test_every_place_of_the_coverage_page_exists(coverage: dict[str, str]):
+    page = coverage["coverage/index.md"]
+    methods = [method for _, methods in coverage_pages.capabilities() for method in methods]
+    papers = [paper for paper, _, _ in methods]
+    assert len(papers) == len(set(papers)) > 150
+    for paper, here, missing in methods:
+        assert here or missing, paper
+        assert f"| {paper} | " in page
+        assert all(coverage_pages.link(place) in page for place in here)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["recipe:nothing", "env:Nothing-v0", "wrapper:X", "agent:x", "agentgym:x", "--x", "agentgym.x"],
+)
+def test_an_unknown_place_stops_the_build(place: str):
+    with pytest.raises(coverage_pages.UnknownPlaceError, match=re.escape(place)):
+        coverage_pages.link(place)
+
+
+def test_the_papers_of_docstrings_are_listed(coverage: dict[str, str]):
+    page = coverage["coverage/papers.md"]
+    for paper, place in (
+        ("2207.01206", "[`WebShop-v0`](../environments/webshop/WebShop.md)"),
+        ("2405.15821", "[`poad`](../recipes/poad.md)"),
+        ("2303.11366", "[`MultiTrial`](../wrappers/MultiTrial.md)"),
+        ("2510.04206", "`--cross-policy`"),
+    ):
+        rows = [row for row in page.split("\n") if f"[arXiv {paper}]" in row]
+        assert any(place in row for row in rows), paper
 
 
 def test_the_info_page_has_every_key():
