@@ -68,7 +68,8 @@ def link(place: str) -> str:
         "agentgym": dict.fromkeys([*COMMANDS], ""),
     }
     if kind in known and name in known[kind]:
-        text = {"agentgym": f"`agentgym {name}`", "agent": f"`--agent {name}`"}.get(kind, f"`{name}`")
+        before = {"agentgym": "agentgym ", "agent": "--agent "}.get(kind, "")
+        text = f"`{before}{name}`"
         target = known[kind][name]
         return f"[{text}]({target})" if target else text
     if place in _flags() or (project.ROOT / place).is_file() or _importable(place):
