@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.cli.main import main
 from agentgym.multiagent.game import GAME_INFO_KEYS
 from agentgym.registration import TABLE
 from agentgym.time_step import INFO_KEYS
@@ -26,6 +27,7 @@ import curves  # noqa: E402
 import environment_pages  # noqa: E402
 import figure_blocks  # noqa: E402
 import figures  # noqa: E402
+import leaderboard_pages  # noqa: E402
 import project  # noqa: E402
 import recipe_pages  # noqa: E402
 import reference_pages  # noqa: E402
@@ -257,6 +259,29 @@ def test_the_info_page_has_every_key():
     games = rest.partition("## Keys of wrappers")[0]
     extra = tuple(re.findall(r"^\| `(\w+)` \|", games, re.MULTILINE))
     assert INFO_KEYS + extra == GAME_INFO_KEYS
+
+
+def test_the_commands_of_the_leaderboard_exist():
+    [(_, page)] = leaderboard_pages.pages().items()
+    rows = list(leaderboard_pages.rows())
+    assert {row.agent for row in rows} >= {"random", "expert", "behaviour cloning", "poad"}
+    for row in rows:
+        assert f"`{row.command}`" in page
+        program, script, *rest = row.command.split()
+        assert row.env in rest or row.trained
+        if program == "python":
+            assert (ROOT / script).is_file()
+            recipes = rest[rest.index("--recipes") + 1 :] if "--recipes" in rest else []
+            assert {*recipes} <= {*project.recipe_names()}
+
+
+def test_the_command_of_a_row_measures_its_numbers(tmp_path: Path):
+    row = next(r for r in leaderboard_pages.rows() if (r.env, r.agent) == ("Ferry-v0", "random"))
+    program, *words = row.command.split()
+    assert program == "agentgym"
+    assert main([*words, "--json", str(tmp_path / "found.json")]) == 0
+    [found] = json.loads((tmp_path / "found.json").read_text())
+    assert found["aggregate"]["reward"]["mean"] == pytest.approx(row.reward.mean, abs=1e-4)
 
 
 # Writing.

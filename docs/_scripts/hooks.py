@@ -7,6 +7,7 @@ import re
 
 import coverage_pages
 import environment_pages
+import leaderboard_pages
 import project
 import recipe_pages
 import reference_pages
@@ -14,7 +15,14 @@ import wrapper_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-GENERATORS = (environment_pages, recipe_pages, wrapper_pages, coverage_pages, reference_pages)
+GENERATORS = (
+    environment_pages,
+    recipe_pages,
+    wrapper_pages,
+    coverage_pages,
+    leaderboard_pages,
+    reference_pages,
+)
 SECTIONS = {
     "environments/": environment_pages.navigation,
     "recipes/": recipe_pages.navigation,
