@@ -68,8 +68,8 @@ class Usage:
         cost = self.prompt_tokens * self.prompt_price
         return (cost + self.completion_tokens * self.completion_price) / 1e6
 
-    def add(self, usage: Any, costs: Counter[str]) -> None:
-        """Adds the field "usage" of a completion, its tokens to the costs of an episode too."""
+    def add(self, usage: Any, costs: Counter[str] | None = None) -> None:
+        """Adds the field "usage" of a completion, and its tokens to the costs of an episode."""
         fields = usage if isinstance(usage, dict) else {}
         names = ("prompt_tokens", "completion_tokens")
         counts = [fields.get(name) for name in names]
@@ -78,7 +78,8 @@ class Usage:
         self.unreported += None in known
         self.prompt_tokens += known[0] or 0
         self.completion_tokens += known[1] or 0
-        costs.update({name: n for name, n in zip(names, known, strict=True) if n})
+        if costs is not None:
+            costs.update({name: n for name, n in zip(names, known, strict=True) if n})
 
 
 class ChatAgent:
