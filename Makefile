@@ -17,16 +17,20 @@ ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or ch
 # vLLM for CPUs pins other releases than constraints.txt.
 VLLM := .venv-vllm
 
+# verifiers needs other releases than constraints.txt and the extra `mcp`.
+VERIFIERS := .venv-verifiers
+
 # Ray, beside the packages of .venv.
 RAY := $(CURDIR)/.venv-ray
 
-.PHONY: help install demo test test-fast test-extras test-vllm test-ray lint check wheel bench docs clean
+.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-ray lint check wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
 	@echo "make test    run the tests (make test-fast: without the slow ones)"
 	@echo "make test-extras    run the tests of environments and protocols that need an extra (and Java)"
 	@echo "make test-vllm    run the tests of the vLLM engine, on a CPU"
+	@echo "make test-verifiers  run the tests of the environments in verifiers"
 	@echo "make test-ray     run the tests of rollout workers, on a Ray cluster of two nodes"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
@@ -76,6 +80,15 @@ $(VLLM)/.installed: pyproject.toml setup.cfg constraints-vllm.txt
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
+test-verifiers: $(VERIFIERS)/.installed
+	$(VERIFIERS)/bin/python -m pytest -q tests/integrations/test_verifiers.py
+
+$(VERIFIERS)/.installed: pyproject.toml setup.cfg
+	$(PYTHON) -m venv $(VERIFIERS)
+	$(VERIFIERS)/bin/python -m pip install --quiet --upgrade pip
+	$(VERIFIERS)/bin/python -m pip install --quiet -e '.[verifiers]' hypothesis pytest
+	touch $@
+
 test-ray: $(INSTALLED) $(RAY)/.installed
 	PYTHONPATH=$(RAY) $(BIN)/python -m pytest -q tests/trainers/rollout/test_ray_executor.py
 
@@ -113,4 +126,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(RAY) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(RAY) build dist runs site *.egg-info

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.cli.main import main
 from agentgym.multiagent.game import GAME_INFO_KEYS
 from agentgym.registration import TABLE
 from agentgym.time_step import INFO_KEYS
@@ -21,10 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in ("benchmarks", "docs/_scripts"):
     sys.path.append(str(ROOT / folder))
 
+import coverage_pages  # noqa: E402
 import curves  # noqa: E402
 import environment_pages  # noqa: E402
 import figure_blocks  # noqa: E402
 import figures  # noqa: E402
+import leaderboard_pages  # noqa: E402
 import project  # noqa: E402
 import recipe_pages  # noqa: E402
 import reference_pages  # noqa: E402
@@ -212,6 +215,43 @@ def test_every_wrapper_and_reference_page_names_its_objects():
         assert page.count("\n::: agentgym") == len(objects)
 
 
+@pytest.fixture(scope="module")
+def coverage() -> dict[str, str]:
+    return coverage_pages.pages()
+
+
+def test_every_place_of_the_coverage_page_exists(coverage: dict[str, str]):
+    page = coverage["coverage/index.md"]
+    methods = [method for _, methods in coverage_pages.capabilities() for method in methods]
+    papers = [paper for paper, _, _ in methods]
+    assert len(papers) == len(set(papers)) > 150
+    for paper, here, missing in methods:
+        assert here or missing, paper
+        assert f"| {paper} | " in page
+        assert all(coverage_pages.link(place) in page for place in here)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["recipe:nothing", "env:Nothing-v0", "wrapper:X", "agent:x", "agentgym:x", "--x", "agentgym.x"],
+)
+def test_an_unknown_place_stops_the_build(place: str):
+    with pytest.raises(coverage_pages.UnknownPlaceError, match=re.escape(place)):
+        coverage_pages.link(place)
+
+
+def test_the_papers_of_docstrings_are_listed(coverage: dict[str, str]):
+    page = coverage["coverage/papers.md"]
+    for paper, place in (
+        ("2207.01206", "[`WebShop-v0`](../environments/webshop/WebShop.md)"),
+        ("2405.15821", "[`poad`](../recipes/poad.md)"),
+        ("2303.11366", "[`MultiTrial`](../wrappers/MultiTrial.md)"),
+        ("2510.04206", "`--cross-policy`"),
+    ):
+        rows = [row for row in page.split("\n") if f"[arXiv {paper}]" in row]
+        assert any(place in row for row in rows), paper
+
+
 def test_the_info_page_has_every_key():
     text = (ROOT / "docs" / "info.md").read_text(encoding="utf-8")
     common, rest = text.split("A PettingZoo environment")
@@ -219,6 +259,29 @@ def test_the_info_page_has_every_key():
     games = rest.partition("## Keys of wrappers")[0]
     extra = tuple(re.findall(r"^\| `(\w+)` \|", games, re.MULTILINE))
     assert INFO_KEYS + extra == GAME_INFO_KEYS
+
+
+def test_the_commands_of_the_leaderboard_exist():
+    [(_, page)] = leaderboard_pages.pages().items()
+    rows = list(leaderboard_pages.rows())
+    assert {row.agent for row in rows} >= {"random", "expert", "behaviour cloning", "poad"}
+    for row in rows:
+        assert f"`{row.command}`" in page
+        program, script, *rest = row.command.split()
+        assert row.env in rest or row.trained
+        if program == "python":
+            assert (ROOT / script).is_file()
+            recipes = rest[rest.index("--recipes") + 1 :] if "--recipes" in rest else []
+            assert {*recipes} <= {*project.recipe_names()}
+
+
+def test_the_command_of_a_row_measures_its_numbers(tmp_path: Path):
+    row = next(r for r in leaderboard_pages.rows() if (r.env, r.agent) == ("Ferry-v0", "random"))
+    program, *words = row.command.split()
+    assert program == "agentgym"
+    assert main([*words, "--json", str(tmp_path / "found.json")]) == 0
+    [found] = json.loads((tmp_path / "found.json").read_text())
+    assert found["aggregate"]["reward"]["mean"] == pytest.approx(row.reward.mean, abs=1e-4)
 
 
 # Writing.

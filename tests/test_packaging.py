@@ -47,10 +47,10 @@ def test_the_wheel_holds_exactly_the_tree(tmp_path: Path):
     run([sys.executable, "-m", "build", "--wheel", "--no-isolation"], tmp_path)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    tops = ("agentgym", "envs", "trainers")
+    tops = ("agentgym", "agentgym_verifiers", "envs", "trainers")
     files = [p for p in sources() if p.parts[0] in tops and not (ROOT / p).is_dir()]
     assert names == {
-        (path if path.parts[0] == "agentgym" else Path("agentgym") / path).as_posix()
+        (Path("agentgym") / path if path.parts[0] in ("envs", "trainers") else path).as_posix()
         for path in files
     }
 
@@ -65,7 +65,7 @@ def test_extras_of_the_table_exist():
     extras = PROJECT["project"]["optional-dependencies"]
     for entry in agentgym.REGISTRY.values():
         assert entry.extra is None or (entry.extra in extras and entry.package)
-    names = set(extras) - {"dev", "docs", "all", "vllm"}  # vllm pins releases of many packages
+    names = set(extras) - {"dev", "docs", "all", "vllm", "verifiers"}  # they pin releases of others
     (everything,) = extras["all"]
     assert set(everything.partition("[")[2].rstrip("]").split(",")) == names
 

@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,15 +68,18 @@ class Usage:
         cost = self.prompt_tokens * self.prompt_price
         return (cost + self.completion_tokens * self.completion_price) / 1e6
 
-    def add(self, usage: Any) -> None:
-        """Adds the field "usage" of a completion."""
+    def add(self, usage: Any, costs: Counter[str] | None = None) -> None:
+        """Adds the field "usage" of a completion, and its tokens to the costs of an episode."""
         fields = usage if isinstance(usage, dict) else {}
-        counts = [fields.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        names = ("prompt_tokens", "completion_tokens")
+        counts = [fields.get(name) for name in names]
         known = [n if type(n) is int and n >= 0 else None for n in counts]
         self.requests += 1
         self.unreported += None in known
         self.prompt_tokens += known[0] or 0
         self.completion_tokens += known[1] or 0
+        if costs is not None:
+            costs.update({name: n for name, n in zip(names, known, strict=True) if n})
 
 
 class ChatAgent:
@@ -155,7 +159,7 @@ class ChatAgent:
 
         def ask(index: int) -> None:
             try:
-                replies[index] = self._ask(self.messages(views[index]))
+                replies[index] = self._ask(self.messages(views[index]), views[index].costs)
             except BaseException as error:
                 replies[index] = error
 
@@ -181,7 +185,7 @@ class ChatAgent:
         messages.append({"role": "user", "content": view.observation})
         return messages
 
-    def _ask(self, messages: list[dict[str, str]]) -> str:
+    def _ask(self, messages: list[dict[str, str]], costs: Counter[str]) -> str:
         body: dict[str, Any] = {"model": self.model, "messages": messages, **self.extra}
         if self.temperature is not None:
             body["temperature"] = self.temperature
@@ -202,7 +206,7 @@ class ChatAgent:
                     self._reached = True
                     data = read_body(reply)
                     deadline.check()
-                    return self._action(data)
+                    return self._action(data, costs)
             except urllib.error.HTTPError as error:
                 self._reached = True
                 problem = self._hidden(self._explain(error))
@@ -241,7 +245,7 @@ class ChatAgent:
             text = text.replace(key, "***")
         return hide_userinfo(text)
 
-    def _action(self, reply: bytes) -> str:
+    def _action(self, reply: bytes, costs: Counter[str]) -> str:
         if not reply.strip():
             raise UnusableReply(f"{self.url} sent an empty reply.")
         try:
@@ -258,7 +262,7 @@ class ChatAgent:
         except (LookupError, TypeError, AttributeError) as error:
             raise self._unusable(reply) from error
         with self._counting:
-            self.usage.add(completion.get("usage"))
+            self.usage.add(completion.get("usage"), costs)
         return action
 
     def _unusable(self, reply: bytes) -> UnusableReply:

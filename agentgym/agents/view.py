@@ -31,7 +31,7 @@ class View:
         env: the environment. It gives access to the scripted expert and the action space. Agents
             must not read hidden state from it.
         costs: resources that the agent has used in the episode, by name, such as the environment
-            steps of a search. Reports hold them.
+            steps of a search, or `prompt_tokens` and `completion_tokens`. Reports hold them.
     """
 
     instructions: str

@@ -22,9 +22,9 @@ from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report, compare
 from agentgym.evaluation.runner import evaluate
+from agentgym.evaluation.suites import SUITES, Suite, available, summary
 from agentgym.evaluation.transcripts import read_saved
 from agentgym.making import full_id
-from agentgym.registration import TABLE
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
 
@@ -48,7 +48,7 @@ def run_evaluation(
     split: Literal["train", "test", "both"] = "test",
     num_envs: int = 16,
     seed: int = 0,
-    suite: Literal["core"] | None = None,
+    suite: Literal["core", "balrog", "agentboard", "agentbench"] | None = None,
     env_kwargs: KeyValues = (),
     wrap: Wrappers = (),
     agent_kwargs: KeyValues = (),
@@ -75,7 +75,9 @@ def run_evaluation(
         split: Tasks to play: train, test (held out), or both, one after the other.
         num_envs: Episodes played at the same time.
         seed: Seed of the evaluation: samples the tasks and seeds the episodes.
-        suite: All environments of a suite. core: those without an extra.
+        suite: All environments of a suite. core: those without an extra. balrog, agentboard,
+            agentbench: those that are like the environments of these benchmarks, with a summary.
+            Those of a missing extra are left out.
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, the first one innermost: names of agentgym.wrappers or
             module:Class, with arguments as in HistoryObservation:k=4,keep_first=true. By default
@@ -114,10 +116,12 @@ def run_evaluation(
             env_kwargs=parse_arguments(env_kwargs),
             save=save,
         )
-    if suite == "core":
-        ids += [entry.id for entry in TABLE if entry.extra is None and entry.id not in ids]
+    notes: list[str] = []
+    if suite:
+        members, notes = available(SUITES[suite].ids)
+        ids += [id for id in members if id not in ids]
     if not ids:
-        raise ConfigError("Name at least one environment (see `agentgym list`), or --suite core.")
+        raise ConfigError("Name at least one environment (see `agentgym list`), or a --suite.")
     if not agent:
         raise ConfigError("Name at least one agent, such as --agent random expert.")
     options = parse_arguments(agent_kwargs)
@@ -139,17 +143,25 @@ def run_evaluation(
         for s in (("train", "test") if split == "both" else (split,))
         for spec, player in zip(agent, players, strict=True)
     ]
-    return _run(plan, Usages(price), json, save)
+    return _run(plan, Usages(price), json, save, SUITES[suite] if suite else None, notes)
 
 
-def _run(plan: list[Plan], usages: Usages, json: Path | None, save: Path | None) -> int:
+def _run(
+    plan: list[Plan],
+    usages: Usages,
+    json: Path | None,
+    save: Path | None,
+    suite: Suite | None,
+    notes: list[str],
+) -> int:
     """Evaluates agents in environments and shows the reports. Returns the exit status."""
     reports: list[Report] = []
-    notes: list[str] = []
     try:
         _evaluate_all(plan, reports, notes, usages)
     finally:  # the finished episodes are kept after any error
         notes += usages.lines()
+        if suite is not None:
+            notes += summary(suite, reports)
         if save is not None and any(report.interrupted for report in reports):
             notes.append(f"The same command with --resume continues from {save}.")
         _show(reports, notes, json, usages)

@@ -1,7 +1,8 @@
 """`agentgym view`: episodes, actions and the credit of every token, as one page of HTML.
 
-The page shows training runs and saved evaluations, one or several side by side. It holds its data,
-its style and its script, and needs no server and no network.
+The page shows training runs and saved evaluations, one or several side by side, with a board that
+compares them (`agentgym.evaluation.board`). It holds its data, its style and its script, and needs
+no server and no network.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError
+from agentgym.evaluation.board import FAILURES, board
 
 TEMPLATE = Path(__file__).with_name("viewer.html")
 
@@ -65,7 +67,8 @@ def render(source: Path | Sequence[Path], last: int | None = None) -> str:
     runs = [_evaluation(path, last) if _saved(path) else _run(path, last) for path in sources]
     _name(runs, sources)
     # "</script>" inside a text must not end the element that holds it.
-    text = json.dumps({"runs": runs}, separators=(",", ":"), allow_nan=False)
+    page = {"runs": runs, "board": board(_groups(runs)), "failures": FAILURES}
+    text = json.dumps(page, separators=(",", ":"), allow_nan=False)
     title = " and ".join(f"{run['label']} on {run['env']}" for run in runs)
     before, _, after = TEMPLATE.read_text(encoding="utf-8").partition("__DATA__")
     before = before.replace("__TITLE__", html.escape(title))
@@ -156,6 +159,22 @@ def _numbered(lines: list[dict[str, Any]], group: str, last: int | None) -> list
         line["group"] = line[group]
         line["index"] = counts[line["group"]] = counts.get(line["group"], -1) + 1
     return lines if last is None else lines[-last:]
+
+
+def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Returns the trajectories by environment and run, those of evaluations by agent too.
+
+    The link of a trajectory is [run, group, index], as in the address of the page.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in runs:
+        for line in run["trajectories"]:
+            name = run["name"]
+            if run["grouping"] == "agent":
+                name = line["group"] + f" ({name})" * (len(runs) > 1)
+            linked = line | {"link": [run["name"], line["group"], line["index"]]}
+            found.setdefault((line["env"].removeprefix("AgentGym/"), name), []).append(linked)
+    return found
 
 
 def _drop_doubles(trajectories: Sequence[dict[str, Any]]) -> None:

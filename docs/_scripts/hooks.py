@@ -5,7 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 
+import coverage_pages
 import environment_pages
+import leaderboard_pages
 import project
 import recipe_pages
 import reference_pages
@@ -13,11 +15,19 @@ import wrapper_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-GENERATORS = (environment_pages, recipe_pages, wrapper_pages, reference_pages)
+GENERATORS = (
+    environment_pages,
+    recipe_pages,
+    wrapper_pages,
+    coverage_pages,
+    leaderboard_pages,
+    reference_pages,
+)
 SECTIONS = {
     "environments/": environment_pages.navigation,
     "recipes/": recipe_pages.navigation,
     "wrappers/": wrapper_pages.navigation,
+    "coverage/": coverage_pages.navigation,
     "reference/": reference_pages.navigation,
 }
 """Entries of `nav` in mkdocs.yml that stand for generated sections."""

@@ -271,7 +271,9 @@ def test_tokens_are_summed_up(server):
     agent = chat(server, prompt_price=2.0, completion_price=10.0)
     server.script(200, b"")  # is tried again and no completion
     server.script(200, completion("+", usage={"prompt_tokens": 100, "completion_tokens": 7}))
-    agent.act([view()])
+    played = view()
+    agent.act([played])
+    assert played.costs == {"prompt_tokens": 100, "completion_tokens": 7}
     assert agent.usage.cost == pytest.approx(270e-6)
     for usage in (
         None,

@@ -21,6 +21,7 @@ from agentgym.cli.eval_output import ProgressLines
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import runner as evaluate
+from agentgym.evaluation.suites import SUITES, Suite
 from agentgym.making import author_class
 from agentgym.utils.arguments import parse_arguments
 
@@ -200,8 +201,7 @@ def test_an_environment_of_a_module_beside_the_user(tmp_path, monkeypatch, capsy
 
 
 def test_a_suite_goes_on_without_the_experts_that_do_not_exist(monkeypatch, capsys):
-    line = agentgym.REGISTRY["AgentGym/NumberLine-v0"]
-    monkeypatch.setattr(eval_command, "TABLE", (line,))
+    monkeypatch.setitem(SUITES, "core", Suite("", {"core": ["NumberLine-v0"]}, ()))
     monkeypatch.setattr(NumberLine, "expert", lambda self: None)
     words = ("eval", "--suite", "core", "--agent", "expert", "random", "--episodes", "5")
     assert run(*words) == 0

@@ -239,3 +239,78 @@ def test_a_damaged_evaluation_is_named(tmp_path: Path, capsys: Any, damage: str)
 def test_the_page_has_dark_colours_and_a_narrow_layout(run: Path):
     page = render(run)
     assert "prefers-color-scheme: dark" in page and "max-width: 760px" in page
+
+
+def played(path: Path, *rows: tuple[str, bool, list[tuple[str, bool, float]]]) -> Path:
+    """Writes a saved evaluation: the agent, the success and the turns of each episode."""
+    lines = [
+        {
+            "env": "AgentGym/NumberLine-v0",
+            "agent": agent,
+            "task": f"test/{number}",
+            "seed": 1,
+            "reward": float(success),
+            "success": success,
+            "terminated": success,
+            "truncated": not success,
+            "costs": {"completion_tokens": 10.0},
+            "transcript": [
+                {"observation": "x", "action": action, "valid": valid, "progress": progress}
+                for action, valid, progress in turns
+            ],
+            "last_observation": "over",
+        }
+        for number, (agent, success, turns) in enumerate(rows)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def board_of(page: str) -> list[dict[str, Any]]:
+    [text] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    return json.loads(text)["board"]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> list[Path]:
+    good, half = [("+", True, 1.0)], [("-", True, 0.5), ("+", True, 0.25), ("?", True, 0.0)]
+    a = played(tmp_path / "a.jsonl", ("p", True, good), ("p", False, half))
+    b = played(
+        tmp_path / "b.jsonl", ("p", False, [("+", True, 0.0)] * 3), ("p", True, [*half, *good])
+    )
+    return [a, b]
+
+
+def test_the_board_compares_evaluations_of_an_environment(saved: list[Path]):
+    first, second = board_of(render(saved))
+    assert [row["name"] for row in (first, second)] == ["p (a.jsonl)", "p (b.jsonl)"]
+    assert first["success"][0] == 0.5 and first["success"][1] < 0.1
+    assert first["costs"] == {"completion_tokens": 10.0}
+    assert first["curve"] == [0.75, 0.75, 0.75], "the best progress so far, kept after the end"
+    assert second["curve"] == [0.25, 0.25, 0.25, 0.5]
+    assert first["failures"] == {"truncated": {"count": 1, "examples": [["a.jsonl", "p", 1]]}}
+    assert second["failures"] == {"loop": {"count": 1, "examples": [["b.jsonl", "p", 0]]}}
+    assert (first["solved"]["count"], first["lost"]["count"], first["common"]) == (0, 0, 2)
+    assert second["solved"]["examples"] == [["b.jsonl", "p", 1]]
+    assert second["lost"]["examples"] == [["b.jsonl", "p", 0]]
+
+
+def test_the_board_has_training_runs_too(run: Path):
+    [row] = board_of(render(run))
+    assert (row["env"], row["name"], row["episodes"]) == ("NumberLine-v0", run.name, 2)
+    assert row["costs"] == {"completion_tokens": 2.0}
+    assert board_of(render(run / "trajectories.jsonl", last=1))[0]["episodes"] == 1
+
+
+DRAW = Path(__file__).with_name("draw_board.js")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_page_draws_the_board(saved: list[Path], tmp_path: Path):
+    page = tmp_path / "page.html"
+    page.write_text(render(saved), encoding="utf-8")
+    done = subprocess.run(["node", str(DRAW), str(page)], capture_output=True, check=True)
+    shown = json.loads(done.stdout)
+    assert shown["open"] and shown["curves"] == 2
+    assert "50.00 [9.45, 90.55]" in shown["text"] and "completion tokens 10.0" in shown["text"]
+    assert "#b.jsonl/p/1" in shown["links"]

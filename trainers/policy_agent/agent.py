@@ -120,7 +120,7 @@ class PolicyAgent:
         seen = [self._read(view) for view in views]
         requests = [self._request(view, s) for view, s in zip(views, seen, strict=True)]
         samples = self.policy.act(requests, self.sampling, self._cache)
-        self._count(requests, samples)
+        self._count(views, requests, samples)
         for s, sample in zip(seen, samples, strict=True):
             self._record(s, sample)
         return [sample.text for sample in samples]
@@ -188,10 +188,16 @@ class PolicyAgent:
         conversation.observe(view.observation)
         return self._request(view, _Seen(conversation, 0), constrain)
 
-    def _count(self, requests: Sequence[Request], samples: Sequence[Sample]) -> None:
-        """Counts the tokens of requests and their answers."""
-        self.tokens += sum(len(request.prompt) for request in requests)
-        self.tokens += sum(len(sample.tokens) for sample in samples)
+    def _count(
+        self, views: Sequence[View], requests: Sequence[Request], samples: Sequence[Sample]
+    ) -> None:
+        """Counts the tokens of requests and their answers, of which each view has equally many."""
+        each = len(requests) // max(1, len(views))
+        for i, (request, sample) in enumerate(zip(requests, samples, strict=True)):
+            costs = views[i // each].costs
+            costs["prompt_tokens"] += len(request.prompt)
+            costs["completion_tokens"] += len(sample.tokens)
+            self.tokens += len(request.prompt) + len(sample.tokens)
 
     def _record(self, seen: _Seen, sample: Sample) -> None:
         """Adds an action to the context of its episode."""

@@ -59,7 +59,7 @@ class BestOf(PolicyAgent):
             seeds = view.rng.integers(2**63, size=self.n)
             requests += [replace(request, rng=np.random.default_rng(seed)) for seed in seeds]
         samples = self.policy.act(requests, self.sampling, self._cache)
-        self._count(requests, samples)
+        self._count(views, requests, samples)
         if isinstance(self.judge, Judge):
             texts = [sample.text for sample in samples]
             parts = [texts[i : i + self.n] for i in range(0, len(texts), self.n)]

@@ -1,0 +1,136 @@
+"""`SUITES`: named sets of ids, with the summary of the benchmark after which they are modelled.
+
+The environments are those of this package. Their tasks and prompts differ from the original
+benchmarks, so that results are comparable with each other, and not with published ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from agentgym.errors import MissingExtraError
+from agentgym.evaluation.report import Estimate, Report
+from agentgym.making import author_class, full_id
+from agentgym.registration import TABLE, find
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named set of ids with a summary.
+
+    Attributes:
+        source: the benchmark.
+        groups: names of ids by category.
+        metrics: the estimates of reports that the summary averages. Empty: no summary.
+    """
+
+    source: str
+    groups: Mapping[str, Sequence[str]]
+    metrics: Sequence[str] = ("progress", "success")
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids, in order."""
+        return [full_id(name) for names in self.groups.values() for name in names]
+
+
+SUITES: dict[str, Suite] = {
+    "core": Suite(
+        "all environments without an extra",
+        {"core": [entry.name for entry in TABLE if entry.extra is None]},
+        (),
+    ),
+    "balrog": Suite(
+        "BALROG, arXiv 2411.13543, without Crafter and NetHack",
+        {
+            "grid worlds": ["BabyAI-Text-v0"],
+            "text games": [
+                "TextWorld-TreasureHunter-v0",
+                "TextWorld-Cooking-v0",
+                "TextWorld-CoinCollector-v0",
+            ],
+        },
+        ("progress",),
+    ),
+    "agentboard": Suite(
+        "AgentBoard, arXiv 2401.13178, without WebArena",
+        {
+            "embodied": ["Household-v0", "ScienceWorld-v0", "BabyAI-Text-v0"],
+            "games": ["Blocksworld-v0", "Gripper-v0", "Tyreworld-v0"],
+            "web": ["WebShop-v0"],
+            "tools": ["Weather-v0", "Movie-v0", "Academia-v0", "Sheet-v0", "Todo-v0"],
+        },
+    ),
+    "agentbench": Suite(
+        "AgentBench, arXiv 2308.03688, without its card game, lateral thinking and browsing",
+        {
+            "code": ["Shell-v0", "SQL-v0", "KG-QA-v0"],
+            "games": ["Household-v0"],
+            "web": ["WebShop-v0"],
+        },
+        ("success",),
+    ),
+}
+
+
+def available(ids: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the ids that can be played here, and a note for each that needs a missing extra."""
+    found, notes = [], []
+    for id in ids:
+        try:
+            author_class(find(id))
+        except MissingExtraError as error:
+            notes.append(f"{id} is left out. {error}")
+        else:
+            found.append(id)
+    return found, notes
+
+
+def mean_of(estimates: Sequence[Estimate]) -> Estimate:
+    """Returns the mean of independent estimates, each with the same weight."""
+    mean = fmean(each.mean for each in estimates)
+    bounds = [(each.low, each.high) for each in estimates]
+    widths = [(high - low) / 2 for low, high in bounds if low is not None and high is not None]
+    if len(widths) < len(bounds):
+        return Estimate(mean, None, None)
+    half = math.sqrt(sum(width**2 for width in widths)) / len(widths)
+    return Estimate(mean, mean - half, mean + half)
+
+
+def summary(suite: Suite, reports: Sequence[Report]) -> list[str]:
+    """Returns a line per agent, split and metric: the mean over environments, and by category.
+
+    Reports of other environments are left out. Interrupted ones count with their episodes.
+    """
+    lines = []
+    for split, agent in dict.fromkeys((report.split, report.agent) for report in reports):
+        found = {
+            report.env: report.aggregate()
+            for report in reports
+            if (report.split, report.agent) == (split, agent) and report.episodes
+        }
+        for metric in suite.metrics:
+            groups = {
+                group: [found[id][metric] for id in map(full_id, names) if id in found]
+                for group, names in suite.groups.items()
+            }
+            if line := _means(groups):
+                training = " (training tasks)" if split == "train" else ""
+                lines.append(f"{agent}{training}: {metric} {line}")
+    return lines
+
+
+def _means(groups: Mapping[str, Sequence[Estimate]]) -> str:
+    """Returns the mean of all estimates in percent, then those of the groups, "" without any."""
+    everything = [each for estimates in groups.values() for each in estimates]
+    if not everything:
+        return ""
+    whole = mean_of(everything)
+    text = f"{100 * whole.mean:.1f}"
+    if whole.high is not None:
+        text += f" ± {100 * (whole.high - whole.mean):.1f}"
+    parts = [f"{name} {100 * mean_of(each).mean:.1f}" for name, each in groups.items() if each]
+    return f"{text} %, mean of {len(everything)} environments ({', '.join(parts)})"
