@@ -1,4 +1,4 @@
-"""Recipes for teams and self-play: `malt`, `optima`, `cory`, `rema` and `spag`."""
+"""Recipes for teams and self-play: `malt`, `optima`, `cory`, `rema` and `spag`, and judges."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.agents import View
+from agentgym.agents.chat import ChatAgent
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
@@ -254,6 +256,27 @@ def test_rema_compares_each_role_with_itself_and_clips_turns(tmp_path: Path):
     _, rows = run("rema", tmp_path, group_size=3, roles="separate", alternate=1)
     learned = [{r for r in ("thinker", "reasoner") if f"losses/{r}/kl" in row} for row in rows]
     assert learned == [{"thinker"}, {"reasoner"}]
+
+
+# A judge.
+
+
+def test_a_judge_reads_the_rules_and_the_turns_of_all_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+
+    def act(self: ChatAgent, views: list[View]) -> list[str]:
+        asked.extend(view.observation for view in views)
+        return ["\n".join(f"{i}: {10 * (i % 2)}" for i in range(1, 40)) for _ in views]
+
+    monkeypatch.setattr(ChatAgent, "act", act)
+    judged = {"process_reward": "chat:judge@http://127.0.0.1:9/v1", "process_combine": "episode"}
+    few = {**PIONEER, "group_size": 3, "iterations": 1}
+    _, rows = run("dr_mas", tmp_path, **few, **judged)
+    assert all(each.startswith("You are a member of a team") for each in asked)
+    assert all("Turn 1 (pioneer)" in each and "Turn 2 (observer)" in each for each in asked)
+    assert rows[-1]["credit/judge_unread"] == 0 and 0 < rows[-1]["credit/process_score"] < 1
 
 
 # SPAG.
