@@ -84,6 +84,13 @@ class Joint:
         count = np.cumsum(begins)
         return count - count[self.batch.turn_offsets[:-1]][self.batch.turn_trajectory]
 
+    @property
+    def shared_turn(self) -> IntArray:
+        """[M] index of a turn of the environment for each turn of `source`, of all episodes."""
+        found = np.empty_like(self.turns)
+        found[self.turns] = np.cumsum(~np.append(False, self.hops[:-1])) - 1
+        return found
+
     def values(self, values: Values) -> Values:
         """Returns a critic's values of `source` for `batch`.
 

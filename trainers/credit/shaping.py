@@ -198,11 +198,7 @@ def split_rewards(batch: Batch, scores: Float64, over: Literal["episode", "turn"
             environment.
     """
     joint = Joint.of(batch)
-    labels = joint.episode[batch.turn_trajectory]
-    if over == "turn":
-        clock = np.empty_like(labels)
-        clock[joint.turns] = joint.clock
-        labels = np.unique(labels * (clock.max() + 1) + clock, return_inverse=True)[1]
+    labels = joint.shared_turn if over == "turn" else joint.episode[batch.turn_trajectory]
     gains = np.bincount(labels, np.maximum(batch.rewards, 0.0))[labels]
     losses = np.bincount(labels, np.minimum(batch.rewards, 0.0))[labels]
     return gains * _shares(scores, labels) + losses * _shares(1.0 - scores, labels)
