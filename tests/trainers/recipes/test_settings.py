@@ -53,7 +53,8 @@ REPLAYED = {
 }  # fmt: skip
 DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
 TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
-SCORED = TEAM | {"env_kwargs": {"roles": "solver-evaluator-scorer"}}
+SHORT = {"size": 3, "max_turns": 4}
+SCORED = TEAM | {"env_kwargs": {"roles": "solver-evaluator-scorer", "env_kwargs": SHORT}}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
