@@ -163,6 +163,15 @@ def test_every_recipe_has_a_page_with_its_settings(recipes: dict[str, str]):
         assert f"({name}.md)" in recipes["recipes/index.md"]
 
 
+def test_the_front_page_names_and_counts_every_recipe():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = project.recipe_names()
+    counts = re.findall(r"(\d+)\s+interchangeable credit-assignment algorithms", text)
+    assert counts == [str(len(names))]
+    listed = text.partition("| credit from | recipes |")[2].partition("\n\n")[0]
+    assert sorted(set(re.findall(r"`(\w+)`", listed))) == sorted(names)
+
+
 @pytest.mark.slow
 def test_the_usage_of_a_recipe_is_accepted():
     for name in project.recipe_names():

@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.mixture import check_mix
-from agentgym.trainers.credit.shaping import score_function
+from agentgym.trainers.credit.shaping import scorer
 from agentgym.trainers.model_defaults import NEW_MODELS
 from agentgym.trainers.policy.vllm_base import check_bounded
 from agentgym.trainers.rollout.curriculum import MINIMUM
@@ -251,7 +251,7 @@ def _check_loss(config: TrainConfig) -> None:
 
 def _check_reward(config: TrainConfig) -> None:
     if config.reward.process_reward:
-        score_function(config.reward.process_reward)  # raises for a function that does not exist
+        scorer(config.reward.process_reward)  # raises for a function that does not exist
     for name, least in config.reward.reward_constraints.items():
         number = isinstance(least, int | float) and not isinstance(least, bool)
         if not number or not math.isfinite(least):

@@ -408,16 +408,20 @@ class RewardConfig:
     whole episodes do not change."""
     process_reward: str = ""
     """Process reward of each turn: "progress" (1 if the turn raises the progress), "valid" (1 for a
-    valid action), a reward term of the environment, or module:function, which maps a trajectory to
-    scores in [0, 1] (empty: none)."""
+    valid action), a reward term of the environment, module:function, which maps an episode, with
+    the turns of all its agents, to scores in [0, 1], or chat:MODEL@URL, a language model that
+    scores every turn (empty: none)."""
     process_weight: Fraction = 0.5
     """Weight w of the process reward: (1 - w) reward + w process reward."""
     process_iterations: Count = 0
     """Iterations in which the weight falls linearly to 0, so that outcomes decide in the end
     (Atom-Searcher, 0: a constant weight)."""
-    process_combine: Literal["mean", "outcome"] = "mean"
-    """Process reward of an episode: the mean score of its turns, or scores that are moved by the
-    outcome so that no turn of a success is penalised and none of a failure is rewarded (ReNorm)."""
+    process_combine: Literal["mean", "outcome", "episode", "turn"] = "mean"
+    """Process reward of an episode: the mean score of its turns ("mean"), or scores that are moved
+    by the outcome so that no turn of a success is penalised and none of a failure is rewarded
+    ("outcome", ReNorm). Or the rewards of all agents, divided anew in proportion to the scores:
+    over all turns of the episode ("episode"), or over the agents that act in a turn of the
+    environment ("turn")."""
     reward_constraints: KeyValues = field(default_factory=dict)
     """Least means of reward terms per episode, such as format=0. The weight of a term starts at 1,
     grows while its mean is below and falls while it is above."""
@@ -425,6 +429,11 @@ class RewardConfig:
     """Step size of these weights."""
     novelty_bonus: NonNegative = 0.0
     """Reward of a turn that leads to a state which is new in the episode."""
+
+    @property
+    def splits_rewards(self) -> bool:
+        """Whether rewards of several agents are divided anew among them."""
+        return bool(self.process_reward) and self.process_combine in ("episode", "turn")
 
 
 @dataclass

@@ -36,6 +36,7 @@ from agentgym.trainers.run.environment import (
     check_constraint,
     environment_factory,
     evaluation_factory,
+    instructions_by_id,
 )
 from agentgym.trainers.run.evaluation import Evaluator, conclude, policy_agent
 from agentgym.trainers.run.games import Lineup
@@ -190,7 +191,7 @@ class Trainer:
             reward=reward,
         )
         self.hooks = RecipeHooks()
-        self.rewards = RewardOptions(config)
+        self.rewards = RewardOptions(config, instructions_by_id(self.pool.env(0)))
         if start is None:
             self.rollouts.forget()
         else:

@@ -8,7 +8,9 @@ from typing import Any
 
 from agentgym.errors import ConfigError, did_you_mean
 
-KINDS = ("note", "try", "act", "check")
+KINDS = ("note", "try", "act", "check", "score")
+SCORES = ("1", "2", "3")
+"""The scores of a role of kind "score", the worst one first."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Role:
         name: name of the role, such as "verifier".
         kind: "note": writes a message to the roles after it. "act": proposes an action for the
             environment. "try": proposes an action, which is also tried out for its reward. "check":
-            accepts the proposed action, which is then played, or rejects it.
+            accepts the proposed action, which is then played, or rejects it. "score": scores the
+            proposed action, which is played in any case.
         instructions: the assignment of the role, shown to all roles and repeated when it acts.
     """
 
@@ -54,6 +57,16 @@ TEAMS: dict[str, tuple[Role, ...]] = {
         Role("pioneer", "try", "Reply with the action that you think is right."),
         Role("observer", "act", "Reply with the action, or a better one than that of the pioneer."),
     ),
+    "solver-evaluator-scorer": (
+        Role("solver", "act", "Reply with the action that you think is right."),
+        Role("evaluator", "note", "Criticise the action of the solver. Write down its mistakes."),
+        Role(
+            "scorer",
+            "score",
+            "Weigh the action and the critique. Reply with the score of the action: 1 (wrong), 2 "
+            "(partly right) or 3 (right).",
+        ),
+    ),
 }
 """The named teams. The roles are in the order in which they act.
 
@@ -61,6 +74,7 @@ thinker-reasoner: the meta-thinker and the reasoner of ReMA (arXiv 2503.09501).
 generator-verifier-refiner: MALT (arXiv 2412.01928).
 proposer-checker: an action is played once the checker accepts it.
 pioneer-observer: CORY (arXiv 2410.06101). Both get the sum of the rewards of their actions.
+solver-evaluator-scorer: CoMAS (arXiv 2510.08529), whose recipe rewards them by the scores.
 """
 
 
@@ -85,10 +99,14 @@ def as_roles(roles: str | Sequence[Role | Mapping[str, Any]]) -> tuple[Role, ...
     kinds = [role.kind for role in found]
     if "act" not in kinds or kinds[-1] in ("note", "try"):
         raise ConfigError(
-            f'A team needs a role of kind "act", and its last role must act or check, got {kinds}.'
+            'A team needs a role of kind "act", and its last role must act, check or score, got '
+            f"{kinds}."
         )
-    if "check" in kinds[: kinds.index("act")]:
-        raise ConfigError(f'A role of kind "check" must come after one of kind "act", got {kinds}.')
+    for kind in ("check", "score"):
+        if kind in kinds[: kinds.index("act")]:
+            raise ConfigError(
+                f'A role of kind "{kind}" must come after one of kind "act", got {kinds}.'
+            )
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.core import TextEnv
-from agentgym.envs.team.roles import Role, as_roles
+from agentgym.envs.team.roles import SCORES, Role, as_roles
 from agentgym.errors import ConfigError
 from agentgym.making import env_name, make_env
 from agentgym.multiagent.aec import AECGame
@@ -59,7 +59,7 @@ class TeamGame(TextGame):
     """Several roles solve the task of one environment together, with a shared reward.
 
     ## Description
-    The roles act in a fixed order and read the messages of the roles before them. There are four
+    The roles act in a fixed order and read the messages of the roles before them. There are five
     kinds of roles:
 
     - "note": writes a message to the roles after it, such as a plan or a critique.
@@ -67,6 +67,7 @@ class TeamGame(TextGame):
     - "try": proposes an action, which is also played in a copy of the environment. The team gets
       its reward, and nothing else of the copy is kept.
     - "check": accepts the proposed action, which is played at once, or rejects it.
+    - "score": scores the proposed action, which is played in any case.
 
     After the last role, the proposed action is played in the environment. If a last role that
     checks rejects it, the roles begin again, at most `attempts` times. The messages are cleared
@@ -78,6 +79,7 @@ class TeamGame(TextGame):
     - Note: any message, put on one line and cut after 1,000 characters.
     - Act or try: an action of the environment. If the environment lists its actions, one of them.
     - Check: `accept`, or `reject: reason`.
+    - Score: `1` (wrong), `2` (partly right) or `3` (right).
 
     ## Observation Space
     Text: the role and its assignment, the observation of the environment, and the messages since
@@ -105,8 +107,9 @@ class TeamGame(TextGame):
     - `env` (str, default "Countdown-v0"): id of the environment.
     - `env_kwargs` (dict or None, default None): arguments of the environment.
     - `roles` (str or list, default "generator-verifier-refiner"): "thinker-reasoner",
-      "generator-verifier-refiner", "proposer-checker", "pioneer-observer", or a list of roles with
-      the keys `name`, `kind` ("note", "try", "act" or "check") and `instructions`.
+      "generator-verifier-refiner", "proposer-checker", "pioneer-observer",
+      "solver-evaluator-scorer", or a list of roles with the keys `name`, `kind` ("note", "try",
+      "act", "check" or "score") and `instructions`.
     - `attempts` (int, default 3): number of times that the roles act before an action is played
       although it was rejected.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
@@ -125,6 +128,7 @@ class TeamGame(TextGame):
     - MALT (arXiv 2412.01928): generator, verifier, refiner.
     - ReMA (arXiv 2503.09501): meta-thinker and reasoner.
     - CORY (arXiv 2410.06101): pioneer and observer.
+    - CoMAS (arXiv 2510.08529): solver, evaluator and scorer.
     - MARFT (arXiv 2504.16129): agents that act in order and read the earlier actions of the turn.
 
     ## Version History
@@ -234,12 +238,15 @@ class TeamGame(TextGame):
         elif agent not in self._acting():
             asks = f"It is the turn of the {self.roles[state.place].name}."
         said = [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in state.log]
-        acts = role.kind in PROPOSES and agent in self._acting()
+        admissible = ()
+        if agent in self._acting():
+            listed_actions = {"score": SCORES, **dict.fromkeys(PROPOSES, self._admissible())}
+            admissible = listed_actions.get(role.kind, ())
         return TimeStep(
             text="\n\n".join([f"You are the {role.name}. {asks}", last.observation, *said]),
             success=last.success,
             progress=last.progress,
-            admissible=self._admissible() if acts else (),
+            admissible=admissible,
         )
 
     def _read(self, agent: str, said: str) -> str:
@@ -255,7 +262,7 @@ class TeamGame(TextGame):
             raise InvalidMove(
                 f"Invalid reply {said[:40]!r}. Reply accept, or reject: and a reason."
             )
-        admissible = self._admissible()
+        admissible = self.seen(agent).admissible
         if not admissible:
             return said[:LONGEST]
         action = match_action(said, admissible, cased=self.inner.cased)
@@ -312,7 +319,7 @@ class TeamGame(TextGame):
         kind = self._role(agent).kind
         if kind == "check":
             return (ACCEPT, f"{REJECT}: ")[int(rng.integers(2))]
-        if kind == "note" or self._admissible():
+        if kind in ("note", "score") or self._admissible():
             return super()._random(agent, rng)
         assert self.inner._last is not None
         found = NUMBER.findall(self.inner._last.text)
@@ -325,6 +332,8 @@ class TeamGame(TextGame):
             return self._random(agent, rng) if best is None else best
         if role.kind == "check":
             return ACCEPT if agrees else f"{REJECT}: I suggest {best}"
+        if role.kind == "score":
+            return SCORES[-1] if agrees else SCORES[0]
         return "I agree." if agrees else f"I suggest: {best}"
 
     def picture(self) -> str:

@@ -3,7 +3,8 @@
 A *joint trajectory* holds the turns of all agents of an episode. Its rewards are the team's: the
 mean over its agents, received at the end of a turn of the environment. Agents that act one after
 another in one turn of the environment (see `Turn.clock`) are *hops* of it, as tokens are of an
-action, and no discount lies between them. The joint trajectory of a single agent is its own.
+action, and no discount lies between them. The joint trajectory of a single agent is its own. The
+agent of each turn is named in `extras[ACTORS]`, by its role if it has one.
 
 Shapes: N trajectories of agents, E joint trajectories, M turns and K tokens, the same for both.
 """
@@ -33,6 +34,9 @@ from agentgym.trainers.trajectory import (
     Values,
     episode_numbers,
 )
+
+ACTORS = "actors"
+"""Key of the agents of the turns of a joint trajectory in its `extras`."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,13 @@ class Joint:
         begins = ~np.append(False, self.hops[:-1])
         count = np.cumsum(begins)
         return count - count[self.batch.turn_offsets[:-1]][self.batch.turn_trajectory]
+
+    @property
+    def shared_turn(self) -> IntArray:
+        """[M] index of a turn of the environment for each turn of `source`, of all episodes."""
+        found = np.empty_like(self.turns)
+        found[self.turns] = np.cumsum(~np.append(False, self.hops[:-1])) - 1
+        return found
 
     def values(self, values: Values) -> Values:
         """Returns a critic's values of `source` for `batch`.
@@ -224,6 +235,7 @@ def _joined(batch: Batch, members: IntArray, turns: IntArray) -> Trajectory:
     begins = np.cumsum([0] + [len(agent.segments) for agent in agents])
     offset = dict(zip(members.tolist(), begins.tolist(), strict=False))
     owner, found = batch.turn_trajectory, batch.turns
+    names = {n: agent.role or agent.agent for n, agent in zip(offset, agents, strict=True)}
     bootstraps = [
         begin + agent.bootstrap
         for begin, agent in zip(begins.tolist(), agents, strict=False)
@@ -240,6 +252,7 @@ def _joined(batch: Batch, members: IntArray, turns: IntArray) -> Trajectory:
         agent="",
         role="",
         replayed=any(agent.replayed for agent in agents),
+        extras=agents[0].extras | {ACTORS: [names[int(owner[m])] for m in turns]},
     )
 
 

@@ -7,19 +7,24 @@ environment's rewards.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.credit.chat_judge import ChatJudge
 from agentgym.trainers.credit.group import members_of
+from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.trajectory import Batch, IntArray, Trajectory
 
 ScoreFn = Callable[[Trajectory], Sequence[float]]
 """Scores the turns of a trajectory, in [0, 1]."""
+Scorer = Callable[[Sequence[Trajectory]], Sequence[Sequence[float]]]
+"""Scores the turns of several trajectories, in [0, 1]."""
+Combine = Literal["mean", "outcome", "episode", "turn"]
 
 
 def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bool) -> Batch:
@@ -65,26 +70,33 @@ def new_states(batch: Batch) -> Float64:
     return found
 
 
-def turn_scores(batch: Batch, source: str) -> Float64:
+def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float64:
     """Returns process scores in [0, 1] of the turns [M].
+
+    The trajectories to score are joint ones: they hold the turns of all agents of an episode, in
+    the order of acting (see `joint.Joint`).
 
     Args:
         batch: the trajectories.
         source: "progress" (1 for a turn that raises the progress), "valid" (1 for a valid action),
-            a reward term of the environment, or "module:function" with a `ScoreFn`.
+            a reward term of the environment, "module:function" with a `ScoreFn`, or
+            "chat:MODEL@URL" (see `ChatJudge`).
+        score: the function of the source. None: `scorer(source)`.
 
     Raises:
         ConfigError: for an unknown source, or scores that are not numbers in [0, 1], one per turn.
     """
-    score = score_function(source)
-    scores = [list(score(trajectory)) for trajectory in batch.trajectories]
-    for trajectory, given in zip(batch.trajectories, scores, strict=True):
+    joint = Joint.of(batch)
+    trajectories = joint.batch.trajectories
+    scores = (score or scorer(source))(trajectories)
+    for trajectory, given in zip(trajectories, scores, strict=True):
         if len(given) != len(trajectory.turns):
             raise ConfigError(
                 f"Process scores of {source!r} must be one per turn, {len(trajectory.turns)}, got "
                 f"{len(given)}."
             )
-    found = np.array([each for some in scores for each in some], np.float64)
+    found = np.empty(batch.num_turns)
+    found[joint.turns] = [each for some in scores for each in some]
     if not ((found >= 0) & (found <= 1)).all():
         wrong = found[~((found >= 0) & (found <= 1))][0]
         raise ConfigError(
@@ -94,12 +106,23 @@ def turn_scores(batch: Batch, source: str) -> Float64:
     return found
 
 
-def score_function(source: str) -> ScoreFn:
+def scorer(source: str, instructions: Mapping[str, str] | None = None) -> Scorer:
     """Returns the function of a source of process scores (see `turn_scores`).
 
+    Args:
+        source: the source.
+        instructions: instructions of the environments by id, which a language model reads.
+
     Raises:
-        ConfigError: if there is no such function in the module.
+        ConfigError: if there is no such function in the module, or for a malformed address.
     """
+    if source.startswith("chat:"):
+        return ChatJudge(source, instructions or {})
+    rule = _rule(source)
+    return lambda trajectories: [rule(trajectory) for trajectory in trajectories]
+
+
+def _rule(source: str) -> ScoreFn:
     if source == "valid":
         return lambda trajectory: [float(turn.valid) for turn in trajectory.turns]
     if source == "progress":
@@ -125,9 +148,7 @@ def imported(name: str) -> Callable[..., Any]:
     return found
 
 
-def process_rewards(
-    batch: Batch, scores: Float64, combine: Literal["mean", "outcome"] = "mean"
-) -> Float64:
+def process_rewards(batch: Batch, scores: Float64, combine: Combine = "mean") -> Float64:
     """Returns rewards [M] from process scores p, which add up to a mean over the T turns.
 
         "mean"     p_t / T
@@ -136,13 +157,16 @@ def process_rewards(
     and sigma the standard deviation of the numerator over the turns of the group. With "outcome",
     no turn of a success has a negative reward and no turn of a failure a positive one, whatever its
     score. This is the idea of ReNorm, "Hybrid Reward Normalization for Process-supervised
-    Non-verifiable Agentic Tasks" (arXiv 2509.25598), with a scale of our own.
+    Non-verifiable Agentic Tasks" (arXiv 2509.25598), with a scale of our own. With "episode" and
+    "turn", the scores divide the rewards of the batch instead (see `split_rewards`).
 
     Args:
         batch: the trajectories.
         scores: [M] scores in [0, 1].
         combine: the combination with the outcome.
     """
+    if combine in ("episode", "turn"):
+        return split_rewards(batch, scores, combine)
     owner = batch.turn_trajectory
     rewards = scores
     if combine == "outcome":
@@ -152,6 +176,38 @@ def process_rewards(
         sigma = np.sqrt(group.mean((rewards - group.mean(rewards)) ** 2))
         rewards = rewards / np.where(sigma > 1e-6, sigma, 1.0)
     return rewards / np.diff(batch.turn_offsets)[owner]
+
+
+def split_rewards(batch: Batch, scores: Float64, over: Literal["episode", "turn"]) -> Float64:
+    """Returns rewards [M] that are divided anew in proportion to scores p: credit re-assignment.
+
+        r'_t = R+ p_t / sum_k p_k + R- (1 - p_t) / sum_k (1 - p_k)
+
+    with R+ the sum of the positive and R- that of the negative rewards of all agents. The sum over
+    k and both totals are over an episode, or over the agents that act in a turn of the environment.
+    Shares are equal if all p (for R-, all 1 - p) are 0. The sum of all rewards stays the same.
+
+    A judge that assigns credit to agents and turns is the idea of "Advancing Language Multi-Agent
+    Learning with Credit Re-Assignment for Interactive Environment Generalization" (arXiv
+    2502.14496), whose judge replaces rewards by its scores (`combine` "mean").
+
+    Args:
+        batch: the trajectories.
+        scores: [M] scores in [0, 1].
+        over: the turns among which rewards are divided: of an episode, or of a turn of the
+            environment.
+    """
+    joint = Joint.of(batch)
+    labels = joint.shared_turn if over == "turn" else joint.episode[batch.turn_trajectory]
+    gains = np.bincount(labels, np.maximum(batch.rewards, 0.0))[labels]
+    losses = np.bincount(labels, np.minimum(batch.rewards, 0.0))[labels]
+    return gains * _shares(scores, labels) + losses * _shares(1.0 - scores, labels)
+
+
+def _shares(parts: Float64, labels: IntArray) -> Float64:
+    """Returns each part divided by the sum of its label, equal shares if this is 0."""
+    total, count = np.bincount(labels, parts)[labels], np.bincount(labels)[labels]
+    return np.where(total > 1e-9, parts / np.maximum(total, 1e-9), 1.0 / count)
 
 
 def _raises_progress(trajectory: Trajectory) -> list[float]:

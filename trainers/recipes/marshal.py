@@ -24,12 +24,12 @@ import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
-from agentgym.trainers.credit.scan import discounted_returns
+from agentgym.trainers.credit.returns import ReturnToGo
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
 from agentgym.trainers.trainer import Algorithm
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.trajectory import Batch, Credit
 
 
 @dataclass
@@ -39,22 +39,6 @@ class Config(TrainConfig):
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", dual_clip=3.0, kl_coef=0.2)
     gamma: Fraction = 1.0
     """Discount between turns."""
-
-
-@dataclass(frozen=True)
-class ReturnToGo:
-    """The discounted return from each turn on, shared by its tokens.
-
-    Attributes:
-        gamma: discount between turns.
-    """
-
-    gamma: float = 1.0
-
-    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Returns advantages. `values` are not used."""
-        returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
-        return Credit(broadcast(returns, batch))
 
 
 class RoleMeans(RecipeHooks):

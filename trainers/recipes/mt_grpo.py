@@ -21,7 +21,7 @@ import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
-from agentgym.trainers.credit.shaping import score_function, turn_scores
+from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
@@ -52,7 +52,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        score_function(self.turn_score)
+        scorer(self.turn_score)
 
 
 @dataclass(frozen=True)

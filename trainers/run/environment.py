@@ -10,10 +10,11 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import full_id, make_env, privileged_ids
+from agentgym.making import env_name, full_id, make_env, privileged_ids
 from agentgym.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv, as_text_env
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.rollout.episode import instructions_of
 from agentgym.trainers.rollout.thoughts import span_finder
 from agentgym.wrappers import PrivilegedText, RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
@@ -107,6 +108,12 @@ def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = (
     if len(makers) == 1:
         return makers[0]
     return lambda: Mixture({id: make() for id, make in zip(ids, makers, strict=True)}, mix)
+
+
+def instructions_by_id(env: gymnasium.Env[Any, Any]) -> dict[str, str]:
+    """Returns the instructions of an environment, or of those of a mixture, by id."""
+    envs = env.envs.values() if isinstance(env, Mixture) else (env,)
+    return {env_name(each): instructions_of(each) for each in envs}
 
 
 def check_constraint(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:

@@ -217,6 +217,12 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
             "return is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with "
             "a baseline per role, or train one seat (learners)."
         )
+    if config.reward.splits_rewards and several and single.game.zero_sum:
+        raise ConfigError(
+            f"{name} is a zero-sum game, and process_combine {config.reward.process_combine!r} "
+            "would give an agent's gain to its opponent: set it to 'mean' or 'outcome', or train "
+            "one seat (learners)."
+        )
     return agents, tuple(agent for agent in agents if agent in chosen)
 
 

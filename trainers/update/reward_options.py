@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.chat_judge import ChatJudge
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.shaping import (
     new_states,
     process_rewards,
     reward_term,
+    scorer,
     shape_by_progress,
     turn_scores,
 )
@@ -23,14 +26,17 @@ class RewardOptions:
 
     Args:
         config: the settings.
+        instructions: instructions of the environments by id, for a judge that is a language model.
 
     Attributes:
         weights: weights of the constrained reward terms, by name. They start at 1.
         metrics: numbers of the last iteration to log.
     """
 
-    def __init__(self, config: TrainConfig):
+    def __init__(self, config: TrainConfig, instructions: Mapping[str, str] | None = None):
         self.settings = config.reward
+        source = self.settings.process_reward
+        self._scorer = scorer(source, instructions) if source else None
         self.gamma = float(getattr(config, "gamma", 1.0))
         self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
         self.metrics: dict[str, float] = {}
@@ -47,9 +53,12 @@ class RewardOptions:
         for name, weight in self.weights.items():
             rewards = rewards + (weight - 1.0) * turn_terms(batch, name)
         if settings.process_reward and (share := self.process_weight(iteration)):
-            scores = turn_scores(batch, settings.process_reward)
+            scores = turn_scores(batch, settings.process_reward, self._scorer)
             self.metrics["process_score"] = float(scores.mean())
-            process = process_rewards(batch, scores, settings.process_combine)
+            if isinstance(self._scorer, ChatJudge):
+                self.metrics["judge_unread"] = self._scorer.unread
+            given = batch.with_rewards(rewards)
+            process = process_rewards(given, scores, settings.process_combine)
             rewards = (1.0 - share) * rewards + share * process
         if settings.novelty_bonus:
             rewards = rewards + settings.novelty_bonus * new_states(batch)

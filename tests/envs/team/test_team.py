@@ -16,6 +16,7 @@ from agentgym.errors import ConfigError, SnapshotError
 NOTE = {"name": "thinker", "kind": "note", "instructions": "Think."}
 ACT = {"name": "actor", "kind": "act", "instructions": "Act."}
 CHECK = {"name": "critic", "kind": "check", "instructions": "Check."}
+SCORE = {"name": "scorer", "kind": "score", "instructions": "Score."}
 
 
 def team(roles, env="NumberLine-v0", **kwargs):
@@ -133,6 +134,17 @@ def test_invalid_replies_are_asked_again():
     assert "last attempt" in game.seen("player_1").feedback
 
 
+def test_a_scorer_gives_one_of_three_scores_and_the_action_is_played():
+    game = team("solver-evaluator-scorer", "Arithmetic-v0", max_invalid=2)
+    says(game, game.inner.expert(), "Is it prime?")
+    assert game.seen("player_2").admissible == ("1", "2", "3")
+    assert game.script("expert", "player_2", game.np_random) == "3"
+    says(game, "0")
+    assert not game.outcome("player_2").valid and game.acting == ("player_2",)
+    says(game, "1.")
+    assert game.reward("player_0") == 1 and not game.acting
+
+
 def test_the_turn_limit_of_the_environment_truncates():
     game = team("thinker-reasoner", env_kwargs={"max_turns": 2})
     away = {"+": "-", "-": "+"}[str(game.inner.expert())]
@@ -200,6 +212,7 @@ def test_each_named_team_is_valid():
         ([ACT, NOTE], "last role"),
         ([NOTE, CHECK], "last role must act"),
         ([CHECK, ACT], "must come after"),
+        ([SCORE, ACT], "must come after"),
         ([NOTE, ACT | {"kind": "shout"}], "kind is one of"),
         ([NOTE, {"name": "actor"}], "has the texts"),
         ([NOTE, 3], "has the texts"),

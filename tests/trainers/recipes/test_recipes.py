@@ -35,6 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
     "dr_mas": {"group_size": 8, "iterations": 20},
+    "comas": {"iterations": 20, "gamma": 0.95},
     "magrpo": {"group_size": 8, "iterations": 20},
     "marft": {"episodes_per_iteration": 64},
     "at_grpo": {"group_size": 4, "episodes_per_iteration": 32, "iterations": 20},

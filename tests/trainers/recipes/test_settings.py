@@ -53,12 +53,15 @@ REPLAYED = {
 }  # fmt: skip
 DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
 TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
+SHORT = {"size": 3, "max_turns": 4}
+SCORED = TEAM | {"env_kwargs": {"roles": "solver-evaluator-scorer", "env_kwargs": SHORT}}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
     "mask_every": {"iterations": 4, "constrain": False, "top_p": 0.5},  # of the mask of top_p
     **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
     "dr_mas.by_agent": DILEMMA,
+    "comas.task_coef": SCORED,
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
     # Episodes of different lengths in a group.
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},

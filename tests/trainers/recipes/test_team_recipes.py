@@ -1,4 +1,4 @@
-"""Recipes for teams and self-play: `malt`, `optima`, `cory`, `rema` and `spag`."""
+"""Recipes for teams and self-play, except those of `test_self_play.py`, and judges."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.agents import View
+from agentgym.agents.chat import ChatAgent
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.policy.tiny import tiny_policy
-from agentgym.trainers.recipes import malt, optima, spag
+from agentgym.trainers.recipes import comas, malt, optima, spag
 from agentgym.trainers.recipes.malt import FAMILY, VALUE, Node, Trees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.logger import read_metrics
@@ -256,6 +258,89 @@ def test_rema_compares_each_role_with_itself_and_clips_turns(tmp_path: Path):
     _, rows = run("rema", tmp_path, group_size=3, roles="separate", alternate=1)
     learned = [{r for r in ("thinker", "reasoner") if f"losses/{r}/kl" in row} for row in rows]
     assert learned == [{"thinker"}, {"reasoner"}]
+
+
+# A judge.
+
+
+def test_a_judge_reads_the_rules_and_the_turns_of_all_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+
+    def act(self: ChatAgent, views: list[View]) -> list[str]:
+        asked.extend(view.observation for view in views)
+        return ["\n".join(f"{i}: {10 * (i % 2)}" for i in range(1, 40)) for _ in views]
+
+    monkeypatch.setattr(ChatAgent, "act", act)
+    judged = {"process_reward": "chat:judge@http://127.0.0.1:9/v1", "process_combine": "episode"}
+    few = {**PIONEER, "group_size": 3, "iterations": 1}
+    _, rows = run("dr_mas", tmp_path, **few, **judged)
+    assert all(each.startswith("You are a member of a team") for each in asked)
+    assert all("Turn 1 (pioneer)" in each and "Turn 2 (observer)" in each for each in asked)
+    assert rows[-1]["credit/judge_unread"] == 0 and 0 < rows[-1]["credit/process_score"] < 1
+
+
+# CoMAS.
+
+SCORED = {"env_kwargs": SMALL["env_kwargs"] | {"roles": "solver-evaluator-scorer"}}
+
+
+def discussion(scores: list[str], episode: int = 0) -> list[Trajectory]:
+    """A solver and an evaluator of one turn, and a scorer with these replies."""
+    found = []
+    for order, (role, replies) in enumerate({"solver": ["7"], "evaluator": ["No."]}.items()):
+        found.append(trajectory([2], [0.5], agent=f"player_{order}", actions=replies))
+        found[-1].role, found[-1].turns[0].order = role, order
+    found.append(
+        trajectory([1] * len(scores), [0.0] * len(scores), agent="player_2", actions=scores)
+    )
+    found[-1].role = "scorer"
+    for each in found:
+        each.episode = (episode,)
+        for order, turn in enumerate(each.turns):
+            turn.clock, turn.order = 0, order + int(each.agent[-1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("replies", "expected"),
+    [
+        (["3"], [1, 0, 0]),
+        (["2."], [0.5, 0.5, 0]),
+        (["1"], [0, 1, 0]),
+        (["good", "3"], [1, 0, -1, 0]),
+        (["good", "4"], [0, 0, -1, -1]),
+    ],
+)
+def test_comas_rewards_solver_and_evaluator_by_opposite_scores(
+    replies: list[str], expected: list[float]
+):
+    batch = Batch.of([*discussion(["2"], 1), *discussion(replies)])
+    hooks = comas.InteractionRewards(task_coef=0.0)
+    found = hooks.on_rewards(batch, None, 0, np.random.default_rng(0)).rewards
+    assert found.tolist() == [0.5, 0.5, 0, *expected]
+    invalid = -sum(expected[2:]) / (1 + len(replies))
+    assert hooks.metrics["invalid_scores"] == pytest.approx(invalid)
+    hooks.task_coef = 2.0
+    both = hooks.on_rewards(batch, None, 0, np.random.default_rng(0)).rewards
+    assert both == pytest.approx(found + 2 * batch.rewards)
+
+
+def test_comas_keeps_the_rewards_of_a_single_agent_and_needs_a_scorer(tmp_path: Path):
+    alone = Batch.of([trajectory([1], [3.0])])
+    hooks = comas.InteractionRewards(task_coef=0.0)
+    assert hooks.on_rewards(alone, None, 0, np.random.default_rng(0)) is alone
+    with pytest.raises(ConfigError, match=r"trained roles are \['observer', 'pioneer'\]"):
+        run("comas", tmp_path, **PIONEER)
+
+
+def test_comas_trains_a_policy_for_each_role(tmp_path: Path):
+    _, rows = run("comas", tmp_path, **SCORED, roles="separate")
+    assert rows[-1]["credit/invalid_scores"] == 0 < rows[-1]["credit/score"] < 1
+    for role in ("solver", "evaluator"):
+        assert rows[-1][f"losses/{role}/policy_grad_norm"] > 0
+    assert rows[-1]["losses/scorer/policy_grad_norm"] == 0  # all scores are valid
 
 
 # SPAG.
