@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.core import TextEnv, UnreadableAction
 from agentgym.integrations.trl import ToolEnvironment, tool_rows
-from agentgym.multiagent.making import make_aec, make_parallel
+from agentgym.multiagent.making import make_aec, make_parallel, register_game
 from agentgym.registration import REGISTRY, register_all
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
@@ -33,6 +33,7 @@ __all__ = [
     "UnreadableAction",
     "make_aec",
     "make_parallel",
+    "register_game",
     "textify",
     "tool",
     "tool_rows",
@@ -47,9 +48,11 @@ if TYPE_CHECKING:
     from agentgym.envs.team.team import Team as Team
     from agentgym.evaluation.runner import evaluate as evaluate
     from agentgym.making import make_env as make_env
+    from agentgym.multiagent.game import TextGame as TextGame
 else:
     _LAZY = {
         "Team": "agentgym.envs.team.team",
+        "TextGame": "agentgym.multiagent.game",
         "evaluate": "agentgym.evaluation.runner",
         "make_agent": "agentgym.agents",
         "make_env": "agentgym.making",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import load_env_creator, parse_env_id
+from gymnasium.envs.registration import load_env_creator
 
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
-from agentgym.registration import NAMESPACE, REGISTRY, TABLE, Entry, find
+from agentgym.registration import NAMESPACE, REGISTRY, TABLE, Entry, find, import_module_of
 from agentgym.tasks import Tasks
 from agentgym.textify.text_actions import as_text_env
 from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional
@@ -54,9 +52,7 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
             wrapper refuses.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
-    id = full_id(id)
-    if ":" in id:
-        _check_module(id)
+    id = import_module_of(full_id(id))
     check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
     if id in REGISTRY:
         # Parameters without a default, such as `game`, are fixed by the id.
@@ -73,35 +69,10 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
 
 def render_modes(id: str) -> Sequence[str]:
     """Returns the render modes that `make_env` accepts for an id, none if it takes no argument."""
-    id = full_id(id)
-    if ":" in id:
-        _check_module(id)
-        module, _, id = id.partition(":")
-        importlib.import_module(module)
+    id = import_module_of(full_id(id))
     maker = _entry_point(id)
     takes = id in REGISTRY or "render_mode" in keyword_parameters(maker)
     return getattr(maker, "metadata", {}).get("render_modes", ()) if takes else ()
-
-
-def _check_module(id: str) -> None:
-    """Checks an id of the form "module:id".
-
-    Raises:
-        ConfigError: if there is no such module or the id is malformed.
-    """
-    module, _, name = id.partition(":")
-    try:
-        found = bool(module) and importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
-            raise
-        found = False
-    if not found:
-        raise ConfigError(f"There is no module {module!r} that could register {id!r}.")
-    try:
-        parse_env_id(name)
-    except gymnasium.error.Error as error:
-        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from error
 
 
 def _entry_point(id: str) -> Callable[..., Any]:
@@ -110,11 +81,13 @@ def _entry_point(id: str) -> Callable[..., Any]:
 
 
 def author_class(entry: Entry) -> type:
-    """Returns the class an author wrote for an id: a `TextEnv`, or the `TextGame` of a module.
+    """Returns the class an author wrote for an id: a `TextEnv` or a `TextGame`.
 
     Raises:
         MissingExtraError: if its module needs an optional dependency that is not installed.
     """
+    if entry.game is not None:
+        return entry.game
     module, _, name = entry.entry_point.partition(":")
     home = entry.load()
     if name:

@@ -8,15 +8,19 @@ made.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypedDict
 
 import gymnasium
+from gymnasium.envs.registration import parse_env_id
 
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 
 NAMESPACE = "AgentGym"
+SINGLE_SEAT = "agentgym.multiagent.single_seat:SingleSeat"
+"""The entry point of the Gymnasium ids of games."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Entry:
             (`pip install 'agentgym-suite[extra]'`).
         package: import name of the optional dependency.
         files: whether it needs files of the user, given by a constructor argument.
+        namespace: the namespace of the id, or None.
+        game: the class of a game that was registered by `agentgym.register_game`.
     """
 
     name: str
@@ -42,16 +48,18 @@ class Entry:
     extra: str | None = None
     package: str | None = None
     files: bool = False
+    namespace: str | None = NAMESPACE
+    game: type | None = None
 
     @property
     def id(self) -> str:
         """The full id, such as "AgentGym/WebShop-v0"."""
-        return f"{NAMESPACE}/{self.name}"
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def multi_agent(self) -> bool:
         """Whether this is a PettingZoo game. Its Gymnasium id is a `SingleSeat` environment."""
-        return ":" not in self.entry_point
+        return self.game is not None or ":" not in self.entry_point
 
     def load(self) -> ModuleType:
         """Returns the module of the entry point, imported if necessary.
@@ -369,7 +377,7 @@ TABLE: tuple[Entry, ...] = (
 )
 
 REGISTRY: dict[str, Entry] = {entry.id: entry for entry in TABLE}
-"""All environments by id."""
+"""All environments by id, including the games that were registered by `register_game`."""
 
 
 PLUGS = {
@@ -391,7 +399,7 @@ def register_all() -> None:
         if entry.multi_agent:
             gymnasium.register(
                 entry.id,
-                entry_point="agentgym.multiagent.single_seat:SingleSeat",
+                entry_point=SINGLE_SEAT,
                 kwargs={"game": entry.id, **entry.kwargs, **entry.seat},
             )
         else:
@@ -401,12 +409,41 @@ def register_all() -> None:
 def find(id: str) -> Entry:
     """Returns the entry of an id, with or without the namespace.
 
+    Args:
+        id: an id of AgentGym or of a registered game. "module:id" imports the module first.
+
     Raises:
         ConfigError: if there is no such id. The message names the closest ones.
     """
-    full = id if "/" in id else f"{NAMESPACE}/{id}"
-    if full not in REGISTRY:
-        names = [known.partition("/")[2] for known in REGISTRY]
-        hint = did_you_mean(full.rpartition("/")[2], names)
-        raise ConfigError(f"Unknown environment {id!r}.{hint} `agentgym list` shows all.")
-    return REGISTRY[full]
+    id = import_module_of(id)
+    for full in (f"{NAMESPACE}/{id}", id):
+        if full in REGISTRY:
+            return REGISTRY[full]
+    names = [known.rpartition("/")[2] for known in REGISTRY]
+    hint = did_you_mean(id.rpartition("/")[2], names)
+    raise ConfigError(f"Unknown environment {id!r}.{hint} `agentgym list` shows all.")
+
+
+def import_module_of(id: str) -> str:
+    """Imports the module of an id of the form "module:id". Returns the id without the module.
+
+    Raises:
+        ConfigError: if there is no such module or the id is malformed.
+    """
+    if ":" not in id:
+        return id
+    module, _, name = id.partition(":")
+    try:
+        found = bool(module) and importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
+            raise
+        found = False
+    if not found:
+        raise ConfigError(f"There is no module {module!r} that could register {id!r}.")
+    try:
+        parse_env_id(name)
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from error
+    importlib.import_module(module)
+    return name

@@ -11,11 +11,12 @@ import functools
 import io
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 pytest.importorskip("torch")
@@ -26,14 +27,15 @@ from agentgym.agents import make_agent
 from agentgym.cli import main as cli
 from agentgym.errors import CheckpointError
 from agentgym.making import full_id
+from agentgym.registration import REGISTRY
 from agentgym.trainers import recipes, train
 from agentgym.trainers.run.cli import read_config
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 SLOW = {
-    *("callbacks.md", "own_environment.md", "own_reward.md", "own_tools.md", "real_model.md"),
-    *("self_play.md", "tensorboard.md", "served_model.md", "evaluating_games.md"),
+    *("callbacks.md", "own_environment.md", "own_game.md", "own_reward.md", "own_tools.md"),
+    *("real_model.md", "self_play.md", "tensorboard.md", "served_model.md", "evaluating_games.md"),
 }
 """Pages that train, which takes seconds."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -91,6 +93,17 @@ def test_there_are_tutorials_and_all_are_in_the_navigation():
     assert {page.name for page in PAGES} >= SLOW
 
 
+@pytest.fixture
+def own_ids() -> Iterator[None]:
+    """Unregisters the ids that a page registers."""
+    tables = REGISTRY, gymnasium.registry
+    before = [dict(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        for id in table.keys() - known.keys():
+            del table[id]
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -100,6 +113,7 @@ def test_there_are_tutorials_and_all_are_in_the_navigation():
     ],
 )
 @pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("own_ids")
 def test_the_code_of_a_tutorial_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ):

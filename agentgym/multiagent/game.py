@@ -47,7 +47,9 @@ class TextGame(GameRules):
        agents, and returns the rewards.
     7. `_present()` omits agents that are permanently out. `_script(level, ...)` implements the
        scripted players. `role(agent)` and `possible_roles(agent)` name roles, if there are any.
-    8. The module ends with `env, raw_env, parallel_env = make_pettingzoo(MyGame)`.
+    8. `agentgym.register_game("Mine/MyGame-v0", MyGame)` gives the game an id. In the suite, the
+       module ends with `env, raw_env, parallel_env = make_pettingzoo(MyGame)` instead, and has a
+       line in the table of ids.
 
     In every turn, each agent in `acting` chooses one action. An agent whose action is invalid is
     charged `invalid_penalty` and acts again in the next turn, while the valid moves of the others

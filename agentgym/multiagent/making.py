@@ -1,25 +1,33 @@
-"""Making the PettingZoo environments of a multi-agent id: `make_aec` and `make_parallel`."""
+"""Games by id: `make_aec` and `make_parallel` make them, `register_game` registers a new one."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+from gymnasium.envs.registration import parse_env_id
 
 from agentgym.errors import ConfigError
-from agentgym.registration import find
+from agentgym.registration import NAMESPACE, REGISTRY, SINGLE_SEAT, Entry, find
+
+if TYPE_CHECKING:
+    from agentgym.multiagent.game import TextGame
+    from agentgym.multiagent.pettingzoo import Maker
 
 
 def make_aec(id: str, **kwargs: Any) -> Any:
     """Makes the AEC (turn-by-turn) PettingZoo environment of a multi-agent id.
 
     Args:
-        id: the id, with or without the namespace.
+        id: the id, with or without the namespace. "module:id" imports the module first.
         **kwargs: arguments of the game and of `PettingZooMixin`, such as `action_mode`.
 
     Raises:
         ConfigError: for an unknown or single-agent id, or an invalid argument.
         MissingExtraError: if the game needs an optional dependency that is not installed.
     """
-    return _game_module(id).env(**_arguments(id, kwargs))
+    env, _, _ = _makers(id)
+    return env(**_arguments(id, kwargs))
 
 
 def make_parallel(id: str, **kwargs: Any) -> Any:
@@ -27,15 +35,63 @@ def make_parallel(id: str, **kwargs: Any) -> Any:
 
     Arguments and errors are those of `make_aec`.
     """
-    return _game_module(id).parallel_env(**_arguments(id, kwargs))
+    _, _, parallel_env = _makers(id)
+    return parallel_env(**_arguments(id, kwargs))
+
+
+def register_game(id: str, game: type[TextGame], **kwargs: Any) -> None:
+    """Registers a game of your own.
+
+    `gymnasium.make(id)` then makes one seat of it (`SingleSeat`), and `make_aec` and
+    `make_parallel` make its PettingZoo environments. All commands and functions that take the id of
+    a game take "module:id", where the module registers the game when it is imported.
+
+    Args:
+        id: the id, such as "Mine/Nim-v0".
+        game: the class of the game.
+        **kwargs: arguments of the game that differ from its defaults, as JSON.
+
+    Raises:
+        ConfigError: for an invalid id, class or argument.
+        UnknownArgumentError: for an unknown argument.
+    """
+    from agentgym.multiagent.game import TextGame
+    from agentgym.multiagent.pettingzoo import make_pettingzoo
+    from agentgym.utils.arguments import check_arguments, keyword_parameters, optional
+
+    try:
+        namespace, _, version = parse_env_id(id)
+    except gymnasium.error.Error:
+        namespace = version = None
+    if version is None or ":" in id or namespace == NAMESPACE:
+        raise ConfigError(
+            f"Expected an id such as Mine/Nim-v0, with a version and outside of {NAMESPACE}/, got "
+            f"{id!r}."
+        )
+    if not (isinstance(game, type) and issubclass(game, TextGame)):
+        raise ConfigError(f"game must be a subclass of TextGame, got {game!r:.80}.")
+    check_arguments(id, optional(keyword_parameters(game)), kwargs)
+    make_pettingzoo(game)  # checks its levels
+    REGISTRY[id] = Entry(
+        id.rpartition("/")[2],
+        f"{game.__module__}:{game.__qualname__}",
+        kwargs,
+        namespace=namespace,
+        game=game,
+    )
+    gymnasium.register(id, entry_point=SINGLE_SEAT, kwargs={"game": id, **kwargs})
 
 
 def _arguments(id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     return {**find(id).kwargs, **kwargs}
 
 
-def _game_module(id: str) -> Any:
+def _makers(id: str) -> tuple[Maker, Maker, Maker]:
+    """Returns the constructors `env`, `raw_env` and `parallel_env` of a game."""
+    from agentgym.making import author_class
+    from agentgym.multiagent.pettingzoo import make_pettingzoo
+
     entry = find(id)
     if not entry.multi_agent:
         raise ConfigError(f"{entry.id} is a single-agent environment: use gymnasium.make.")
-    return entry.load()
+    return make_pettingzoo(author_class(entry))

@@ -52,6 +52,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         [
             agentgym.make_aec,
             agentgym.make_parallel,
+            agentgym.register_game,
             agentgym.textify,
             agentgym.ToolEnvironment,
             agentgym.tool_rows,

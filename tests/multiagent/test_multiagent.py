@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -175,11 +174,7 @@ GAMES = (Council, Kitchen, Duel)
 def registered(monkeypatch):
     """Registers the games as AgentGym/Council-v0 ..., for `SingleSeat`."""
     for game in GAMES:
-        name = f"toy_{game.__name__}"
-        env, raw_env, parallel_env = make_pettingzoo(game)
-        module: Any = SimpleNamespace(env=env, raw_env=raw_env, parallel_env=parallel_env)
-        monkeypatch.setitem(sys.modules, name, module)
-        entry = registration.Entry(f"{game.__name__}-v0", name)
+        entry = registration.Entry(f"{game.__name__}-v0", __name__, game=game)
         monkeypatch.setitem(registration.REGISTRY, entry.id, entry)
 
 
