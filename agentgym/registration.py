@@ -142,6 +142,8 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.puzzle.minesweeper:Minesweeper",
         {"rows": 9, "columns": 9, "mines": 10, "solvable": False},
     ),
+    Entry("BabaIsAI-v0", "agentgym.envs.baba.baba_is_ai:BabaIsAI"),
+    Entry("BabaIsAI-Hard-v0", "agentgym.envs.baba.baba_is_ai:BabaIsAI", {"kind": "hard"}),
     Entry("OpaqueKnapsack-v0", "agentgym.envs.puzzle.opaque_knapsack:OpaqueKnapsack"),
     Entry(
         "OpaqueKnapsack-Hard-v0",
