@@ -231,6 +231,12 @@ TABLE: tuple[Entry, ...] = (
     Entry("MiniWoB-Text-v0", "agentgym.envs.web.miniwob_text:MiniWoBText"),
     Entry("MiniWoB-Text-Long-v0", "agentgym.envs.web.miniwob_text:MiniWoBText", {"length": 4}),
     Entry("Shell-v0", "agentgym.envs.shell.shell:Shell"),
+    Entry("CTF-Lite-v0", "agentgym.envs.shell.ctf_lite:CTFLite"),
+    Entry(
+        "CTF-Lite-Hard-v0",
+        "agentgym.envs.shell.ctf_lite:CTFLite",
+        {"stages": 3, "hints": False},
+    ),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", **CHESS),
     Entry("ChessEndgames-v0", "agentgym.envs.chess.endgames:ChessEndgames", **CHESS),
