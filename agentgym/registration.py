@@ -150,6 +150,8 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.puzzle.minesweeper:Minesweeper",
         {"rows": 9, "columns": 9, "mines": 10, "solvable": False},
     ),
+    Entry("BabaIsAI-v0", "agentgym.envs.baba.baba_is_ai:BabaIsAI"),
+    Entry("BabaIsAI-Hard-v0", "agentgym.envs.baba.baba_is_ai:BabaIsAI", {"kind": "hard"}),
     Entry("OpaqueKnapsack-v0", "agentgym.envs.puzzle.opaque_knapsack:OpaqueKnapsack"),
     Entry(
         "OpaqueKnapsack-Hard-v0",
@@ -237,6 +239,12 @@ TABLE: tuple[Entry, ...] = (
     Entry("MiniWoB-Text-v0", "agentgym.envs.web.miniwob_text:MiniWoBText"),
     Entry("MiniWoB-Text-Long-v0", "agentgym.envs.web.miniwob_text:MiniWoBText", {"length": 4}),
     Entry("Shell-v0", "agentgym.envs.shell.shell:Shell"),
+    Entry("CTF-Lite-v0", "agentgym.envs.shell.ctf_lite:CTFLite"),
+    Entry(
+        "CTF-Lite-Hard-v0",
+        "agentgym.envs.shell.ctf_lite:CTFLite",
+        {"stages": 3, "hints": False},
+    ),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", **CHESS),
     Entry("ChessEndgames-v0", "agentgym.envs.chess.endgames:ChessEndgames", **CHESS),

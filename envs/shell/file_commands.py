@@ -85,7 +85,7 @@ def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
             last = entry.rpartition("/")[2]
             if name and not (pattern.fullmatch(last) if pattern else last == name):
                 continue
-            shown.append((path.rstrip("/") or "/" * (entry == full)) + entry[len(full) :])
+            shown.append(path.rstrip("/") + entry[len(full.rstrip("/")) :])
             if delete:
                 _check_removable(tree, entry)
                 tree.remove(entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from agentgym.envs.shell import file_commands, text_commands
 from agentgym.envs.shell.arguments import bounded
@@ -16,8 +16,13 @@ Command = Callable[[Tree, list[str], str], str]
 COMMANDS: dict[str, Command] = {**file_commands.COMMANDS, **text_commands.COMMANDS}
 
 
-def run(tree: Tree, line: str) -> tuple[str, bool]:
+def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tuple[str, bool]:
     """Runs a command line.
+
+    Args:
+        tree: the file tree, which the commands change.
+        line: the command line.
+        commands: the commands by name.
 
     Returns:
         The output with error messages, and whether the last command succeeded.
@@ -28,7 +33,7 @@ def run(tree: Tree, line: str) -> tuple[str, bool]:
     pipelines = parse(line)
     for _, calls in pipelines:
         for call in calls:
-            if call.words and call.words[0].text not in COMMANDS:
+            if call.words and call.words[0].text not in commands:
                 raise Failed(f"{call.words[0].text[:100]}: command not found")
     shown, good = "", True
     try:
@@ -36,14 +41,14 @@ def run(tree: Tree, line: str) -> tuple[str, bool]:
             if (operator == "&&" and not good) or (operator == "||" and good):
                 continue
             if calls[0].words:
-                output, good = _pipeline(tree, calls)
+                output, good = _pipeline(tree, calls, commands)
                 shown = bounded(shown + output)
     except Failed as error:
         return f"{shown}sh: {error}\n", False
     return shown, good
 
 
-def _pipeline(tree: Tree, calls: list[Call]) -> tuple[str, bool]:
+def _pipeline(tree: Tree, calls: list[Call], commands: Mapping[str, Command]) -> tuple[str, bool]:
     text, errors, good = "", "", True
     for call in calls:
         name = call.words[0].text
@@ -51,7 +56,7 @@ def _pipeline(tree: Tree, calls: list[Call]) -> tuple[str, bool]:
         try:
             stdin = text if call.source is None else tree.read(call.source.text)
             text, good = "", True
-            text = bounded(COMMANDS[name](tree, arguments, stdin))
+            text = bounded(commands[name](tree, arguments, stdin))
         except (Failed, PatternError) as error:
             text, good = getattr(error, "output", ""), False
             if str(error) and not call.silent:

@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from dataclasses import dataclass
-
-from agentgym.core import TextEnv
-from agentgym.envs.shell.interpreter import COMMANDS, run
-from agentgym.envs.shell.parser import LONGEST
+from agentgym.envs.shell.base import CommandLine
+from agentgym.envs.shell.interpreter import COMMANDS
 from agentgym.envs.shell.tasks import KINDS, Task, task_of
-from agentgym.envs.shell.tree import HOME, Failed, Tree
+from agentgym.envs.shell.tree import HOME
 from agentgym.tasks import Tasks
-from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command
-
-SHOWN = 1500
-"""Number of characters of the output that are shown."""
-_SUBMIT = re.compile(r"submit(?:[ \t]+(.*))?", re.DOTALL)
 
 
-@dataclass
-class State:
-    """The file tree, and the end.
-
-    Attributes:
-        tree: the file tree.
-        submitted: whether the episode has been ended by the agent.
-        right: whether the answer or the tree is right.
-        commands: number of command lines that succeeded.
-    """
-
-    tree: Tree
-    submitted: bool = False
-    right: bool = False
-    commands: int = 0
-
-
-class Shell(TextEnv):
+class Shell(CommandLine):
     """Answer questions about files, or change them, with commands of a Unix shell.
 
     ## Description
@@ -104,8 +76,6 @@ class Shell(TextEnv):
         "- Change only the requested files. Delete other files that you make.\n"
         "The reward is 1 if the answer or the files are right."
     )
-    State = State
-    cased = True
 
     def __init__(
         self,
@@ -128,70 +98,12 @@ class Shell(TextEnv):
         """The request and its solution."""
         return task_of(self.task, self.kind, self.hidden)
 
-    def _start(self, task: str) -> TimeStep:
-        self.state = State(self.problem.start.copy())
-        return self._look("")
-
-    def _advance(self, action: str) -> TimeStep:
-        line, state = command(action), self.state
-        if submitted := _SUBMIT.fullmatch(line):
-            return self._submit((submitted[1] or "").strip())
-        if not line or len(line) > LONGEST:
-            return self._invalid(f"Reply with a command line of at most {LONGEST} characters.")
-        try:
-            output, good = run(state.tree, line)
-        except Failed as error:
-            return self._invalid(f"sh: {error}")
-        state.commands += good
-        return self._look(output)
-
-    def _submit(self, answer: str) -> TimeStep:
-        task, state = self.problem, self.state
+    def _judge(self, answer: str) -> bool:
+        task = self.problem
         if task.answer is not None:
             given = " ".join(answer.split())
             for prefix in ("./", "~/", f"{HOME}/"):
                 given = given.removeprefix(prefix)
-            right = given == task.answer
-        else:
-            now, goal = state.tree, task.goal
-            right = (now.files, now.folders) == (goal.files, goal.folders)
-        state.submitted, state.right = True, right
-        return self._look("Right." if right else "Wrong.")
-
-    def _look(self, output: str) -> TimeStep:
-        state = self.state
-        here = state.tree.here.replace(HOME, "~", 1)
-        before = f"{_shown(output)}\n\n" if output else ""
-        return TimeStep(
-            text=f"{before}Folder: {here}\nTask: {self.problem.text}",
-            rewards={"task": float(state.right)},
-            terminated=state.submitted,
-            success=state.right,
-            progress=float(state.right),
-            state_key=f"{self.task} {_digest(state.tree)} {before}",
-        )
-
-    def _restored(self) -> None:
-        if self.state.tree.here not in self.state.tree.folders:
-            raise ValueError("the current folder does not exist")
-
-    def expert(self) -> str | None:
-        """Runs the commands of the task and submits the result."""
-        task, done = self.problem, self.state.commands
-        if done < len(task.commands):
-            return task.commands[done]
-        return f"submit {task.answer}" if task.answer is not None else "submit"
-
-
-def _digest(tree: Tree) -> str:
-    content = sorted(tree.files.items()), sorted(tree.folders), tree.here
-    return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _shown(output: str) -> str:
-    """Returns the output, shortened in the middle if it is long."""
-    output = output.rstrip("\n")
-    if len(output) <= SHOWN:
-        return output
-    half = SHOWN // 2
-    return f"{output[:half]}\n... {len(output) - 2 * half} characters ...\n{output[-half:]}"
+            return given == task.answer
+        now, goal = self.state.tree, task.goal
+        return (now.files, now.folders) == (goal.files, goal.folders)

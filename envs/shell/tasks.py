@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agentgym.envs.shell.base import Problem
 from agentgym.envs.shell.interpreter import run
 from agentgym.envs.shell.tree import HOME, Tree
 from agentgym.tasks import task_rng
@@ -15,7 +16,7 @@ from agentgym.tasks import task_rng
 KINDS = ("question", "change", "mixed")
 _FOLDERS = "docs data logs projects archive reports notes backup images drafts".split()
 _STEMS = "alpha birch cedar delta ember fjord grove heron iris jasper koala lotus maple".split()
-_WORDS = (
+WORDS = (
     "river stone window paper garden signal market engine winter copper valley pencil bridge "
     "harbor silver basket candle meadow rocket violin"
 ).split()
@@ -26,21 +27,13 @@ _SETTINGS = "port host mode user level limit".split()
 
 
 @dataclass(frozen=True)
-class Task:
-    """A task.
+class Task(Problem):
+    """A question about a tree or a change of it.
 
     Attributes:
-        text: the request.
-        start: the tree at the start.
-        commands: command lines that solve it.
-        answer: the answer, or None if the tree is to be changed.
         goal: the tree at the end, if it is to be changed.
     """
 
-    text: str
-    start: Tree
-    commands: tuple[str, ...]
-    answer: str | None
     goal: Tree
 
 
@@ -69,7 +62,7 @@ class Generator:
         for kind, stem in zip(kinds, rng.sample(_STEMS, len(kinds)), strict=True):
             self._add(f"{rng.choice(folders)}/{stem}.{kind}", writers[kind]())
         for _ in range(rng.randint(3, 6)):
-            self._add(f"{rng.choice(folders)}/{rng.choice(_WORDS)}.tmp", "temporary\n")
+            self._add(f"{rng.choice(folders)}/{rng.choice(WORDS)}.tmp", "temporary\n")
 
     def file(self, kind: str) -> str:
         """Samples a file of a kind."""
@@ -99,19 +92,19 @@ class Generator:
         rng = self.rng
         minutes = sorted(rng.sample(range(24 * 60), rng.randint(8, 18)))
         return "".join(
-            f"{m // 60:02}:{m % 60:02} {rng.choice(_LEVELS)} {' '.join(rng.choices(_WORDS, k=2))}\n"
+            f"{m // 60:02}:{m % 60:02} {rng.choice(_LEVELS)} {' '.join(rng.choices(WORDS, k=2))}\n"
             for m in minutes
         )
 
     def _settings(self) -> str:
         rng = self.rng
         keys = rng.sample(_SETTINGS, 4)
-        return "".join(f"{key}={rng.choice(_WORDS)}{rng.randint(1, 99)}\n" for key in keys)
+        return "".join(f"{key}={rng.choice(WORDS)}{rng.randint(1, 99)}\n" for key in keys)
 
     def _prose(self) -> str:
         rng = self.rng
         return "".join(
-            " ".join(rng.choices(_WORDS, k=rng.randint(3, 7))) + "\n"
+            " ".join(rng.choices(WORDS, k=rng.randint(3, 7))) + "\n"
             for _ in range(rng.randint(4, 9))
         )
 
@@ -178,7 +171,7 @@ def _words(g: Generator, file: str) -> tuple[str, str]:
         return f"How many words does line {number} of {{}} have?", (
             f"head -n {number} {file} | tail -n 1 | wc -w"
         )
-    word = g.rng.choice(_WORDS)
+    word = g.rng.choice(WORDS)
     return f"How often does the word {word} occur in {{}}?", f"grep -o {word} {file} | wc -l"
 
 
@@ -217,7 +210,7 @@ def _sorted(g: Generator, file: str) -> tuple[str, str]:
 
 def _set_value(g: Generator, file: str) -> tuple[str, str]:
     key = g.rng.choice([line.partition("=")[0] for line in g.tree.read(file).split("\n") if line])
-    value = f"{g.rng.choice(_WORDS)}{g.rng.randint(100, 999)}"
+    value = f"{g.rng.choice(WORDS)}{g.rng.randint(100, 999)}"
     ask = g.say(f"Set {key} to {value} in {{}}.", f"Change the value of {key} in {{}} to {value}.")
     return ask, f"sed -i s/^{key}=.*/{key}={value}/ {file}"
 
@@ -229,7 +222,7 @@ def _capitals(g: Generator, file: str) -> tuple[str, str]:
 
 
 def _append(g: Generator, file: str) -> tuple[str, str]:
-    text = " ".join(g.rng.sample(_WORDS, 2))
+    text = " ".join(g.rng.sample(WORDS, 2))
     ask = g.say(f'Append the line "{text}" to {{}}.', f'Add "{text}" as the last line of {{}}.')
     return ask, f"echo {text} >> {file}"
 
@@ -284,7 +277,7 @@ def _backup(g: Generator, folder: str) -> tuple[str, str]:
 
 
 def _where(g: Generator, folder: str) -> tuple[str, str]:
-    word = g.rng.choice(_WORDS)
+    word = g.rng.choice(WORDS)
     ask = f"Which file in {{}} or below it contains the word {word}? Give its path."
     return ask, f"grep -r -l {word} {folder}"
 

@@ -120,7 +120,8 @@ def _searched(tree: Tree, paths: list[str], recursive: bool) -> list[str]:
         if recursive and full in tree.folders:
             start = path.rstrip("/") + "/" if path else ""
             skip = len(full.rstrip("/")) + 1
-            found += [start + file[skip:] for file in tree.below(full)[1]]
+            files = filter(tree.readable, tree.below(full)[1])
+            found += [start + file[skip:] for file in files]
         else:
             found.append(path)
     return found

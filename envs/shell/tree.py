@@ -39,6 +39,10 @@ class Tree:
         """Returns an independent copy."""
         return Tree(dict(self.files), set(self.folders), self.here)
 
+    def key(self) -> tuple[object, ...]:
+        """Returns the content, the same for equal trees."""
+        return sorted(self.files.items()), sorted(self.folders), self.here
+
     def absolute(self, path: str) -> str:
         """Returns the absolute path without `.`, `..` and repeated slashes."""
         if not path:
@@ -53,6 +57,10 @@ class Tree:
                 parts.append(part)
         return "/" + "/".join(parts)
 
+    def readable(self, full: str) -> bool:
+        """Whether the user may read the file with an absolute path."""
+        return True
+
     def read(self, path: str) -> str:
         """Returns the content of a file."""
         full = self.absolute(path)
@@ -60,6 +68,8 @@ class Tree:
             raise Failed(f"{path}: Is a directory")
         if full not in self.files or (path.endswith("/") and path != "/"):
             raise Failed(f"{path}: No such file or directory")
+        if not self.readable(full):
+            raise Failed(f"{path}: Permission denied")
         return self.files[full]
 
     def write(self, path: str, content: str, *, append: bool = False) -> None:
@@ -103,7 +113,7 @@ class Tree:
     def copy_to(self, source: str, target: str) -> None:
         """Copies a file, or a folder with its content, between absolute paths."""
         if source in self.files:
-            self.write(target, self.files[source])
+            self.write(target, self.read(source))
             return
         if target == source or target.startswith(source.rstrip("/") + "/"):
             raise Failed(f"cannot copy {source} into itself")
@@ -112,7 +122,7 @@ class Tree:
         for folder in folders:
             self.make_folder(target + folder[len(source) :], parents=True)
         for file in files:
-            self.write(target + file[len(source) :], self.files[file])
+            self.write(target + file[len(source) :], self.read(file))
 
     def below(self, folder: str) -> tuple[list[str], list[str]]:
         """Returns the folders and files below a folder at any depth, sorted."""

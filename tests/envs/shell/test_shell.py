@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.envs.shell.base import SHOWN
 from agentgym.envs.shell.interpreter import run
 from agentgym.envs.shell.patterns import Pattern, PatternError, file_pattern
-from agentgym.envs.shell.shell import SHOWN, Shell
+from agentgym.envs.shell.shell import Shell
 from agentgym.envs.shell.tasks import task_of
 from agentgym.envs.shell.tree import HOME, MOST_CHARACTERS, MOST_ENTRIES, Failed, Tree
 from agentgym.errors import SnapshotError
@@ -62,6 +63,7 @@ OUTPUTS = {
     "sed -E 's/(one|two)/N/g' a.txt | head -1": "N N\n",
     "find . -type d": ".\n./d\n./d/e\n",
     "find d -name '*.csv'": "d/b.csv\n",
+    "find / -type d | head -n 3": "/\n/home\n/home/user\n",
     "echo \"a  b\" 'c  d' e\\ f  # comment": "a  b c  d e f\n",
     "echo *.t* '*.t*' nothing*": "a.txt z.tmp *.t* nothing*\n",
     "cd d && pwd; cd; pwd": f"{HOME}/d\n{HOME}\n",

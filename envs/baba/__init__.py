@@ -1,0 +1,1 @@
+"""Baba Is AI: puzzles whose rules are blocks that can be pushed."""
