@@ -23,7 +23,7 @@ import numpy as np
 import tyro
 import yaml
 from grid_tables import THRESHOLDS, ranks, tables
-from learning import launch
+from learning import launch, training_return
 from result_files import versions, write
 
 from agentgym.evaluation.runner import evaluate
@@ -108,9 +108,7 @@ class Place:
 
     def earned(self, recipe: str, lr: float) -> float:
         """Returns the mean training return of the second half of a trial."""
-        rows = read_metrics(self.folder(f"tune-{recipe}-{lr:g}"))
-        returns = [row["rollout/return"] for row in rows if "rollout/return" in row]
-        return float(np.mean(returns[len(returns) // 2 :]))
+        return training_return(self.folder(f"tune-{recipe}-{lr:g}"))
 
     def learning_rate(self, recipe: str) -> float:
         """Returns the learning rate with the highest return in its trial."""

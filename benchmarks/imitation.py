@@ -68,12 +68,30 @@ def shape(name: str, episodes: int = 20) -> tuple[bool, int]:
     return lists_actions, longest
 
 
+def cloning(name: str, demonstrations: int, turns: int) -> dict[str, Any]:
+    """Returns the settings of behaviour cloning that depend on the environment.
+
+    Args:
+        name: id of the environment.
+        demonstrations: maximum number of demonstrations.
+        turns: approximate maximum number of demonstrated turns. At least 20 episodes are played.
+
+    Raises:
+        NoExpertError: if the environment has no expert.
+    """
+    length = evaluate(name, "expert", tasks=20, split="train").aggregate()["turns"].mean
+    lists_actions, longest = shape(name)
+    return {
+        "bc_demonstrations": min(demonstrations, max(20, round(turns / length))),
+        "constrain": lists_actions,
+        "max_new_tokens": max(48, longest // 2),  # a token has more than two characters
+    }
+
+
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the evaluations of the cloned policy, the random agent and the expert."""
     begun = time.perf_counter()
-    length = evaluate(name, "expert", tasks=20, split="train").aggregate()["turns"].mean
-    demonstrations = max(20, min(settings.demonstrations, round(settings.turns / length)))
-    lists_actions, longest = shape(name)
+    chosen = cloning(name, settings.demonstrations, settings.turns)
     with tempfile.TemporaryDirectory() as folder:
         found = train(
             "poad",
@@ -81,9 +99,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
             model="nano",
             context="window",
             instructions=False,
-            constrain=lists_actions,
-            max_new_tokens=max(48, longest // 2),  # a token has more than two characters
-            bc_demonstrations=demonstrations,
+            **chosen,
             bc_epochs=settings.epochs,
             bc_lr=3e-3,
             bc_batch_tokens=4096,
@@ -101,7 +117,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         agent: {key: round(means[key].mean, 4) for key in ("reward", "success", "progress")}
         for agent, means in reports.items()
     }
-    return {"seconds": seconds, "demonstrations": demonstrations, **kept}
+    return {"seconds": seconds, "demonstrations": chosen["bc_demonstrations"], **kept}
 
 
 def main(settings: Settings) -> None:

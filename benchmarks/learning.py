@@ -84,12 +84,18 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
     if (folder / "report.json").exists():
         return
     command = [sys.executable, "-m", "agentgym.trainers", recipe, "--config", config]
-    command += ["--run-dir", folder, "--resume", "--quiet", *flags]
+    command += ["--run-dir", folder, *flags, "--resume", "--quiet"]
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
     subprocess.run(
         [str(word) for word in command], check=True, env=environment, stdout=subprocess.DEVNULL
     )
+
+
+def training_return(folder: Path) -> float:
+    """Returns the mean return on training tasks in the second half of a run's iterations."""
+    returns = [row["rollout/return"] for row in read_metrics(folder) if "rollout/return" in row]
+    return float(np.mean(returns[len(returns) // 2 :]))
 
 
 def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:

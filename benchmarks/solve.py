@@ -1,0 +1,244 @@
+"""What the trainer solves: behaviour cloning, then RL, in every environment with an expert.
+
+The model is a decoder of 0.2 million parameters with random weights (`solve.yaml`). In a game it
+plays one seat against the default opponents. The rule, written down before the first run and the
+same for every id:
+
+1. **Behaviour cloning** of the expert on training tasks: at most `demonstrations` episodes and
+   about `demonstrated_turns` turns, at least 20 episodes.
+2. **Selection**, on training tasks alone: each of `CANDIDATES` trains the cloned policy for a
+   quarter of `env_steps`. The candidate with the highest mean return in the second half of its
+   iterations is selected, the first one of several that are equal.
+3. **RL**: the selected candidate trains the cloned policy for `env_steps`, with another seed. Its
+   last policy counts, whatever earlier ones reach.
+
+An iteration has 16 to 64 episodes: `env_steps / iterations` turns, if their length is the mean of
+those of the random agent and the expert. The random agent, the cloned policy, the trained policy
+and the expert play the same held-out tasks, the policies greedily. The gain of RL is the mean
+difference to the cloned policy, episode by episode. The score is the reward between those of the
+random agent (0) and the expert (1). The 95 % confidence intervals are over tasks, with one seed of
+training.
+
+Each stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
+ones are resumed, so the same command continues an interrupted benchmark. The design budget is an
+hour per ten ids on two cores.
+
+    python benchmarks/solve.py [--ids Ferry-v0 ...] [--jobs 2]
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from imitation import cloning
+from learning import launch, training_return
+from result_files import settings_of, versions, write
+from rich.console import Console
+from rich.table import Table
+
+from agentgym.errors import AgentGymError
+from agentgym.evaluation.report import Report, mean_interval
+from agentgym.evaluation.runner import evaluate
+from agentgym.registration import TABLE
+from agentgym.utils.serialization import from_json
+
+HERE = Path(__file__).parent
+CONFIG = HERE / "solve.yaml"
+CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
+    # Token-level credit from a critic.
+    "poad": ("poad", {"lr": 5e-4}),
+    # Large steps, for policies that are far from the expert.
+    "poad, large steps": ("poad", {"lr": 1.5e-3}),
+    # A critic of its own, which reads the hidden state of the environment.
+    "poad, state critic": ("poad", {"lr": 1e-3, "critic_trunk": "own", "critic_sees": "state"}),
+    # Comparison of episodes and of recurring states, without a critic.
+    "gigpo": ("gigpo", {"lr": 5e-4}),
+}
+"""Recipe and settings of each candidate, by name."""
+SELECTION_SEED = 100
+
+
+@dataclass
+class Settings:
+    """Settings of the benchmark."""
+
+    ids: tuple[str, ...] = ()
+    """Environment ids (empty: all with an expert)."""
+    demonstrations: int = 300
+    """Maximum number of demonstrations."""
+    demonstrated_turns: int = 6000
+    """Approximate maximum number of demonstrated turns."""
+    env_steps: int = 24_000
+    """Environment steps of RL. The selection takes a quarter per candidate."""
+    iterations: int = 100
+    """Approximate number of iterations of RL, fewer with long episodes."""
+    episodes: int = 200
+    """Maximum number of held-out tasks."""
+    evaluated_turns: int = 4000
+    """Approximate maximum number of turns of an evaluation. At least 50 tasks are played."""
+    jobs: int = 1
+    """Environments measured in parallel."""
+    runs: Path = Path("runs/solve")
+    """Folder of the runs."""
+    out: Path = HERE / "results" / "solve.json"
+    """Results."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An environment of the benchmark.
+
+    Attributes:
+        name: its id.
+        settings: the settings of the benchmark.
+        chosen: the settings of its runs beyond `solve.yaml`.
+    """
+
+    name: str
+    settings: Settings
+    chosen: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, name: str, settings: Settings) -> Place:
+        """Returns an environment with the settings that depend on the length of its episodes.
+
+        Raises:
+            NoExpertError: if it has no expert.
+        """
+        chosen = cloning(name, settings.demonstrations, settings.demonstrated_turns)
+        reports = [evaluate(name, who, tasks=20, split="train") for who in ("random", "expert")]
+        turns = sum(report.aggregate()["turns"].mean for report in reports) / 2
+        episodes = round(settings.env_steps / settings.iterations / turns / 8) * 8
+        held_out = max(50, round(settings.evaluated_turns / turns))
+        chosen |= {
+            "env_id": name,
+            "episodes_per_iteration": min(64, max(16, episodes)),
+            "eval_episodes": min(settings.episodes, held_out),
+        }
+        return cls(name, settings, chosen)
+
+    def folder(self, run: str) -> Path:
+        """Returns the folder of a run."""
+        return self.settings.runs / self.name / run.replace(", ", "-").replace(" ", "-")
+
+    def clone(self) -> list[str]:
+        """Trains the policy that RL starts from. Returns the command."""
+        flags = {**self.chosen, "iterations": 0, "eval_episodes": 0}
+        return self._train("poad", "cloned", flags)
+
+    def reinforce(self, candidate: str, run: str, **settings: Any) -> list[str]:
+        """Trains the cloned policy by RL. Returns the command."""
+        recipe, own = CANDIDATES[candidate]
+        start = self.folder("cloned") / "policy"
+        flags = {**self.chosen, "bc_demonstrations": 0, "model": start, **own, **settings}
+        return self._train(recipe, run, flags)
+
+    def _train(self, recipe: str, run: str, settings: Mapping[str, Any]) -> list[str]:
+        flags: list[Any] = []
+        for name, value in settings.items():
+            flag = name.replace("_", "-")
+            switch = f"--{flag}" if value else f"--no-{flag}"
+            flags += [switch] if isinstance(value, bool) else [f"--{flag}", value]
+        folder = self.folder(run)
+        launch(recipe, CONFIG, folder, flags)
+        shown = ["agentgym", "train", recipe, "--config", "benchmarks/solve.yaml", "--run-dir"]
+        return [*shown, str(folder), *map(str, flags)]
+
+    def select(self) -> dict[str, float]:
+        """Trains all candidates for a part of the steps. Returns their training returns by name."""
+        steps = self.settings.env_steps // 4
+        found = {}
+        for candidate in CANDIDATES:
+            run = f"select {candidate}"
+            self.reinforce(candidate, run, env_steps=steps, seed=SELECTION_SEED, eval_episodes=0)
+            found[candidate] = training_return(self.folder(run))
+        return found
+
+
+def measure(name: str, settings: Settings) -> dict[str, Any]:
+    """Returns the results of an environment, with the commands that reproduce them."""
+    begun = time.perf_counter()
+    place = Place.of(name, settings)
+    cloned = place.clone()
+    returns = place.select()
+    candidate = max(returns, key=lambda each: returns[each])
+    trained = place.reinforce(candidate, "trained", env_steps=settings.env_steps)
+    reports = {
+        report.agent: report
+        for report in (
+            from_json(Report, each)
+            for each in json.loads((place.folder("trained") / "report.json").read_text())
+        )
+    }
+    agents = ("random", "start", CANDIDATES[candidate][0], "expert")
+    return {
+        "selected": candidate,
+        "training_returns": {each: round(value, 4) for each, value in returns.items()},
+        "episodes": len(reports["random"].episodes),
+        **summary(*(reports[agent] for agent in agents)),
+        "commands": [shlex.join(cloned), shlex.join(trained)],
+        "seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+def summary(random: Report, cloned: Report, trained: Report, expert: Report) -> dict[str, Any]:
+    """Returns mean rewards and success rates with their intervals, the gain of RL and the score."""
+    named = {"random": random, "cloned": cloned, "trained": trained, "expert": expert}
+    found: dict[str, Any] = {}
+    for name, report in named.items():
+        means = report.aggregate()
+        found[name] = {key: _interval(means[key]) for key in ("reward", "success")}
+    pairs = zip(cloned.episodes, trained.episodes, strict=True)
+    gains = [after.reward - before.reward for before, after in pairs]
+    found["gain"] = _interval(mean_interval(gains))
+    low, before, reached, high = (found[name]["reward"][0] for name in named)
+    if high > low:
+        found["scores"] = [round((x - low) / (high - low), 4) for x in (before, reached)]
+    return found
+
+
+def _interval(estimate: Any) -> list[float]:
+    low, high = (estimate.mean if x is None else x for x in (estimate.low, estimate.high))
+    return [round(x, 4) for x in (estimate.mean, low, high)]
+
+
+def main(settings: Settings) -> None:
+    """Measures the missing environments, then writes and prints all results."""
+    known: dict[str, Any] = {}
+    if settings.out.exists():
+        known = json.loads(settings.out.read_text(encoding="utf-8"))["environments"]
+    names = settings.ids or [entry.name for entry in TABLE if not entry.files]
+    about = {k: v for k, v in settings_of(settings).items() if k not in ("ids", "jobs", "runs")}
+    with ThreadPoolExecutor(settings.jobs) as pool:
+        begun = {pool.submit(measure, name, settings): name for name in names if name not in known}
+        for done in as_completed(begun):
+            name = begun[done]
+            try:
+                known[name] = done.result()
+            except (AgentGymError, subprocess.CalledProcessError) as error:
+                print(f"{name}: {error}", flush=True)
+                continue
+            found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
+            results = {"versions": versions("torch"), "settings": about, "environments": found}
+            write(settings.out, results)
+    table = Table(title="Held-out tasks: reward")
+    for column in ("environment", "random", "cloned", "trained", "expert", "gain", "selected"):
+        table.add_column(column)
+    for name, found in known.items():
+        rewards = (found[who]["reward"][0] for who in ("random", "cloned", "trained", "expert"))
+        gain = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*found["gain"])
+        table.add_row(name, *(f"{x:.2f}" for x in rewards), gain, found["selected"])
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))

@@ -1,0 +1,121 @@
+"""The benchmark of all environments: the stages of an environment, the summary and its figures."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from agentgym.agents.expert import NoExpertError
+from agentgym.evaluation.report import Record, Report
+from agentgym.trainers import make_trainer
+from agentgym.trainers.run.cli import read_config
+
+
+@pytest.fixture(scope="module")
+def solve():
+    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+    yield importlib.import_module("solve")
+    sys.path.pop(0)
+    sys.modules.pop("solve")
+
+
+@pytest.fixture
+def launched(solve: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the runs that were launched, in this process, with few episodes."""
+    names: list[str] = []
+
+    def launch(recipe: str, config: Path, folder: Path, flags: list[Any]) -> None:
+        if (folder / "report.json").exists():
+            return
+        words = ["--config", str(config), "--run-dir", str(folder), *map(str, flags), "--quiet"]
+        make_trainer(recipe, read_config(recipe, words)).run()
+        names.append(folder.name)
+
+    monkeypatch.setattr(solve, "launch", launch)
+    return names
+
+
+def report(agent: str, rewards: list[float]) -> Report:
+    """Returns a report of episodes with these rewards."""
+    episodes = [
+        Record(f"task/{i}", i, reward, {}, reward == 1, reward, 1, 1.0, True, False)
+        for i, reward in enumerate(rewards)
+    ]
+    return Report("X-v0", agent, "test", 0, len(rewards), {}, episodes)
+
+
+def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert(solve: Any):
+    rewards = {"random": [0, 0], "cloned": [0.0, 0.8], "trained": [0.1, 0.9], "expert": [1, 1]}
+    found = solve.summary(*(report(agent, each) for agent, each in rewards.items()))
+    assert found["gain"] == [0.1, 0.1, 0.1]  # though the rewards of the policies spread widely
+    assert found["scores"] == [0.4, 0.5]
+    assert found["trained"]["reward"][0] == 0.5 and found["expert"]["success"][0] == 1
+    alike = [report(agent, [0.5, 0.5]) for agent in rewards]
+    assert "scores" not in solve.summary(*alike)
+
+
+def test_an_environment_is_trained_once_and_kept(
+    solve: Any, launched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(solve, "CANDIDATES", {k: solve.CANDIDATES[k] for k in ("poad", "gigpo")})
+    settings = solve.Settings(
+        ids=("LiarsDice-Duel-v0",), demonstrations=4, env_steps=80, iterations=2, episodes=3,
+        runs=tmp_path / "runs", out=tmp_path / "solve.json",
+    )  # fmt: skip
+    solve.main(settings)
+    assert launched == ["cloned", "select-poad", "select-gigpo", "trained"]
+    results = json.loads(settings.out.read_text())
+    found = results["environments"]["LiarsDice-Duel-v0"]
+    returns = found["training_returns"]
+    assert found["selected"] == max(returns, key=lambda name: returns[name])
+    assert found["episodes"] == 3 and found["gain"][1] <= found["gain"][0] <= found["gain"][2]
+    for command, steps in zip(found["commands"], (None, 80), strict=True):
+        agentgym, train, recipe, *flags = shlex.split(command)
+        flags[1] = str(solve.CONFIG)
+        assert (agentgym, train) == ("agentgym", "train")
+        assert read_config(recipe, flags).run.env_steps == steps
+    # A killed benchmark keeps its finished runs, and a finished one its results.
+    settings.out.unlink()
+    launched.clear()
+    solve.main(settings)
+    assert launched == []
+    again = json.loads(settings.out.read_text())["environments"]["LiarsDice-Duel-v0"]
+    assert {**again, "seconds": 0} == {**found, "seconds": 0}
+    monkeypatch.setattr(solve, "measure", None)
+    solve.main(settings)
+
+
+def test_an_environment_without_expert_is_passed_over(
+    solve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def measure(name: str, settings: Any) -> None:
+        raise NoExpertError(f"{name} has no scripted expert")
+
+    monkeypatch.setattr(solve, "measure", measure)
+    settings = solve.Settings(ids=("Jericho-v0",), out=tmp_path / "solve.json")
+    solve.main(settings)
+    assert "Jericho-v0: Jericho-v0 has no scripted expert" in capsys.readouterr().out
+    assert not settings.out.exists()
+
+
+def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
+    figures = importlib.import_module("solve_figures")
+    monkeypatch.setattr(figures, "measured", dict)
+    assert {block() for block in figures.BLOCKS.values()} == {"No results yet."}
+    agents = {name: {"reward": [0.25, 0.2, 0.3]} for name in figures.AGENTS}
+    row = {**agents, "gain": [0.1, 0.05, 0.15], "scores": [0.1, 0.95], "selected": "poad"}
+    row["commands"] = ["agentgym train poad", "agentgym train gigpo"]
+    monkeypatch.setattr(figures, "measured", lambda: {"X-v0": row})
+    _, _, line = figures.solve_table().split("\n")
+    assert line.startswith("| X-v0 | 0.25 [0.20, 0.30] |")
+    assert line.endswith("| +0.10 [+0.05, +0.15] | 0.10 to 0.95 | poad |")
+    assert "in 1 and below in 0" in figures.solve_summary()
+    assert figures.solve_commands().split("\n")[1:4] == ["# X-v0", *row["commands"]]
