@@ -29,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 FAST_RECIPES = ("archer", "bc", "dpo", "grpo", "magrpo", "poad", "turn")
 """Recipes whose tests `make test-fast` runs: one for each way to assign credit."""
-SLOW_KINDS = ("cohere", "gemma3_text", "gpt2", "granite", "mistral", "phi", "qwen2", "qwen3")
+SLOW_KINDS = (
+    "cohere", "gemma", "gemma3_text", "gpt2", "granite", "mistral", "phi", "phi3", "qwen2", "qwen3"
+)  # fmt: skip
 """Architectures of models that `make test-fast` leaves out. It keeps gemma2, llama and mamba."""
 
 

@@ -22,17 +22,20 @@ from ..helpers.quick import leave_out_files, quicken
 TEXTS = ["You are in a room. go north, go south; take the red key 17 times\n> "] * 3
 COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 LLAMA_LIKE = {**COMMON, "intermediate_size": 48, "max_position_embeddings": 512}
+GROUPED = {**LLAMA_LIKE, "num_key_value_heads": 2, "head_dim": 8}
 MODELS: dict[str, dict[str, Any]] = {
     "llama": {**LLAMA_LIKE, "tie_word_embeddings": True},
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512},
     "qwen2": {**LLAMA_LIKE, "num_key_value_heads": 2},
+    "qwen3": GROUPED,
+    "phi3": GROUPED,
+    "gemma": GROUPED,
     # Logits are capped after the head; every other layer sees 8 tokens.
-    "gemma2": {
-        **LLAMA_LIKE,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
+    "gemma2": {**GROUPED, "sliding_window": 8, "final_logit_softcapping": 2.0},
+    "gemma3_text": {
+        **GROUPED,
         "sliding_window": 8,
-        "final_logit_softcapping": 2.0,
+        "layer_types": ["sliding_attention", "full_attention"],
     },
     "mistral": {**LLAMA_LIKE, "num_key_value_heads": 2, "sliding_window": 8},
     # No attention at all: a recurrent state.

@@ -62,7 +62,9 @@ class LanguageModel(nn.Module):
         format: the delimiters of actions.
         pad_token: id used for padding (always masked).
         hidden_size: hidden size H.
-        max_length: maximum sequence length in tokens, or None if unlimited.
+        max_length: maximum sequence length in tokens, or None if unlimited. A model with LongRoPE
+            encodes the positions of longer sequences in another way, in which earlier log-probs do
+            not hold, so this is its original maximum.
         padding: whether rows of different lengths can be generated together.
         blocks: whether padding is allowed at any position, and cached keys and values can be sliced
             and stacked (`PrefixCache`).
@@ -111,7 +113,7 @@ class LanguageModel(nn.Module):
         self.autocast: Callable[..., AbstractContextManager[Any]] = nullcontext
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
-        self.max_length: int | None = getattr(config, "max_position_embeddings", None)
+        self.max_length = _max_length(config)
         # In lists, so that they are not registered as submodules.
         self._guide: list[Self] = []
         self._steering: list[Any] = []
@@ -307,3 +309,12 @@ class LanguageModel(nn.Module):
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
+
+
+def _max_length(config: Any) -> int | None:
+    longest: int | None = getattr(config, "max_position_embeddings", None)
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        original: int = rope["original_max_position_embeddings"]
+        return original if longest is None else min(longest, original)
+    return longest

@@ -35,6 +35,9 @@ the further operations take."""
 WIDEST = 16
 """Maximum number n of new tokens per row. With more, all scores would take too much memory."""
 
+PLAIN = ("position_bias", "softcap")
+"""Arguments with which attention is that of "sdpa", which may reject them."""
+
 
 def common_prefixes(
     prompts: Sequence[Tokens], most: int, known: int = 0
@@ -194,9 +197,12 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention for `transformers`. Keys without a `sharing` are attended to as with "sdpa"."""
+    """Attention for `transformers`.
+
+    Keys without a `sharing` are attended to as with "sdpa", others in float32.
+    """
     sharing: tuple[Sharing, tuple[Tensor, Tensor]] | None = getattr(key, "sharing", None)
-    if sharing is None or kwargs.get("position_bias") is not None:
+    if sharing is None or any(kwargs.get(name) is not None for name in PLAIN):
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs
         )
@@ -204,7 +210,8 @@ def _attention(
     scaled = query.float() * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     own = key[:, :, plan.length :].float(), value[:, :, plan.length :].float()
     mask = None if attention_mask is None else attention_mask[..., plan.length :]
-    found = plan.attend(prefix, scaled, own, mask)
+    with torch.autocast(query.device.type, enabled=False):
+        found = plan.attend(prefix, scaled, own, mask)
     return found.transpose(1, 2).to(query.dtype), None
 
 

@@ -166,7 +166,7 @@ LONG_ROPE = {
     "rope_theta": 1e4,
     "short_factor": [1.0] * 4,
     "long_factor": [2.0] * 4,
-    "original_max_position_embeddings": 16,
+    "original_max_position_embeddings": 64,
 }
 
 
@@ -185,3 +185,12 @@ def test_acting_leaves_no_tensor_that_training_cannot_use(make_policy, as_batch,
     scores = policy(collate(batch, segment_rows(batch), policy.pad_token))
     scores.logprobs.sum().backward()
     assert all(parameter.grad is not None for parameter in policy.parameters())
+
+
+def test_no_context_changes_how_a_model_encodes_positions(make_policy):
+    changes = {"original_max_position_embeddings": 64, "rope_parameters": LONG_ROPE}
+    policy = make_policy("phi3", **changes)
+    prompt = np.arange(7, 7 + 60, dtype=np.int32)
+    with pytest.raises(ValueError, match="maximum length of 64 tokens"):
+        policy.act([Request(prompt, np.random.default_rng(0))], Sampling(max_new_tokens=5))
+    assert make_policy("phi3").max_length == 512

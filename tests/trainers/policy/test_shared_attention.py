@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +13,22 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
+from transformers import AttentionInterface
 
 from agentgym.trainers.policy import shared_attention
+from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Request, Sampling
-from agentgym.trainers.policy.shared_attention import Sharing, common_prefixes, equal_tokens
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+from agentgym.trainers.policy.shared_attention import (
+    NAME,
+    Sharing,
+    common_prefixes,
+    equal_tokens,
+)
 
 CHOICES = ["go north", "go south", "take the red key, then wait", "take the blue key"]
+BF16 = 0.1
+"""Largest error in nats per token of two layers in bfloat16. It is as large without sharing."""
 FEW = st.lists(st.lists(st.integers(0, 1), min_size=5, max_size=9), min_size=1, max_size=8)
 
 
@@ -73,61 +84,110 @@ def test_results_are_those_of_plain_attention(prefixes, new, queries, masked):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
+def test_autocast_and_capped_scores():
+    generator = torch.Generator().manual_seed(0)
+    query, first, own = (torch.randn(4, 2, n, 8, generator=generator) for n in (1, 5, 3))
+    keys = torch.cat([first[:1].expand_as(first), own], 2)
+    expected = torch.nn.functional.scaled_dot_product_attention(query, keys, keys)
+    states = {0: (first[:1], first[:1])}
+    plan = Sharing(5, states, np.zeros(4, np.int64), torch.device("cpu"))
+    keys.sharing = plan, states[0]  # type: ignore[attr-defined]
+    attention = AttentionInterface()[NAME]
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = attention(None, query, keys, keys, None)
+    torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
+    with pytest.raises(ValueError, match="softcap"):
+        attention(None, query, keys, keys, None, softcap=30.0)
+
+
 def groups(policy: Policy, count: int) -> list[Request]:
-    """Returns requests in groups of three that share a prompt, every second one constrained."""
+    """Returns requests in any order, every second one constrained.
+
+    Groups of three share a prompt, all groups share its beginning, and one request shares nothing.
+    """
     rng, begin = np.random.default_rng(0), np.arange(7, 40)
     tails = [rng.integers(2, 250, 3 + 2 * i) for i in range(count)]
-    prompts = [np.concatenate([begin, tail]).astype(np.int32) for tail in tails for _ in range(3)]
+    prompts = [np.concatenate([begin, tail]) for tail in tails for _ in range(3)]
+    prompts.append(rng.integers(2, 250, 45))
+    order = rng.permutation(len(prompts)).tolist()
     return [
-        Request(prompt, np.random.default_rng(i), CHOICES if i % 2 else None, slot=i)
-        for i, prompt in enumerate(prompts)
+        Request(
+            prompts[number].astype(np.int32),
+            np.random.default_rng(i),
+            CHOICES if i % 2 else None,
+            slot=i,
+        )
+        for i, number in enumerate(order)
     ]
 
 
-KINDS = [
-    ("llama", {}, None),
-    ("qwen2", {}, None),
-    ("gpt2", {}, None),
-    ("qwen2", {}, torch.bfloat16),
-    ("qwen2", {}, "lora"),
-    ("mistral", {}, None),  # a sliding window: not shared
-    ("qwen2", {"attn_implementation": "eager"}, None),  # not shared
+def two_turns(policy: Policy) -> tuple[list[Request], list[Sample]]:
+    """Lets a policy act twice in each context, so that groups differ after their first prompt."""
+    session, sampling, first = policy.session(), Sampling(max_new_tokens=8), groups(policy, 3)
+    samples = policy.act(first, sampling, session)
+    second = [
+        Request(np.concatenate([r.prompt, s.tokens, [60]]).astype(np.int32), r.rng, slot=r.slot)
+        for r, s in zip(first, samples, strict=True)
+    ]
+    return first + second, samples + policy.act(second, sampling, session)
+
+
+FULL = {"layer_types": ["full_attention"] * 2}
+KINDS: list[tuple[str, dict[str, Any], str, bool]] = [  # ..., whether prefixes are shared
+    ("llama", {}, "float32", True),
+    ("gpt2", {}, "float32", True),
+    ("qwen3", {}, "float32", True),
+    ("gemma", {}, "float32", True),
+    ("gemma3_text", FULL, "float32", True),
+    ("phi3", {}, "float32", True),
+    ("qwen2", {}, "lora", True),
+    ("qwen3", {}, "bfloat16", True),
+    ("gemma", {}, "bfloat16", True),
+    ("phi3", {}, "autocast", True),
+    ("mistral", {}, "float32", False),  # a sliding window
+    ("gemma3_text", {}, "float32", False),  # every other layer has one
+    ("gemma2", FULL, "float32", False),  # attention scores are capped
+    ("qwen2", {"attn_implementation": "eager"}, "float32", False),
 ]
 
 
-@pytest.mark.parametrize(("kind", "changes", "other"), KINDS)
-def test_actions_are_those_of_plain_attention(make_policy, monkeypatch, kind, changes, other):
-    policy, plain, attend, calls = make_policy(kind, **changes), [], Sharing.attend, []
+@pytest.mark.parametrize(("kind", "changes", "other", "shared"), KINDS)
+def test_actions_are_those_of_plain_attention(
+    make_policy, as_batch, monkeypatch, kind, changes, other, shared
+):
+    policy, attend, calls = make_policy(kind, **changes), Sharing.attend, []
     if other == "lora":
         config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
         policy = Policy(get_peft_model(policy.model, config), policy.tokenizer)
-    elif other is not None:
-        policy.model.to(other)
+    elif other == "autocast":
+        policy.autocast = lambda: torch.autocast("cpu", torch.bfloat16)
+    elif other == "bfloat16":
+        policy.model.to(torch.bfloat16)
 
     def counted(*args):
         calls.append(args)
         return attend(*args)
 
     monkeypatch.setattr(Sharing, "attend", counted)
+    implementation = policy.model.config._attn_implementation
+    played = []
     for least in (1 << 30, 1):
         monkeypatch.setattr(shared_attention, "LEAST_CPU", least)
-        session, sampling = policy.session(), Sampling(max_new_tokens=8)
-        samples = policy.act(groups(policy, 3), sampling, session)
-        again = [  # the contexts go on, so that groups differ after their first prompt
-            Request(np.concatenate([r.prompt, s.tokens, [60]]).astype(np.int32), r.rng, slot=r.slot)
-            for r, s in zip(groups(policy, 3), samples, strict=True)
-        ]
-        samples += policy.act(again, sampling, session)
-        assert bool(calls) == (least == 1 and kind != "mistral" and not changes)
-        if least > 1:
-            plain = samples
-    tolerance = 0.25 if other == torch.bfloat16 else 1e-5  # of 1/256 in every layer's output
-    for one, two in zip(samples, plain, strict=True):
-        common = equal_tokens(one.tokens, two.tokens, min(len(one.tokens), len(two.tokens)))
-        if other != torch.bfloat16:
-            assert one.tokens.tolist() == two.tokens.tolist()
-        np.testing.assert_allclose(one.logprobs[:common], two.logprobs[:common], atol=tolerance)
-    assert policy.model.config._attn_implementation == changes.get("attn_implementation", "sdpa")
+        played.append(two_turns(policy))
+        assert bool(calls) == (shared and least == 1)
+    assert policy.model.config._attn_implementation == implementation
+    if other in ("float32", "lora"):
+        for plain, found in zip(played[0][1], played[1][1], strict=True):
+            assert found.tokens.tolist() == plain.tokens.tolist()
+            np.testing.assert_allclose(found.logprobs, plain.logprobs, atol=1e-5)
+    tolerance = 1e-5 if other in ("float32", "lora") else BF16
+    exact = Policy(copy.deepcopy(policy.model).float(), policy.tokenizer)
+    for requests, samples in played:
+        batch = as_batch([request.prompt for request in requests], samples)
+        collated = collate(batch, segment_rows(batch), exact.pad_token, 1.0)
+        expected = exact(collated).logprobs.detach()
+        found = torch.from_numpy(batch.logprobs)[collated.index]
+        torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
 
 
 def test_the_cache_is_freed_with_its_last_reference(make_policy, monkeypatch):

@@ -84,10 +84,23 @@ def test_scores_and_gradients_are_those_of_whole_rows(
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
+GROUPS = [
+    ("qwen2", {}, 40),
+    ("qwen2", {}, 0),
+    ("gpt2", {}, 40),
+    ("qwen3", {}, 40),
+    ("gemma", {}, 40),
+    ("gemma2", {"layer_types": ["full_attention"] * 2}, 40),  # attention scores are capped
+    ("phi3", {}, 40),
+]
+
+
 @pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize(("kind", "common"), [("qwen2", 40), ("gpt2", 40), ("qwen2", 0)])
-def test_groups_of_rows_share_prefixes(always, make_policy, as_batch, kind, common, checkpointing):
-    policy = make_policy(kind)
+@pytest.mark.parametrize(("kind", "changes", "common"), GROUPS)
+def test_groups_of_rows_share_prefixes(
+    always, make_policy, as_batch, kind, changes, common, checkpointing
+):
+    policy = make_policy(kind, **changes)
     collated = played(policy, as_batch, [20, 18, 20, 19, 22, 18, 4], Sampling(max_new_tokens=6))
     for row in range(len(collated.tokens)):
         begin = 60 + row % 3
@@ -100,6 +113,7 @@ def test_groups_of_rows_share_prefixes(always, make_policy, as_batch, kind, comm
     *found, _ = learned(policy, collated)
     policy.shares_prefixes = False
     *expected, _ = learned(policy, collated)
+    torch.testing.assert_close(found[0][0], expected[0][0], atol=1e-5, rtol=1e-5)  # log-probs
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
