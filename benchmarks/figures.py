@@ -4,7 +4,7 @@ README.md, benchmarks/README.md and docs/*.md hold measured figures only between
 
     <!-- figures:NAME -->generated<!-- end -->
 
-NAME is a function in `BLOCKS` of `figure_blocks.py` or `multiagent_figures.py`. A block may also
+NAME is a function in `BLOCKS` of `figure_blocks.py`, `multiagent_figures.py` or `study_blocks.py`. A block may also
 span lines, for tables. Pictures in `PICTURES` are drawn from the results, too.
 
     python benchmarks/figures.py --write    # after new results
@@ -21,8 +21,9 @@ from pathlib import Path
 
 import figure_blocks
 import multiagent_figures
+import study_blocks
 
-BLOCKS = figure_blocks.BLOCKS | multiagent_figures.BLOCKS
+BLOCKS = figure_blocks.BLOCKS | multiagent_figures.BLOCKS | study_blocks.BLOCKS
 PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- figures:(\S+) -->)(.*?)(<!-- end -->)", re.DOTALL)
