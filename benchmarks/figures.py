@@ -4,8 +4,8 @@ README.md, benchmarks/README.md and docs/*.md hold measured figures only between
 
     <!-- figures:NAME -->generated<!-- end -->
 
-NAME is a function in `BLOCKS` of `figure_blocks.py`, `multiagent_figures.py` or `study_blocks.py`. A block may also
-span lines, for tables. Pictures in `PICTURES` are drawn from the results, too.
+NAME is a function in `BLOCKS` of `figure_blocks.py`, `multiagent_figures.py` or `study_blocks.py`.
+A block may also span lines, for tables. Pictures in `PICTURES` are drawn from the results, too.
 
     python benchmarks/figures.py --write    # after new results
     python benchmarks/figures.py --check    # in `make lint`: fails if a block or picture is stale
