@@ -82,7 +82,7 @@ def cost_table() -> str:
     header = ("Game", "Game", "Single agents", "Update", "Ratio of rollouts", "Ratio of iterations")
     keys = ("game", "single", "update", "collection", "iteration")
     rows = results("game_cost")["games"].items()
-    return table(header, [(name, *(f"{row[key]:.2f}" for key in keys)) for name, row in rows])
+    return table(header, [(name, *(f"{row[key]:.3f}" for key in keys)) for name, row in rows])
 
 
 def picture_link() -> str:

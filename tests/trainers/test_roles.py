@@ -179,6 +179,7 @@ def test_each_seat_acts_and_is_scored_with_the_weights_of_its_role(
     batch = Batch.of(trainer.rollouts.collect(0))
     assert 1 < len({t.role for t in batch.trajectories}) <= len(trainer.policies)
     scored = trainer.updaters.evaluate_actions(batch, reference=False)
+    assert scored.logprobs is not None
     np.testing.assert_allclose(scored.logprobs, batch.logprobs, atol=1e-4)
     for role, part in trainer.updaters.split(batch).items():
         own = trainer.updaters.parts[role].evaluate_actions(part.batch, reference=False)
@@ -187,6 +188,7 @@ def test_each_seat_acts_and_is_scored_with_the_weights_of_its_role(
         assert np.array_equal(own.values.bootstrap, scored.values.bootstrap[part.trajectories])
         others = [r for r in trainer.policies if r != role]
         wrong = trainer.updaters.parts[others[0]].evaluate_actions(part.batch, reference=False)
+        assert wrong.logprobs is not None
         assert np.abs(wrong.logprobs - part.batch.logprobs).max() > 1e-2
     trainer.folder.close()
 

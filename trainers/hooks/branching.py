@@ -132,6 +132,7 @@ class Branching(RecipeHooks):
         """
         batch = Batch.of(fresh)
         found = self.trainer.updater.evaluate_actions(batch, reference=False).entropy
+        assert found is not None
         self._entropy.append(found)
         choices = np.full(batch.num_tokens, float(len(self.trainer.policy.tokenizer)))
         for m, turn in enumerate(batch.turns):

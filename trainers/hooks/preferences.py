@@ -33,14 +33,13 @@ class Preferences(RecipeHooks):
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
         """Returns -d loss / d log pi of every episode, times the number of episodes."""
-        assert forward is not None and forward.reference is not None
+        assert forward is not None
         pairs = self.pairs(batch.trajectories)
         weights = np.zeros(len(batch.trajectories))
         self.metrics = {"pairs": float(len(pairs))}
         if pairs:
             owner = batch.turn_trajectory[batch.token_turn]
-            ratios = forward.logprobs.astype(np.float64) - forward.reference
-            scores = np.bincount(owner, ratios, minlength=len(batch.trajectories))
+            scores = np.bincount(owner, forward.log_ratio, minlength=len(batch.trajectories))
             weights, accuracy = preference_weights(scores, pairs, self.beta)
             self.metrics["preference_accuracy"] = accuracy
         return episode_credit(weights * len(batch.trajectories), batch)

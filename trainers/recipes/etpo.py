@@ -96,14 +96,13 @@ class SoftBackup(RecipeHooks):
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
         """Returns the soft advantages and fits Q to the targets."""
-        assert forward is not None and forward.reference is not None
+        assert forward is not None
         values, penalties = self.evaluate(batch)
         assert values.tokens is not None
         targets = q_targets(self.estimator, batch, values, penalties)
         self._fit(batch, targets, values.tokens, rng)
         self.metrics["divergence"] = float(penalties.mean()) / self.config.beta
-        log_ratio = forward.logprobs - forward.reference
-        advantages = targets - self.config.beta * log_ratio - values.tokens
+        advantages = targets - self.config.beta * forward.log_ratio - values.tokens
         return Credit(advantages.astype(np.float32))
 
     @torch.no_grad()

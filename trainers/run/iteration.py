@@ -14,7 +14,7 @@ from agentgym.trainers.run.metrics import log_iteration
 from agentgym.trainers.run.processes import align, from_main
 from agentgym.trainers.run.roles import set_learning_rates
 from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
 from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
@@ -83,10 +83,10 @@ class Iteration:
 
     @property
     def _needs_forward(self) -> bool:
-        """Whether values, the reference or a check need a forward pass before the update."""
+        """Whether values, the reference or a check need the policy's pass before the update."""
         trainer = self._trainer
-        critic = trainer.critic is not None or trainer.own_critic is not None
-        return critic or trainer.wants_reference or self._config.loss.check_logprobs is not None
+        needed = trainer.critic is not None or trainer.wants_reference
+        return needed or self._config.loss.check_logprobs is not None
 
     @property
     def _first_pass_recomputes(self) -> bool:
@@ -99,6 +99,7 @@ class Iteration:
         return (
             self._config.recompute_logprobs
             and not self._needs_forward
+            and self._trainer.own_critic is None
             and self._trainer.algorithm.hooks is None
             and optimisation.epochs == optimisation.minibatches == 1
             and not self._config.loss.covariance_clip  # which compares all tokens first
@@ -107,22 +108,23 @@ class Iteration:
     def _evaluate_actions(self, batch: Batch) -> tuple[Batch, ForwardPass | None]:
         """Returns the batch, with recomputed log-probs if set, and the forward pass if needed."""
         trainer, recompute = self._trainer, self._config.recompute_logprobs
-        if not (recompute or self._needs_forward):
-            return batch, None
-        forward = trainer.updaters.evaluate_actions(
-            batch, reference=trainer.wants_reference, reuse=trainer.algorithm.hooks is None
-        )
-        self._check_logprobs(batch, forward)
-        if recompute:
-            batch = batch.with_recomputed(forward.logprobs)
+        forward = None
+        if recompute or self._needs_forward:
+            forward = trainer.updaters.evaluate_actions(
+                batch, reference=trainer.wants_reference, reuse=trainer.algorithm.hooks is None
+            )
+            assert forward.logprobs is not None
+            self._check_logprobs(batch, forward.logprobs)
+            if recompute:
+                batch = batch.with_recomputed(forward.logprobs)
         if trainer.own_critic is not None:
             values = from_main(trainer.accelerator, trainer.own_critic.evaluate(batch))
-            forward = replace(forward, values=values)
+            forward = replace(forward or ForwardPass(), values=values)
         return batch, forward
 
-    def _check_logprobs(self, batch: Batch, forward: ForwardPass) -> None:
+    def _check_logprobs(self, batch: Batch, logprobs: FloatArray) -> None:
         bound = self._config.loss.check_logprobs
-        gap = logprob_gap(batch, forward.logprobs, self._number)
+        gap = logprob_gap(batch, logprobs, self._number)
         if bound is not None and not gap <= bound:
             raise Diverged(
                 f"Log-probabilities of generation and of training differ by up to {gap:.3g} nats, "

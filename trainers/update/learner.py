@@ -194,16 +194,23 @@ class ForwardPass:
 
     Attributes:
         logprobs: [K] log-probabilities of the action tokens under the policy, computed as in the
-            update.
+            update. None if only a critic with its own trunk read the batch.
         values: the critic's values. None without a critic.
         reference: [K] log-probabilities under the reference policy. None without a reference.
-        entropy: [K] entropies of the distributions that the tokens were sampled from.
+        entropy: [K] entropies of the distributions that the tokens were sampled from. None with
+            `logprobs`.
     """
 
-    logprobs: FloatArray
-    values: Values | None
-    reference: FloatArray | None
-    entropy: FloatArray
+    logprobs: FloatArray | None = None
+    values: Values | None = None
+    reference: FloatArray | None = None
+    entropy: FloatArray | None = None
+
+    @property
+    def log_ratio(self) -> NDArray[np.float64]:
+        """[K] log-probabilities under the policy minus those under the reference."""
+        assert self.logprobs is not None and self.reference is not None
+        return self.logprobs.astype(np.float64) - self.reference
 
     @classmethod
     def of(cls, batch: Batch, found: Sequence[Any], critic: nn.Module | None) -> ForwardPass:

@@ -46,8 +46,7 @@ def with_penalties(batch: Batch, forward: ForwardPass | None, config: TrainConfi
         )
         rewards = rewards + penalty.numpy()
     if config.loss.kl_coef and config.loss.kl_in == "reward":
-        assert forward is not None and forward.reference is not None
-        difference = forward.logprobs.astype(np.float64) - forward.reference
-        divergence = np.bincount(batch.token_turn, difference, minlength=batch.num_turns)
+        assert forward is not None
+        divergence = np.bincount(batch.token_turn, forward.log_ratio, minlength=batch.num_turns)
         rewards = rewards - config.loss.kl_coef * divergence
     return batch if rewards is batch.rewards else batch.with_rewards(rewards)

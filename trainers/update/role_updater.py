@@ -48,10 +48,10 @@ class Part:
             tokens = None if values.tokens is None else values.tokens[self.tokens]
             values = Values(tokens, values.turns[self.turns], values.bootstrap[self.trajectories])
         return ForwardPass(
-            whole.logprobs[self.tokens],
+            None if whole.logprobs is None else whole.logprobs[self.tokens],
             values,
             None if reference is None else reference[self.tokens],
-            whole.entropy[self.tokens],
+            None if whole.entropy is None else whole.entropy[self.tokens],
         )
 
     def credit(self, whole: Credit) -> Credit:
@@ -105,10 +105,10 @@ class RoleUpdater:
                 _whole(trajectories, [each.bootstrap for each in some]),
             )
         return ForwardPass(
-            _whole(tokens, [each.logprobs for each in found]),
+            _joined(tokens, [each.logprobs for each in found]),
             values,
             _joined(tokens, [each.reference for each in found]),
-            _whole(tokens, [each.entropy for each in found]),
+            _joined(tokens, [each.entropy for each in found]),
         )
 
     def exchange(self) -> None:

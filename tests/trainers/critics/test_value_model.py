@@ -154,6 +154,7 @@ def test_a_run_with_it_learns_and_resumes_as_if_never_stopped(recipe: str, tmp_p
         rows = [[row[name] for row in rows if name in row] for rows in (whole, resumed)]
         assert rows[0] == rows[1] and len(rows[0]) == 3
     assert whole[-1]["env_steps"] > sum(row.get("rollout/turns", 0) for row in whole)
+    assert not any("rollout/logprob_gap" in row for row in whole)  # no pass of the policy
 
 
 def test_settings_that_cannot_work_are_refused(tmp_path: Path):

@@ -119,6 +119,7 @@ def test_workers_on_two_nodes_play_ahead_within_the_bound(cluster: Any, tmp_path
         for age in (0, 1) if iteration else (0,):  # the recorded version is the one that sampled
             trainer.policy.load_own_weights(kept.policies[iteration - age].own_weights())
             scored = trainer.updater.evaluate_actions(batch, reference=False).logprobs
+            assert scored is not None
             same = ages == age
             np.testing.assert_allclose(batch.logprobs[same], scored[same], atol=1e-5)
     rows = read_metrics(tmp_path / "run")

@@ -39,6 +39,7 @@ def test_actions_and_copies_compute_as_the_update_does(trainer: Trainer):
     samples = trainer.act(requests)
     batch = Batch.of([one_turn(i, prompt, (), sample) for i, sample in enumerate(samples)])
     updated = trainer.updater.evaluate_actions(batch, reference=False).logprobs
+    assert updated is not None
     with torch.autocast("cpu", enabled=False):
         plain = np.concatenate([sample.logprobs for sample in samples])
         # Generation reads one token at a time, with other roundings, but in bfloat16 too.

@@ -1,0 +1,135 @@
+"""Tables of the smaller studies, for the documentation: critics, credit, searches, serving.
+
+A table without its file in `results/` is replaced by a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from figure_blocks import RESULTS, results, table
+
+NOTHING = "No results yet."
+
+
+def found(name: str) -> dict[str, Any] | None:
+    """Returns the content of a results file, or None if it does not exist."""
+    return results(name) if (RESULTS / f"{name}.json").exists() else None
+
+
+def critics() -> str:
+    """Returns the explained variance of each critic beside the best possible, by environment."""
+    content = found("critic")
+    if content is None:
+        return NOTHING
+    environments = content["environments"]
+    names = list(next(iter(environments.values()))["critics"])
+    rows = [
+        (
+            env,
+            f"{row['possible']['all']:.2f}",
+            *(f"{row['critics'][name]['all']:.2f}" for name in names),
+        )
+        for env, row in environments.items()
+    ]
+    return table(("Environment", "Best possible", *names), rows)
+
+
+def decisive_turns() -> str:
+    """Returns how often the turn that decides an episode comes first, by estimator."""
+    content = found("decisive_turn")
+    if content is None:
+        return NOTHING
+    environments = content["environments"]
+    estimators = list(next(iter(environments.values()))["estimators"])
+    header = [f"{name}: {x}" for name in environments for x in ("place", "first")]
+    rows = [
+        (
+            estimator,
+            *(
+                cell
+                for row in environments.values()
+                for cell in (
+                    f"{row['estimators'][estimator]['place']:.2f}",
+                    f"{row['estimators'][estimator]['first']:.0%}",
+                )
+            ),
+        )
+        for estimator in estimators
+    ]
+    chance = [x for row in environments.values() for x in ("0.50", f"{row['chance']:.0%}")]
+    return table(("Estimator", *header), [*rows, ("chance", *chance)])
+
+
+def planning() -> str:
+    """Returns the success of searches by budget, a row per environment and search."""
+    content = found("planning")
+    if content is None:
+        return NOTHING
+    budgets = content["config"]["budgets"]
+    rows = [
+        (
+            env,
+            search,
+            *(_success(agents[f"search:{search},budget={budget}"]) for budget in budgets),
+            *(_success(agents[bound]) for bound in ("random", "expert")),
+        )
+        for env, agents in content["search"].items()
+        for search in content["config"]["algorithms"]
+    ]
+    header = ("Environment", "Search", *(f"{budget} steps" for budget in budgets))
+    return table((*header, "random", "expert"), rows)
+
+
+def planning_exit() -> str:
+    """Returns the success of a policy before and after `exit`, alone and as a proposer."""
+    content = found("planning")
+    if content is None:
+        return NOTHING
+    names = ("before", "after", "search, policy before", "search, policy after")
+    rows = [
+        (env, *(_success(agents[name]) for name in names))
+        for env, agents in content["learning"].items()
+    ]
+    return table(("Environment", *names), rows)
+
+
+def _success(row: dict[str, Sequence[float]]) -> str:
+    mean, low, high = (100 * x for x in row["success"])
+    return f"{mean:.0f} [{low:.0f}, {high:.0f}]"
+
+
+def serve_load() -> str:
+    """Returns the load of a server, in one sentence."""
+    row = found("serve_load")
+    if row is None:
+        return NOTHING
+    return (
+        f"{row['settings']['clients']} clients, {row['steps']:,} steps, "
+        f"{row['wrong_observations']} wrong observations, {row['steps_per_second']:,.0f} steps/s, "
+        f"{row['median_ms']:.0f} ms per step (99 %: {row['p99_ms']:.0f} ms)"
+    )
+
+
+def reader() -> str:
+    """Returns reward and success of cloned models with and without practice in copying."""
+    content = found("reader")
+    if content is None:
+        return NOTHING
+    settings, runs = content["settings"], content["runs"]
+    rows = []
+    for model in settings["models"]:
+        for count in settings["demonstrations"]:
+            start = f"{model}, {count} demonstrations, "
+            kept = [run for key, run in runs.items() if key.startswith(start)]
+            values = [[run[key] for run in kept] for key in ("reward", "success")]
+            cells = (f"{sum(x) / len(x):.2f} ({min(x):.2f} to {max(x):.2f})" for x in values)
+            rows.append((model, str(count), str(len(kept)), *cells))
+    return table(("Model", "Demonstrations", "Seeds", "Reward", "Success"), rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    function.__name__: function
+    for function in (critics, decisive_turns, planning, planning_exit, serve_load, reader)
+}
