@@ -32,6 +32,7 @@ import json
 import shlex
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -191,12 +192,17 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def summary(random: Report, cloned: Report, trained: Report, expert: Report) -> dict[str, Any]:
-    """Returns mean rewards and success rates with their intervals, the gain of RL and the score."""
+    """Returns mean rewards and success rates with their intervals, the gain of RL and the scores.
+
+    The kinds of failure of the trained policy come with their shares of all episodes.
+    """
     named = {"random": random, "cloned": cloned, "trained": trained, "expert": expert}
     found: dict[str, Any] = {}
     for name, report in named.items():
         means = report.aggregate()
         found[name] = {key: _interval(means[key]) for key in ("reward", "success")}
+    kinds = Counter(episode.failure for episode in trained.episodes if episode.failure)
+    found["failures"] = {k: round(n / len(trained.episodes), 4) for k, n in kinds.most_common()}
     pairs = zip(cloned.episodes, trained.episodes, strict=True)
     gains = [after.reward - before.reward for before, after in pairs]
     found["gain"] = _interval(mean_interval(gains))

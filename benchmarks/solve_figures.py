@@ -7,6 +7,8 @@ from typing import Any
 
 from figure_blocks import RESULTS, results, table
 
+from agentgym.evaluation.failures import FAILURES
+
 NOTHING = "No results yet."
 AGENTS = ("random", "cloned", "trained", "expert")
 
@@ -27,10 +29,11 @@ def solve_table() -> str:
             _interval(row["gain"], "+.2f"),
             " to ".join(f"{score:.2f}" for score in row.get("scores", ())) or "-",
             row["selected"],
+            ", ".join(f"{FAILURES[kind]} {100 * x:.0f} %" for kind, x in row["failures"].items()),
         )
         for name, row in measured().items()
     ]
-    return table((*header, "Selected"), rows) if rows else NOTHING
+    return table((*header, "Selected", "Failures after RL"), rows) if rows else NOTHING
 
 
 def solve_summary() -> str:

@@ -46,8 +46,9 @@ def launched(solve: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def report(agent: str, rewards: list[float]) -> Report:
     """Returns a report of episodes with these rewards."""
     episodes = [
-        Record(f"task/{i}", i, reward, {}, reward == 1, reward, 1, 1.0, True, False)
+        Record(f"task/{i}", i, reward, {}, reward == 1, reward, 1, 1.0, True, False, {}, failure)
         for i, reward in enumerate(rewards)
+        for failure in ("" if reward == 1 else "wrong",)
     ]
     return Report("X-v0", agent, "test", 0, len(rewards), {}, episodes)
 
@@ -57,6 +58,7 @@ def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert(solve: 
     found = solve.summary(*(report(agent, each) for agent, each in rewards.items()))
     assert found["gain"] == [0.1, 0.1, 0.1]  # though the rewards of the policies spread widely
     assert found["scores"] == [0.4, 0.5]
+    assert found["failures"] == {"wrong": 1.0}
     assert found["trained"]["reward"][0] == 0.5 and found["expert"]["success"][0] == 1
     alike = [report(agent, [0.5, 0.5]) for agent in rewards]
     assert "scores" not in solve.summary(*alike)
@@ -112,10 +114,13 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     assert {block() for block in figures.BLOCKS.values()} == {"No results yet."}
     agents = {name: {"reward": [0.25, 0.2, 0.3]} for name in figures.AGENTS}
     row = {**agents, "gain": [0.1, 0.05, 0.15], "scores": [0.1, 0.95], "selected": "poad"}
+    row["failures"] = {"loop": 0.5, "wrong": 0.25}
     row["commands"] = ["agentgym train poad", "agentgym train gigpo"]
     monkeypatch.setattr(figures, "measured", lambda: {"X-v0": row})
     _, _, line = figures.solve_table().split("\n")
     assert line.startswith("| X-v0 | 0.25 [0.20, 0.30] |")
-    assert line.endswith("| +0.10 [+0.05, +0.15] | 0.10 to 0.95 | poad |")
+    assert line.endswith(
+        "| +0.10 [+0.05, +0.15] | 0.10 to 0.95 | poad | repeated states 50 %, wrong end 25 % |"
+    )
     assert "in 1 and below in 0" in figures.solve_summary()
     assert figures.solve_commands().split("\n")[1:4] == ["# X-v0", *row["commands"]]

@@ -18,7 +18,7 @@ from rich.text import Text
 from agentgym.agents import Agent, HumanAgent, NoExpertError, make_agent
 from agentgym.cli.command_line import INTERRUPTED, KeyValues, Wrappers, standard_output
 from agentgym.cli.cross_play import show_cross_play
-from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
+from agentgym.cli.eval_output import ProgressLines, Usages, failure_lines, tell_apart
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report, compare
 from agentgym.evaluation.runner import evaluate
@@ -278,7 +278,7 @@ def _check_files(
 def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
     if reports:
         standard_output().print(compare(reports))
-    for note in notes:
+    for note in failure_lines(reports) + notes:
         standard_output().print(Text(printable(note)))
     if json is not None:
         found = [report.to_json() | usages.to_json(report) for report in reports]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentgym.evaluation.failures import FAILURES
 from agentgym.utils import serialization
 from agentgym.utils.printable import printable
 
@@ -38,6 +39,7 @@ class Record:
         terminated: whether the episode terminated.
         truncated: whether the turn limit truncated it.
         costs: resources that the agent used, by name: see `View.costs`.
+        failure: why the episode failed, one of `FAILURES`, "" for a success (see `failure_of`).
     """
 
     task: str
@@ -50,7 +52,8 @@ class Record:
     valid: float
     terminated: bool
     truncated: bool
-    costs: dict[str, float] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict, metadata=serialization.ADDED)
+    failure: str = field(default="", metadata=serialization.ADDED)
 
     def __post_init__(self) -> None:
         """Checks that the numbers are finite, as JSON and means need them."""
@@ -138,9 +141,9 @@ class Report:
     def aggregate(self) -> dict[str, Estimate]:
         """Returns the estimates by name. The result is empty if no episode was finished.
 
-        `success` and `truncated` are shares of episodes (Wilson intervals). `reward`, `progress`,
-        `valid`, `turns`, each `reward/TERM` and each `cost/NAME` are means over episodes (t
-        intervals).
+        `success`, `truncated` and each `failure/KIND` are shares of episodes (Wilson intervals).
+        `reward`, `progress`, `valid`, `turns`, each `reward/TERM` and each `cost/NAME` are means
+        over episodes (t intervals).
 
         The intervals assume independent episodes. If each task of a small split is played several
         times, they are conservative (too wide).
@@ -162,6 +165,7 @@ class Report:
         shares = {
             "success": sum(e.success for e in episodes),
             "truncated": sum(e.truncated for e in episodes),
+            **{f"failure/{kind}": sum(e.failure == kind for e in episodes) for kind in FAILURES},
         }
         found = {name: share_interval(hits, len(episodes)) for name, hits in shares.items()}
         return found | {name: mean_interval(values) for name, values in columns.items()}

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym.agents import View
 from agentgym.errors import ConfigError
+from agentgym.evaluation.failures import OVERFLOWS, failure_of
 from agentgym.evaluation.report import Record
 from agentgym.utils.serialization import from_json
 
@@ -31,6 +32,7 @@ class EpisodeLog:
         self.view = view
         self.task = task
         self.seed = seed
+        self.state_key = str(view.info["state_key"])
         self.admissible: list[tuple[str, ...]] = []
         self.rewards: list[float] = []
         self.infos: list[dict[str, Any]] = []
@@ -55,6 +57,12 @@ class EpisodeLog:
             terminated=bool(self.terminated),
             truncated=bool(self.truncated),
             costs={name: float(cost) for name, cost in self.view.costs.items()},
+            failure=failure_of(
+                self.state_key,
+                self.infos,
+                terminated=bool(self.terminated),
+                overflows=self.view.costs[OVERFLOWS],
+            ),
         )
 
     def transcript(self) -> dict[str, Any]:
@@ -112,7 +120,7 @@ def read_saved(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
         try:
             lines.append(json.loads(line))
-            _record(lines[-1])
+            from_json(Record, lines[-1])
         except (ValueError, RecursionError) as error:
             raise ConfigError(
                 f"{path} cannot be continued: line {number} is not an episode of an evaluation "
@@ -123,11 +131,6 @@ def read_saved(path: Path) -> list[dict[str, Any]]:
             raise ConfigError(f"{path} cannot be continued: its last line is not an episode.")
         os.truncate(path, end)
     return lines
-
-
-def _record(line: Any) -> Record:
-    """Returns the record of a saved episode, which earlier versions wrote without costs."""
-    return from_json(Record, {"costs": {}, **line} if isinstance(line, dict) else line)
 
 
 def continued(
@@ -148,7 +151,7 @@ def continued(
     for line in read_saved(path):
         if any(line.get(name) != value for name, value in header.items()):
             continue
-        record = _record(line)
+        record = from_json(Record, line)
         place = places.get((record.task, record.seed))
         if place is None or place in found:
             raise ConfigError(

@@ -3,7 +3,8 @@
 A state is a dataclass of JSON scalars, lists, tuples, sets, dictionaries with string or integer
 keys, enumerations, optional values and nested dataclasses. `to_json` converts it to JSON values.
 `from_json` converts it back by the type annotations: tuples are restored as tuples, sets as sets,
-and integer keys as integers.
+and integer keys as integers. A field with `field(metadata=ADDED)` may be missing, as in files of
+earlier versions. It then has its default.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 T = TypeVar("T")
 
+ADDED = {"added": True}
+"""Metadata of a field that earlier versions did not write."""
 _SCALARS = (str, bool, int, float)
 _REFUSED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of a constructor, or of the conversion of a value of another shape."""
@@ -76,9 +79,10 @@ def _key_to_json(key: Any) -> str:
 
 
 @cache
-def _field_types(kind: type) -> dict[str, Any]:
+def _field_types(kind: type) -> dict[str, tuple[Any, bool]]:
+    """Returns the type of each field, and whether it may be missing."""
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    return {f.name: (hints[f.name], "added" in f.metadata) for f in dataclasses.fields(kind)}
 
 
 def _decode(kind: Any, value: Any) -> Any:
@@ -98,7 +102,9 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin in _SCALARS or origin is types.NoneType:
         return _decode_scalar(origin, value)
     if dataclasses.is_dataclass(origin):
-        return origin(**{n: _decode(hint, value[n]) for n, hint in _field_types(origin).items()})
+        known = _field_types(origin).items()
+        given = {n: hint for n, (hint, added) in known if n in value or not added}
+        return origin(**{n: _decode(hint, value[n]) for n, hint in given.items()})
     return _decode_container(kind, origin, value)
 
 

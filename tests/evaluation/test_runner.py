@@ -10,6 +10,7 @@ import pytest
 from agentgym.agents import NoExpertError, Quit, RandomAgent
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, UnknownTaskError
+from agentgym.evaluation.failures import FAILURES
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
 from agentgym.evaluation.runner import episode_seed, evaluate
 from agentgym.making import full_id, make_env
@@ -138,6 +139,7 @@ def test_the_aggregate():
     assert set(found) == {
         *("success", "truncated", "reward", "progress", "valid", "turns"),
         *("reward/task", "reward/invalid"),
+        *(f"failure/{kind}" for kind in FAILURES),
     }
     assert found["success"] == share_interval(sum(e.success for e in report.episodes), 50)
     assert found["turns"] == mean_interval([e.turns for e in report.episodes])
@@ -178,16 +180,17 @@ def test_an_interrupt_before_the_first_episode_leaves_an_empty_report():
     assert "0/4" in str(report)
 
 
-def test_files_of_earlier_versions_without_costs_are_continued(tmp_path):
+def test_files_of_earlier_versions_without_costs_and_failures_are_continued(tmp_path):
     path = tmp_path / "played.jsonl"
     report = evaluate("NumberLine-v0", "search:mcts", tasks=3, save=path)
     assert all(episode.costs["search_steps"] > 0 for episode in report.episodes)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
-        del line["costs"]
+        del line["costs"], line["failure"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     again = evaluate("NumberLine-v0", "search:mcts", tasks=3, save=path, resume=True)
-    assert [(e.task, e.costs) for e in again.episodes] == [(e.task, {}) for e in report.episodes]
+    assert [e.task for e in again.episodes] == [e.task for e in report.episodes]
+    assert all((e.costs, e.failure) == ({}, "") for e in again.episodes)
 
 
 def test_saved_lines_hold_the_whole_transcripts(tmp_path):

@@ -171,6 +171,17 @@ def test_an_agent_plays_as_the_policy_does_in_rollouts(policy, mode):
     assert [e.reward for e in report.episodes] == [t.episode_return for t in rolled]
 
 
+def test_an_agent_counts_the_prompts_that_exceed_its_context(policy):
+    settings = ContextSettings("full", instructions=False, max_tokens=60)
+    agent = PolicyAgent(policy, settings, Sampling(0.0, max_new_tokens=4), constrain=True)
+    for turns, overflows in ((2, False), (30, True)):
+        report = evaluate(lambda t=turns: NumberLine(size=1000, max_turns=t), agent, tasks=3)
+        assert any(e.failure == "overflow" for e in report.episodes) == overflows
+        for e in report.episodes:
+            overflowed = "context_overflows" in e.costs and not e.success
+            assert (e.failure == "overflow") == overflowed
+
+
 def test_a_saved_policy_acts_the_same(policy, tmp_path):
     settings, sampling = ContextSettings("window", 2), Sampling(0.0, max_new_tokens=4)
     mine = PolicyAgent(policy, settings, sampling, constrain=True, name="mine")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agentgym.agents.view import View
 from agentgym.errors import ConfigError
+from agentgym.evaluation.failures import OVERFLOWS
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.policy.candidates import sampling_logprobs
@@ -46,7 +47,8 @@ class PolicyAgent:
     """Acts with a policy, with the same prompts and constraint as in training.
 
     If an episode exceeds the maximum length of a context of mode "full", training truncates it. The
-    agent instead continues with the current observation as its only context.
+    agent instead continues with the current observation as its only context, and counts
+    `context_overflows` in `View.costs`.
 
     Args:
         policy: the policy.
@@ -237,6 +239,7 @@ class PolicyAgent:
         room = max(lengths, default=self.sampling.max_new_tokens)
         prompt = seen.conversation.prompt(room)
         if prompt is None:
+            view.costs[OVERFLOWS] += 1
             seen.conversation = self._context.begin(view.instructions)
             seen.conversation.observe(view.observation)
             prompt = seen.conversation.prompt(room)
