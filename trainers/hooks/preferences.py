@@ -8,7 +8,7 @@ import numpy as np
 
 from agentgym.trainers.credit.turn_rewards import episode_credit
 from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -29,22 +29,17 @@ class Preferences(RecipeHooks):
         """Returns the indices (better, worse) of all pairs: here, of a group by their returns."""
         return pairs_of(trajectories)
 
-    def reference(self, batch: Batch, forward: ForwardPass) -> FloatArray:
-        """Returns the log-probabilities [K] of action tokens that the loss refers to."""
-        assert forward.reference is not None
-        return forward.reference
-
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
         """Returns -d loss / d log pi of every episode, times the number of episodes."""
-        assert forward is not None
+        assert forward is not None and forward.reference is not None
         pairs = self.pairs(batch.trajectories)
         weights = np.zeros(len(batch.trajectories))
         self.metrics = {"pairs": float(len(pairs))}
         if pairs:
             owner = batch.turn_trajectory[batch.token_turn]
-            ratios = forward.logprobs.astype(np.float64) - self.reference(batch, forward)
+            ratios = forward.logprobs.astype(np.float64) - forward.reference
             scores = np.bincount(owner, ratios, minlength=len(batch.trajectories))
             weights, accuracy = preference_weights(scores, pairs, self.beta)
             self.metrics["preference_accuracy"] = accuracy

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, permutations
 from typing import Any
 
@@ -43,7 +43,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
 TREES = 1 << 23
@@ -254,14 +254,15 @@ class TreePreferences(Preferences):
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Returns -d loss / d log pi of every action, times their number."""
-        credit = super().credit(batch, forward, iteration, rng)
+        """Returns -d loss / d log pi of every action, times their number.
+
+        The reference is the policy that sampled the action.
+        """
+        assert forward is not None
+        sampled = np.concatenate([turn.logprobs for turn in batch.turns])
+        credit = super().credit(batch, replace(forward, reference=sampled), iteration, rng)
         self.metrics |= self.grown
         return credit
-
-    def reference(self, batch: Batch, forward: ForwardPass) -> FloatArray:
-        """Returns the log-probabilities [K] under the policies that sampled the actions."""
-        return np.concatenate([turn.logprobs for turn in batch.turns])
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the replay buffer."""
