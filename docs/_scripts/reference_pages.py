@@ -22,6 +22,7 @@ from agentgym import (
     tools,
     wrappers,
 )
+from agentgym.agents import scaffolds
 from agentgym.agents.view import View
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
@@ -121,6 +122,8 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             agents.HumanAgent,
             agents.ChatAgent,
             agents.SearchAgent,
+            scaffolds.ScaffoldAgent,
+            *scaffolds.SCAFFOLDS.values(),
             PolicyAgent,
         ],
     ),

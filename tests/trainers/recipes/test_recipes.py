@@ -69,6 +69,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "inverse_prm": {"episodes_per_iteration": 64, "model_epochs": 4, "iterations": 20},
     "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
     "dpo": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
+    "agent_q": {
+        "group_size": 4,
+        "simulations": 4,
+        "iterations": 24,
+        "lr": 1e-3,
+        "episodes_per_iteration": 64,
+    },
     "eto": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
     "archer": {
         "env_kwargs": {"size": 4, "max_turns": 5},
@@ -373,6 +380,7 @@ REFUSED: dict[str, set[str]] = {
     "dpo": {"normalize_advantages"} | HOOKED,
     "malt": {"normalize_advantages"} | HOOKED,
     "spag": UNREWARDED,
+    "agent_q": IMITATION,
     "eto": {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED,
     "archer": HOOKED,
     "sac_glam": HOOKED,

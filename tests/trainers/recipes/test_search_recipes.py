@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ import pytest
 from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.recipes import load
+from agentgym.trainers.recipes.agent_q import STATE, VALUE, Edge, State, TreePreferences
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
 
 
 def trained(recipe: str, folder: Path, **changes: Any) -> Any:
@@ -73,3 +77,123 @@ def test_a_teacher_that_cannot_be_made_is_explained(tmp_path: Path):
     with pytest.raises(ConfigError, match="Unknown search 'mtcs'"):
         trained("exit", tmp_path, teacher="search:mtcs")
     assert load("exit").Config().teacher == "search:mcts,budget=64"
+
+
+# Agent Q.
+
+Grown = tuple[TreePreferences, list[Trajectory], list[Trajectory]]
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
+    """Returns hooks, all episodes of their trees, and the actions of pairs."""
+    folder = tmp_path_factory.mktemp("agent_q")
+    changes = {"group_size": 2, "simulations": 10, "width": 3, "threshold": 0.2, "gamma": 0.9}
+    trainer = trained("agent_q", folder, **changes)
+    hooks, play, played = trainer.hooks, trainer.play, []
+
+    def recorded(episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        found = play(episodes)
+        played.extend(found)
+        return found
+
+    trainer.play = recorded
+    trainer.hooks.buffer = type(hooks.buffer)(10_000)
+    specs = [EpisodeSpec(f"train/{i // 2}", i // 2, (1, i)) for i in range(8)]
+    actions = hooks.on_rollout_end(recorded(specs), 5, np.random.default_rng(0))
+    assert len(played) == 8 + 4 * 10
+    return hooks, played, actions
+
+
+def test_agent_q_pairs_actions_of_a_state_by_their_mean_return(grown: Grown):
+    hooks, played, actions = grown
+    returns: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for each in played:
+        acted, rewards = [t.action for t in each.turns], [t.reward for t in each.turns]
+        for turn, action in enumerate(acted):
+            rest = rewards[turn:] @ 0.9 ** np.arange(len(rewards) - turn)
+            returns[each.group, tuple(acted[:turn])][action].append(float(rest))
+    expected: Counter[Any] = Counter()
+    pairs = 0
+    for (group, _), found in returns.items():
+        means = {action: np.mean(found[action]) for action in found}
+        for action, mean in means.items():
+            better = [mean - other > 0.2 for other in means.values()]
+            worse = [other - mean > 0.2 for other in means.values()]
+            pairs += sum(better)
+            expected[group, action, round(mean, 9)] += any(better) or any(worse)
+    got = Counter((t.group, t.turns[0].action, round(t.extras[VALUE], 9)) for t in actions)
+    assert got == +expected
+    assert len(hooks.pairs(actions)) == pairs > 3
+    assert any(each.turns[0].start < len(each.segments[0].tokens) for each in actions)
+
+
+def test_agent_q_pairs_share_a_prompt_and_differ_in_the_action(grown: Grown):
+    hooks, _, actions = grown
+    assert actions[0].extras[STATE][0] == 5  # the iteration
+    for better, worse in hooks.pairs(actions):
+        a, b = actions[better], actions[worse]
+        assert a.extras[STATE] == b.extras[STATE] and a.turns[0].action != b.turns[0].action
+        assert a.extras[VALUE] - b.extras[VALUE] > 0.2
+        (left,), (right,) = a.segments, b.segments
+        start = a.turns[0].start
+        assert start == b.turns[0].start
+        np.testing.assert_array_equal(left.tokens[:start], right.tokens[:start])
+
+
+def test_agent_q_refers_to_the_policy_that_sampled(grown: Grown):
+    hooks, _, actions = grown
+    batch = Batch.of(actions)
+    recorded = np.concatenate([turn.logprobs for turn in batch.turns])
+    for shift in (0.0, 0.5):
+        now = recorded + np.where(batch.token_turn % 2, shift, -shift).astype(np.float32)
+        forward = ForwardPass(now, None, None, np.zeros_like(now))
+        credit = hooks.credit(batch, forward, 5, np.random.default_rng(0)).advantages
+        scores = np.bincount(batch.token_turn, now - recorded.astype(np.float64))
+        weights, _ = preference_weights(scores, hooks.pairs(actions), hooks.beta)
+        np.testing.assert_allclose(credit, len(actions) * weights[batch.token_turn], atol=1e-6)
+        assert abs(weights.sum()) < 1e-9 and np.abs(weights).max() > 0
+    assert hooks.metrics["pairs"] == len(hooks.pairs(actions))
+    assert hooks.metrics["states"] > hooks.metrics["paired_states"] > 0
+
+
+def test_agent_q_searches_by_uct(grown: Grown):
+    """One action is better, and the other has been tried less often."""
+    episode = max(grown[1], key=lambda each: len(each.turns))
+    good, bad, child = Edge(episode, 0), Edge(episode, 0), State(episode, 1)
+    good.returns, bad.returns, good.state = [1.0, 0.0, 1.0, 1.0], [0.5], child
+    root = State(episode, 0, {"good": good, "bad": bad}, samples=3)
+    assert root.best(0.0) is good and root.best(1.0) is bad
+    assert root.best(0.4) is good  # 0.75 + 0.4 * 0.567 > 0.5 + 0.4 * 0.897
+    assert root.select(4, 0.0) is root  # the policy samples a fourth action first
+    assert root.select(3, 0.0) is child  # a state without samples
+    assert root.select(3, 1.0) is root  # the other action ends the episode
+
+
+def test_agent_q_replays_the_latest_actions(grown: Grown):
+    hooks, _, actions = grown
+    other = TreePreferences(hooks.trainer, hooks.config)
+    other.load_state_dict(hooks.state_dict())
+    again = other.buffer.since(0)
+    assert [each.extras[VALUE] for each in again] == [each.extras[VALUE] for each in actions]
+    assert other.pairs(again) == hooks.pairs(actions)
+    # The states of another iteration are others, even if nothing else differs.
+    fresh = [each for each in grown[1] if each.group == actions[0].group]
+    both = other.on_rollout_end(fresh, 6, np.random.default_rng(0))
+    assert len(both) > len(actions)
+    pairs = other.pairs(both)
+    assert len(pairs) > len(hooks.pairs(actions))
+    assert not [p for p in pairs if (p[0] < len(actions)) != (p[1] < len(actions))]
+
+
+def test_agent_q_learns_nothing_without_a_pair(grown: Grown):
+    hooks = TreePreferences(grown[0].trainer, grown[0].config)
+    hooks.config.threshold, threshold = 9.0, hooks.config.threshold
+    found = hooks.on_rollout_end(grown[1][:1], 7, np.random.default_rng(0))
+    hooks.config.threshold = threshold
+    assert found == grown[1][:1]
+    zeros = np.zeros(Batch.of(found).num_tokens, np.float32)
+    credit = hooks.credit(
+        Batch.of(found), ForwardPass(zeros, None, None, zeros), 7, np.random.default_rng(0)
+    )
+    assert not credit.advantages.any() and hooks.metrics["pairs"] == 0
