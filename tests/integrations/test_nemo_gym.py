@@ -62,6 +62,7 @@ def server() -> Any:
     return AgentGymServer(config=config, server_client=MagicMock(spec=ServerClient))
 
 
+@pytest.mark.filterwarnings("ignore")  # of the test client and its HTTP library
 def test_an_episode_over_http_is_that_of_the_environment(server: Any):
     from fastapi.testclient import TestClient
 
