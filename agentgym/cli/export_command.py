@@ -17,6 +17,7 @@ from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
+from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
 from agentgym.making import full_id, make_env
 from agentgym.registration import TABLE
@@ -32,7 +33,7 @@ def export(
     /,
     *,
     out: Path,
-    format: Literal["chat", "sharegpt", "preferences", "own", "minari"] = "chat",
+    format: Literal["chat", "sharegpt", "preferences", "own", "minari", "hub"] = "chat",
     agent: Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT [AGENT ...]")] = ("expert",),
     episodes: int = 200,
     split: Literal["train", "test"] = "train",
@@ -46,14 +47,15 @@ def export(
 ) -> int:
     """Write episodes as training data: one line of JSON per episode, or per pair.
 
-    agentgym train bc --data FILE learns from the file.
+    agentgym train bc --data FILE learns from the file. --format hub writes a trained policy.
 
     Args:
         sources: Ids of environments, which --agent plays, folders of training runs, or files that
             agentgym eval --save, agentgym export or another project has written.
-        out: The new file. Of format minari, the id of the new dataset.
+        out: The new file. Of format minari, the id of the new dataset, of format hub a folder.
         format: chat (OpenAI, TRL), sharegpt, preferences (the best episode of a task and seed
             against the worse ones: name several agents), own (as agentgym eval --save), or minari.
+            hub: the policy of a run, with a model card, as a folder for the Hugging Face Hub.
         agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER.
         episodes: Episodes per agent and environment.
         split: Tasks to play.
@@ -67,6 +69,12 @@ def export(
     """
     if format != "minari":
         _check_out(out)
+    if format == "hub":
+        if len(sources) != 1 or suite:
+            raise ConfigError(f"--format hub takes the folder of one run, got {len(sources)}.")
+        write_hub_folder(Path(sources[0]), out)
+        standard_output().print(f"The policy and its model card are in {out}.", soft_wrap=True)
+        return 0
     given = [*sources, *(_with_expert() if suite else ())]
     if not given:
         raise ConfigError("Name at least one environment, run or file, or --suite core.")

@@ -25,6 +25,7 @@ from agentgym.registration import find
 with needs_extra("agentgym.integrations.verifiers", "verifiers"):
     import httpx
     import verifiers.v1 as vf
+    from pydantic import Field
     from verifiers.v1.dialects.chat import message_to_wire
 
 __all__ = ["AgentGymEnv", "AgentGymTaskset", "ChatHarness"]
@@ -86,7 +87,7 @@ class AgentGymConfig(vf.TasksetConfig):
     """
 
     env: str = "NumberLine-v0"
-    env_kwargs: dict[str, Any] = {}
+    env_kwargs: dict[str, Any] = Field(default_factory=dict)
     split: Literal["train", "test"] = "train"
     first_seed: int = 0
     self_play: bool = True

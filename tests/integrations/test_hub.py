@@ -1,0 +1,80 @@
+"""`agentgym export --format hub`: folders that transformers loads and the Hub describes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentgym.cli.main import main
+
+torch = pytest.importorskip("torch")
+
+from huggingface_hub import ModelCard  # noqa: E402
+from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
+
+from agentgym.trainers.policy.sampling import Sampling  # noqa: E402
+from agentgym.trainers.policy.tiny import tiny_policy  # noqa: E402
+from agentgym.trainers.policy_agent.agent import PolicyAgent  # noqa: E402
+from agentgym.trainers.rollout.context import ContextSettings  # noqa: E402
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    (folder / "policy").mkdir(parents=True)
+    policy = tiny_policy("NumberLine-v0", size="nano", episodes=4)
+    agent = PolicyAgent(policy, ContextSettings(mode="current"), Sampling(temperature=0))
+    agent.save(folder / "policy", env_id="NumberLine-v0", env_kwargs={"size": 6}, iteration=2)
+    (folder / "config.json").write_text(json.dumps({"config": {"recipe": "turn", "lr": 0.5}}))
+    metrics = [
+        {"iteration": i, "env_steps": 1000 * i, "eval/reward": 0.1 * i, "eval/success": 0.5}
+        | {"eval/reward_low": 0.0, "eval/reward_high": 0.4}
+        for i in (1, 2, 3)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
+    return folder
+
+
+def test_transformers_and_the_hub_read_the_folder(run: Path, tmp_path: Path):
+    out = tmp_path / "line-walker"
+    assert main(["export", str(run), "--format", "hub", "--out", str(out)]) == 0
+    model = AutoModelForCausalLM.from_pretrained(out)
+    saved = AutoModelForCausalLM.from_pretrained(run / "policy")
+    pairs = zip(model.parameters(), saved.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert AutoTokenizer.from_pretrained(out).encode("Go") == (
+        AutoTokenizer.from_pretrained(run / "policy").encode("Go")
+    )
+    card = ModelCard.load(out / "README.md")
+    assert card.data.library_name == "transformers" and "turn" in card.data.tags
+    figures = {each.metric_type: each.metric_value for each in card.data.eval_results}
+    assert figures == {"reward": 0.2, "success": 0.5}, "those of the policy's own iteration"
+    assert card.data.eval_results[0].dataset_name == "AgentGym/NumberLine-v0"
+    assert "agentgym eval NumberLine-v0 --agent policy:FOLDER --env-kwargs size=6" in card.text
+    assert "0.2 [0, 0.4]" in card.text and '"lr": 0.5' in card.text
+
+
+def test_the_folder_is_an_agent(run: Path, tmp_path: Path):
+    out = tmp_path / "hub"
+    assert main(["export", str(run / "policy"), "--format", "hub", "--out", str(out)]) == 0
+    words = ["eval", "NumberLine-v0", "--agent", f"policy:{out}", "--episodes", "2"]
+    assert main([*words, "--env-kwargs", "size=6", "max_turns=2"]) == 0
+
+
+def test_an_adapter_names_its_base_and_a_run_without_figures_has_none(run: Path, tmp_path: Path):
+    (run / "policy" / "adapter_config.json").write_text('{"base_model_name_or_path": "some/base"}')
+    (run / "metrics.jsonl").unlink()
+    assert main(["export", str(run), "--format", "hub", "--out", str(tmp_path / "x")]) == 0
+    card = ModelCard.load(tmp_path / "x" / "README.md")
+    assert card.data.base_model == "some/base" and card.data.library_name == "peft"
+    assert "AutoPeftModelForCausalLM" in card.text and "## Evaluation" not in card.text
+
+
+@pytest.mark.parametrize("sources", [[], ["a", "b"], ["missing"]])
+def test_wrong_sources_are_explained(sources: list[str], tmp_path: Path, capsys):
+    assert main(["export", *sources, "--format", "hub", "--out", str(tmp_path / "x")]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "takes the folder of one run" in message or "holds no policy" in message
+    assert not (tmp_path / "x").exists()
