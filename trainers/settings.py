@@ -271,7 +271,8 @@ class RolloutConfig:
     max_tokens: int | None = None
     """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
     template_kwargs: KeyValues = field(default_factory=dict)
-    """Arguments of the model's chat template, such as enable_thinking=false."""
+    """Arguments of the model's chat template, such as enable_thinking=false. An argument that the
+    template never reads is refused."""
     overflow: Overflow = "truncate"
     """End of an episode whose prompt exceeds the context: truncated, so that a critic bootstraps
     its last value, or terminal ("terminate"), so that no reward is expected after it."""

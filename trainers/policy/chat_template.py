@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from jinja2 import TemplateError, meta, nodes
+from jinja2.defaults import DEFAULT_NAMESPACE
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from agentgym.errors import ConfigError
 
@@ -17,6 +23,10 @@ RESERVED = frozenset(
     "return_tensors chat_template padding truncation max_length".split()
 )
 """Arguments of `apply_chat_template` that are no arguments of the template."""
+_FUNCTIONS = frozenset(["raise_exception", "strftime_now", *DEFAULT_NAMESPACE])
+"""Functions that every chat template can call."""
+_GENERATION = re.compile(r"\{%[-+]?\s*(end)?generation\s*[-+]?%\}")
+"""Tags of `transformers` that jinja2 alone does not know."""
 _OBSERVATION, _ACTION = "[[the observation]]", "[[the action]]"
 
 
@@ -64,6 +74,63 @@ def template_pieces(
             return _cut(tokenizer, [], f"{instructions}\n\n" if instructions else "", kwargs)
         except Exception as error:
             raise ConfigError(f"The tokenizer's chat template cannot be used: {error}") from error
+
+
+def check_arguments(tokenizer: Any, kwargs: Mapping[str, Any]) -> None:
+    """Checks that the tokenizer's chat template reads its further arguments.
+
+    Warns if the template cannot be examined.
+
+    Args:
+        tokenizer: a `transformers` tokenizer with a chat template.
+        kwargs: further arguments of the template.
+
+    Raises:
+        ConfigError: if the template never reads one of them.
+    """
+    if not kwargs:
+        return
+    with _time_limit(TEMPLATE_SECONDS):
+        template = _parsed(tokenizer, kwargs)
+        if template is None:
+            warnings.warn(
+                f"Whether the tokenizer's chat template reads {', '.join(sorted(kwargs))} cannot "
+                "be checked: compare a prompt with and without.",
+                stacklevel=2,
+            )
+            return
+        unread = kwargs.keys() - meta.find_undeclared_variables(template)
+        known = _arguments(template) - set(getattr(tokenizer, "special_tokens_map", ()))
+    if unread:
+        raise ConfigError(
+            f"template_kwargs got {', '.join(sorted(unread))}, which the tokenizer's chat template "
+            f"never reads. It reads {', '.join(sorted(known)) or 'no arguments'}: correct the name "
+            "or leave it out."
+        )
+
+
+def _parsed(tokenizer: Any, kwargs: Mapping[str, Any]) -> nodes.Template | None:
+    """Returns the chat template, or None if it cannot be examined."""
+    try:
+        text = _GENERATION.sub("", tokenizer.get_chat_template(tools=kwargs.get("tools")))
+        environment = ImmutableSandboxedEnvironment(extensions=["jinja2.ext.loopcontrols"])
+        return environment.parse(text)
+    except (AttributeError, TypeError, ValueError, RecursionError, TemplateError):
+        return None
+
+
+def _arguments(template: nodes.Template) -> set[str]:
+    """Returns the names of a chat template's arguments.
+
+    A name that it assigns is an argument if the template looks whether it has a value.
+    """
+    assigned = {name.name for name in template.find_all(nodes.Name) if name.ctx == "store"}
+    looked_at = {
+        test.node.name
+        for test in template.find_all((nodes.Test, nodes.Filter))
+        if isinstance(test.node, nodes.Name) and test.name in ("defined", "undefined", "default")
+    }
+    return meta.find_undeclared_variables(template) - (assigned - looked_at) - RESERVED - _FUNCTIONS
 
 
 def turn_end(tokenizer: Any) -> int | None:

@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat
-from agentgym.trainers.policy.chat_template import RESERVED, template_pieces
+from agentgym.trainers.policy.chat_template import (
+    RESERVED,
+    check_arguments,
+    template_pieces,
+)
 
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
@@ -79,7 +83,8 @@ class Context:
         model_max_tokens: the model's maximum sequence length in tokens, or None if unlimited.
 
     Raises:
-        ConfigError: if there are `template_kwargs` but the tokenizer has no chat template.
+        ConfigError: if there are `template_kwargs` but the tokenizer has no chat template, or its
+            template never reads one of them.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class Context:
                 f"template_kwargs {dict(settings.template_kwargs)} have no effect: the tokenizer "
                 "has no chat template."
             )
+        check_arguments(tokenizer, settings.template_kwargs)
         self._opening = lru_cache(maxsize=None)(self._make_opening)
         self.observation_tokens = lru_cache(maxsize=1 << 14)(self._encode_text)
         self.omitted = self.observation_tokens("...")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat, Ending
+from agentgym.trainers.policy.chat_template import check_arguments
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy_agent import load_agent
@@ -336,6 +337,39 @@ def test_arguments_need_a_chat_template_and_cannot_change_how_it_is_called():
         played(policy_of("base"), [], template_kwargs={"enable_thinking": False})
     with pytest.raises(ConfigError, match="cannot set tokenize"):
         ContextSettings(template_kwargs={"tokenize": True})
+
+
+def test_arguments_that_the_template_never_reads_are_refused(monkeypatch):
+    policy = policy_of("qwen3")
+    message = "got enable_thoughts, which.*never reads. It reads enable_thinking, tools: correct"
+    with pytest.raises(ConfigError, match=message):
+        played(policy, [], template_kwargs={"enable_thoughts": False, "tools": []})
+    with pytest.raises(ConfigError, match="reads no arguments"):
+        played(policy_of("phi3"), [], template_kwargs={"enable_thinking": False})
+    monkeypatch.setattr(policy.tokenizer, "chat_template", "{% unknown %}")
+    with pytest.warns(UserWarning, match="reads think cannot be checked"):
+        check_arguments(policy.tokenizer, {"think": 1})
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments"),
+    [
+        ("{% set think = think | default(true) %}{{ think }}", {"think"}),
+        ("{% if day is not defined %}{% set day = strftime_now('%d') %}{% endif %}", {"day"}),
+        ("{% if a %}{% set text = messages[0].x %}{% endif %}{{ text }}", {"a"}),
+        ("{% generation %}{{ messages[0].x }}{%- endgeneration -%}{{ last }}", {"last"}),
+        ("{% for each in messages %}{{ each.x }}{% break %}{% endfor %}", set()),
+    ],
+)
+def test_arguments_of_templates(template, arguments):
+    class Template:
+        def get_chat_template(self, tools):
+            return template
+
+    message = f"never reads. It reads {', '.join(arguments) or 'no arguments'}:"
+    with pytest.raises(ConfigError, match=message):
+        check_arguments(Template(), {"x": 1})
+    check_arguments(Template(), dict.fromkeys(arguments))
 
 
 def test_arguments_and_stop_strings_are_saved_with_the_policy(tmp_path):
