@@ -216,8 +216,10 @@ def _check_roles(config: TrainConfig) -> None:
         return
     needed = {
         "opponents": "mirror", "engine": "own", "rollout_workers": 0,
-        "continuous_batching": False, "kl_reference": "start",
+        "continuous_batching": False,
     }  # fmt: skip
+    if game.exchange:  # a reference that moves follows one policy
+        needed["kl_reference"] = "start"
     for name, value in needed.items():
         if given[name] != value:
             raise ConfigError(

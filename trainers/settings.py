@@ -7,6 +7,7 @@ The docstring of a field is its help text.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import (
@@ -343,9 +344,10 @@ class LossConfig:
     kl_coef: NonNegative = 0.0
     """KL penalty coefficient with respect to the reference policy."""
     kl_reference: str = "start"
-    """Reference policy: the policy before RL ("start"), or the policy itself, renewed every K
-    iterations ("moving:K"). In self-play, a penalty on leaving a slowly moving reference damps the
-    cycles of the last policy."""
+    """Reference policy: the policy before RL ("start"), the policy itself, renewed every K
+    iterations ("moving:K"), or the exponential moving average of its weights, or of the weights of
+    its adapter, with the coefficient TAU per iteration ("polyak:TAU"). In self-play, a penalty on
+    leaving a slowly moving reference damps the cycles of the last policy."""
     kl_in: Literal["loss", "reward"] = "loss"
     """Add the KL penalty to the loss or subtract it from the rewards."""
     target_kl: NonNegative | None = None
@@ -388,12 +390,20 @@ class LossConfig:
         kind, _, number = self.kl_reference.partition(":")
         if self.kl_reference == "start":
             return 0
-        if kind != "moving" or not number.isdecimal() or int(number) < 1:
-            raise ConfigError(
-                "kl_reference must be 'start' or 'moving:K' with a number K of iterations, got "
-                f"{self.kl_reference!r}."
-            )
-        return int(number)
+        if kind == "moving" and number.isdecimal() and int(number) > 0:
+            return int(number)
+        if kind == "polyak" and re.fullmatch(r"\d*\.?\d+", number) and 0 < float(number) <= 1:
+            return 1
+        raise ConfigError(
+            "kl_reference must be 'start', 'moving:K' with a number K of iterations, or "
+            f"'polyak:TAU' with a coefficient TAU in (0, 1], got {self.kl_reference!r}."
+        )
+
+    @property
+    def reference_tau(self) -> float:
+        """The coefficient with which the reference policy moves towards the policy."""
+        kind, _, number = self.kl_reference.partition(":")
+        return float(number) if kind == "polyak" else 1.0
 
 
 @dataclass

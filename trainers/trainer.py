@@ -278,15 +278,11 @@ class Trainer:
         if self.is_main:
             write_frozen(self.folder, self.hooks.frozen_state())
         if self.wants_reference and not config.loss.reference_every:
-            self.freeze_reference()
+            for policy in self.policies.values():
+                policy.freeze_reference()
+            if self.is_main:
+                write_reference(self.folder, self.policy)
         self.saver.save()
-
-    def freeze_reference(self) -> None:
-        """Makes the policy the reference policy."""
-        for policy in self.policies.values():
-            policy.freeze_reference()
-        if self.is_main:
-            write_reference(self.folder, self.config, self.policy, self.state.iteration)
 
     def make_hooks(self) -> None:
         """Makes the recipe's hooks and the critic with its own trunk."""

@@ -225,9 +225,9 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
 ):
     changes = KINDS[kind] | {
         "iterations": 3, "resume": True, "alternate": 1, "role_lr": {"player_1": 3e-3},
-        "exchange": 2, "kl_coef": 0.1, "eval_episodes": 2, "save_minutes": 0,
-        "episodes_per_iteration": 4,
+        "kl_coef": 0.1, "eval_episodes": 2, "save_minutes": 0, "episodes_per_iteration": 4,
     }  # fmt: skip
+    changes |= {"exchange": 2} if kind == "separate" else {"kl_reference": "polyak:0.3"}
     whole, expected = run("poad", tmp_path / "whole", **changes)
     calls, original = 0, GamePlay.trajectories
 
@@ -245,6 +245,8 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     assert rows == expected
     assert all(same(state(resumed, role), state(whole, role)) for role in ROLES)
     assert rows[-1]["losses/reference_kl"] > 0
+    references = [resumed.policies[role].reference_weights() for role in ROLES]
+    assert same(*references) == (kind == "separate")
 
 
 def test_a_damaged_policy_of_a_role_is_named(tmp_path: Path):

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.errors import CheckpointError, ConfigError
+from agentgym.errors import ConfigError
 from agentgym.evaluation import nashconv
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
@@ -245,8 +245,12 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
         ("bc", {}, "episodes of one agent"),
         ("vine", {"opponents": "past:2"}, "other players do not"),
         ("at_grpo", {"filter_groups": True, "group_size": 4}, "filter_groups.* in games"),
-        ("poad", {"kl_reference": "moving"}, r"'start' or 'moving:K'"),
-        ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "K of iterations, got 'moved:5'"),
+        ("poad", {"kl_reference": "moving"}, r"'start', 'moving:K' with .*'polyak:TAU'"),
+        ("poad", {"kl_reference": "polyak:1.5", "kl_coef": 0.1}, r"in \(0, 1\], got 'polyak:1.5'"),
+        ("poad", {"kl_reference": "polyak:0", "kl_coef": 0.1}, r"in \(0, 1\], got 'polyak:0'"),
+        ("cory", {"kl_reference": "polyak:0.1", "kl_coef": 0.1, "roles": "separate",
+                  "exchange": 2}, "needs kl_reference = 'start', got 'polyak:0.1'"),
+        ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "got 'moved:5'"),
         ("poad", {"kl_reference": "moving:5"}, "set kl_coef above 0"),
     ],
 )  # fmt: skip
@@ -445,20 +449,38 @@ def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, t
 # A reference policy that moves.
 
 
+MOVING: dict[str, Any] = {"kl_coef": 0.1, "lr": 1e-2}
+
+
 @pytest.mark.slow
-def test_the_reference_moves_every_k_iterations_and_resumes_exactly(tmp_path: Path):
-    moving = {"kl_coef": 0.1, "kl_reference": "moving:2", "lr": 1e-2}
+@pytest.mark.parametrize("kind", ["moving:2", "polyak:0.3"])
+def test_a_reference_that_moves_resumes_exactly(kind: str, tmp_path: Path):
+    moving = MOVING | {"kl_reference": kind}
     whole, expected = run("rae", tmp_path / "whole", iterations=5, **moving)
     penalties = [row["losses/reference_kl"] for row in expected]
-    assert all((k < 1e-6) == (i in (0, 2, 4)) for i, k in enumerate(penalties))
+    renewed = (0, 2, 4) if kind == "moving:2" else (0,)
+    assert all((k < 1e-6) == (i in renewed) for i, k in enumerate(penalties))
     run("rae", tmp_path / "run", iterations=3, **moving)
     resumed, rows = run("rae", tmp_path / "run", iterations=5, resume=True, **moving)
     assert rows == expected and equal(resumed, whole)
-    kept = [folder.name for folder in sorted((tmp_path / "run" / "reference").iterdir())]
-    assert kept == ["000002", "000004"]
-    (tmp_path / "run" / "reference" / "000004" / "checksums.json").write_text("{")
-    with pytest.raises(CheckpointError, match="reference policy"):
-        run("rae", tmp_path / "run", iterations=6, resume=True, **moving)
+
+
+def test_the_reference_is_the_moving_average_of_the_policies_of_all_iterations(tmp_path: Path):
+    class Kept(Callback):
+        weights: list[torch.Tensor]
+
+        def on_rollout_end(self, trainer: Trainer, trajectories: Any) -> None:
+            self.weights.append(trainer.policy.own_weights()[name].clone())
+
+    kept, name = Kept(), "model.model.norm.weight"
+    kept.weights = []
+    trainer, _ = run(
+        "rae", tmp_path, iterations=3, callbacks=[kept], **MOVING, kl_reference="polyak:0.25"
+    )
+    first, second, third = kept.weights
+    expected = 0.75 * (0.75 * first + 0.25 * second) + 0.25 * third
+    assert not torch.equal(first, third)
+    torch.testing.assert_close(trainer.policy.reference_weights()[name], expected)
 
 
 # RAE.

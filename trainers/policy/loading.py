@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from agentgym.errors import ConfigError, MissingExtraError
 
@@ -182,6 +182,12 @@ def copy_adapter(model: Any) -> None:
     weights = peft.get_peft_model_state_dict(model, adapter_name=trained)
     peft.set_peft_model_state_dict(model, weights, adapter_name=REFERENCE)
     model.set_requires_grad(REFERENCE, False)
+
+
+def rename_adapter(weights: dict[str, Tensor], adapter: str, name: str) -> dict[str, Tensor]:
+    """Returns the weights of an adapter under the names that they have in another adapter."""
+    old, new = f".{adapter}.", f".{name}."
+    return {f"{k}.".replace(old, new)[:-1]: v for k, v in weights.items() if old in f"{k}."}
 
 
 def load_reference_adapter(model: Any, folder: str | Path) -> None:

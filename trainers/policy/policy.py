@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.averaging import polyak
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.engine import Engine, OwnEngine, Session
@@ -35,6 +36,7 @@ from agentgym.trainers.policy.loading import (
     load_model,
     load_reference_adapter,
     reference_adapter,
+    rename_adapter,
 )
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import (
@@ -72,6 +74,7 @@ class Policy(LanguageModel):
         super().__init__(model, tokenizer, batch_size=batch_size)
         # In a list, so that it is not registered as a submodule.
         self._reference: list[Policy] = []
+        self._average: dict[str, Tensor] = {}
         self._synced: int | None = None
         self.engine: Engine = OwnEngine(self)
 
@@ -142,6 +145,7 @@ class Policy(LanguageModel):
         if self._has_reference_adapter:
             copied.model.delete_adapter(REFERENCE)
         copied.stats = GenerationStats()
+        copied._average = {}
         copied._reference, copied._guide, copied._steering, copied._layer_shapes = [], [], [], {}
         copied.use(None)
         return copied
@@ -297,12 +301,44 @@ class Policy(LanguageModel):
             raise KeyError(f"The weights {sorted(differing)[:3]} are not those of the policy.")
         self.load_state_dict(weights, strict=False)
 
-    def freeze_reference(self) -> None:
-        """Stores the current weights, or those of the adapter, as the reference policy."""
+    def freeze_reference(self, tau: float = 1.0) -> None:
+        """Makes the current weights the reference policy, or moves the reference towards them.
+
+        Args:
+            tau: Polyak coefficient. The weights of the reference, or those of its adapter, become
+                (1 - tau) reference + tau policy. Without a reference, they are copied.
+        """
+        if tau < 1:
+            average = polyak(self.reference_weights(), self.own_weights(), tau)
+            self.load_reference_weights(average)
+            return
+        self._average = {}
         if self.has_adapter:
             copy_adapter(self.model)
         else:
             self._reference = [self.frozen_copy()]
+
+    def reference_weights(self) -> dict[str, Tensor]:
+        """Returns the weights of the reference policy by the names of `own_weights`.
+
+        Without a reference, the dictionary is empty. Those of a moving average are in float32.
+        """
+        if self._average:
+            return self._average
+        if self._has_reference_adapter:
+            return rename_adapter(self.state_dict(), REFERENCE, self.model.active_adapter)
+        return self._reference[0].own_weights() if self._reference else {}
+
+    def load_reference_weights(self, weights: dict[str, Tensor]) -> None:
+        """Sets the reference policy to weights of `reference_weights`."""
+        if not self.reference_weights():
+            self.freeze_reference()
+        if self.has_adapter:
+            renamed = rename_adapter(weights, self.model.active_adapter, REFERENCE)
+            self.load_state_dict(renamed, strict=False)
+        else:
+            self._reference[0].load_state_dict(weights)
+        self._average = weights
 
     def load_reference(self, folder: str | Path, **options: Any) -> None:
         """Loads the reference policy that `save` wrote when it was frozen.

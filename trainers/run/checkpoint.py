@@ -5,10 +5,10 @@
       config.json           settings, recipe and versions
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
       checkpoints/000012/   policy/ critic.pt optimizer.pt state.json checksums.json
+                            reference.pt of a reference policy that moves
                             of roles with policies of their own: policy/roles/NAME/, roles/NAME/
       journal/              finished episodes that no checkpoint includes yet
       reference/  frozen/   written once: the reference policy, other models that never change
-      reference/000010/     a reference policy that moves, of this iteration
       policy/  best/        the last and the best policy, as agents (`--agent policy:FOLDER`)
 
 A checkpoint is written to a temporary folder and renamed, so it is complete or absent. It contains
@@ -156,9 +156,8 @@ class RunFolder:
                 f"No checkpoint in {self.path} is intact, so the run cannot be continued. Start "
                 f"again with another --run-dir.\n{listed}"
             )
-        once = [(self.path / name, content) for name, content in ONCE.items()]
-        moved = [(folder, ONCE["reference"]) for folder in self.path.glob("reference/[0-9]*")]
-        for folder, content in once + moved:
+        for name, content in ONCE.items():
+            folder = self.path / name
             if (folder / CHECKSUMS).exists() and (problem := damage(folder)) is not None:
                 raise CheckpointError(
                     f"The {content} in {folder} is damaged, so the run cannot be continued: "

@@ -62,14 +62,15 @@ class Iteration:
         trainer.callbacks.call("on_update_end", trainer, numbers)
 
     def _begin(self) -> None:
-        """Numbers the weights, and makes them the reference policy if that is due."""
-        trainer, every = self._trainer, self._config.loss.reference_every
+        """Numbers the weights, and moves the reference policy towards them if that is due."""
+        trainer, loss = self._trainer, self._config.loss
         for policy in trainer.policies.values():
             policy.version = self._number
         trainer.stop.agree()
         trainer.callbacks.call("on_iteration_start", trainer)
-        if every and self._number % every == 0:
-            trainer.freeze_reference()
+        if loss.reference_every and self._number % loss.reference_every == 0:
+            for policy in trainer.policies.values():
+                policy.freeze_reference(loss.reference_tau)
 
     def _batch(self, trajectories: list[Trajectory]) -> Batch:
         """Returns the trajectories to learn from, given those that were played."""

@@ -14,7 +14,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
-from agentgym.trainers.run.saving import load_reference, reference_folder
+from agentgym.trainers.run.saving import load_reference
 from agentgym.trainers.run.setup import build_updater, load_options, load_policy
 from agentgym.trainers.update.role_updater import RoleUpdater
 from agentgym.trainers.update.sharding import share_frozen
@@ -61,10 +61,9 @@ def load_policies(
         with checkpoint.loading(saved[role]):
             policy = policies[role] = load_sibling(first, saved[role], **options)
         policy.gradient_checkpointing = first.gradient_checkpointing
-    if start is not None:  # all roles began with the weights of one reference
-        reference = reference_folder(folder, config, int(start.name))
-        for policy in policies.values():
-            load_reference(policy, reference, options)
+    if start is not None:
+        for role, policy in policies.items():
+            load_reference(policy, folder, start, role, options)
     return policies
 
 

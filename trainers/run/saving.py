@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -157,30 +156,23 @@ def load_run_state(start: Path | None) -> RunState:
         return from_json(RunState, state["progress"])
 
 
-def reference_folder(folder: checkpoint.RunFolder, config: TrainConfig, iteration: int) -> Path:
-    """Returns the folder of the reference policy of an iteration, one for each if it moves."""
-    every, whole = config.loss.reference_every, folder.path / "reference"
-    return whole / f"{iteration // every * every:06d}" if every else whole
+def write_reference(folder: checkpoint.RunFolder, policy: Policy) -> None:
+    """Writes the policy before RL, the reference policy of all roles."""
+    checkpoint.replace_folder(folder.path / "reference", policy.save, checksums=True)
 
 
-def load_reference(policy: Policy, reference: Path, options: dict[str, Any]) -> None:
-    """Loads the reference policy in a folder, if the run has one."""
-    if reference.exists():
-        with checkpoint.loading(reference):
-            policy.load_reference(reference, **options)
-
-
-def write_reference(
-    folder: checkpoint.RunFolder, config: TrainConfig, policy: Policy, at: int
+def load_reference(
+    policy: Policy, folder: checkpoint.RunFolder, start: Path, role: str, options: dict[str, Any]
 ) -> None:
-    """Writes the policy of iteration `at` as reference, and deletes those that no one needs."""
-    target, saved = reference_folder(folder, config, at), folder.found()
-    checkpoint.replace_folder(target, policy.save, checksums=True)
-    if config.loss.reference_every:
-        needed = reference_folder(folder, config, int(saved[0].name) if saved else 0)
-        for other in target.parent.iterdir():
-            if other.name < needed.name:
-                shutil.rmtree(other)
+    """Loads the reference policy of a role, if the run has one: from the checkpoint if it moves."""
+    moving, fixed = role_folder(start, role) / "reference.pt", folder.path / "reference"
+    if moving.exists():
+        weights = load_tensors(moving)
+        with checkpoint.loading(moving):
+            policy.load_reference_weights(weights)
+    elif fixed.exists():
+        with checkpoint.loading(fixed):
+            policy.load_reference(fixed, **options)
 
 
 def load_hooks(start: Path) -> dict[str, Any]:
@@ -232,6 +224,8 @@ def write_checkpoint(
         if updater.accelerator.scaler is not None:
             saved["scaler"] = updater.accelerator.scaler.state_dict()
         torch.save(saved, target / "optimizer.pt")
+        if config.loss.reference_every and (weights := updater.policy.reference_weights()):
+            torch.save(weights, target / "reference.pt")
     torch.save(hooks, folder / "experience.pt")
     text = json.dumps({"progress": asdict(state), "versions": checkpoint.versions()})
     (folder / "state.json").write_text(text + "\n", encoding="utf-8")

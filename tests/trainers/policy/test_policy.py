@@ -264,6 +264,48 @@ def test_the_reference_of_an_adapter_is_saved_apart_from_it(make_policy, as_batc
     assert {name for name, p in loaded.named_parameters() if p.requires_grad} == names
 
 
+@pytest.mark.parametrize("adapter", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_reference_follows_the_policy_slowly(make_model, tokenizer, as_batch, adapter, dtype):
+    model = make_model().to(dtype)
+    policy = with_adapter(model, tokenizer) if adapter else Policy(model, tokenizer)
+    policy.freeze_reference(0.25)
+    start = {name: w.float().clone() for name, w in policy.own_weights().items()}
+    for weight in policy.parameters():
+        weight.data += 0.5 * weight.requires_grad
+    for _ in range(2):
+        policy.freeze_reference(0.25)
+    moved = policy.own_weights()
+    expected = {name: start[name].lerp(moved[name].float(), 1 - 0.75**2) for name in start}
+    torch.testing.assert_close(policy.reference_weights(), expected)
+    _, collated = acted(policy, as_batch)
+    found = policy.reference_logprobs(collated)
+    assert not torch.equal(found, policy(collated).logprobs)
+
+    again = policy.clone()
+    again.load_reference_weights(dict(policy.reference_weights()))
+    assert torch.equal(again.reference_logprobs(collated), found)
+    for each in (policy, again):
+        each.freeze_reference(0.25)
+    for name, weight in policy.reference_weights().items():
+        assert torch.equal(weight, again.reference_weights()[name])
+    policy.freeze_reference()
+    assert torch.equal(policy.reference_logprobs(collated), policy(collated).logprobs)
+
+
+def test_a_reference_in_low_precision_moves_by_small_steps(make_model, tokenizer):
+    """Each step alone would be rounded away."""
+    policy = Policy(make_model().to(torch.bfloat16), tokenizer)
+    policy.freeze_reference(0.01)
+    for weight in policy.parameters():
+        weight.data *= 1 + 2**-6
+    for _ in range(500):
+        policy.freeze_reference(0.01)
+    found = policy.reference_weights()
+    for name, weight in policy.own_weights().items():
+        torch.testing.assert_close(found[name], weight.float(), rtol=1e-3, atol=0)
+
+
 def test_only_the_adapter_is_trained(make_model, tokenizer, as_batch):
     policy = with_adapter(make_model("qwen2"), tokenizer)
     _, collated = acted(policy, as_batch)
