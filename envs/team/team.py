@@ -238,10 +238,10 @@ class TeamGame(TextGame):
         elif agent not in self._acting():
             asks = f"It is the turn of the {self.roles[state.place].name}."
         said = [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in state.log]
-        admissible = ()
+        admissible: tuple[str, ...] = ()
         if agent in self._acting():
-            listed_actions = {"score": SCORES, **dict.fromkeys(PROPOSES, self._admissible())}
-            admissible = listed_actions.get(role.kind, ())
+            admissible = SCORES if role.kind == "score" else ()
+            admissible = self._admissible() if role.kind in PROPOSES else admissible
         return TimeStep(
             text="\n\n".join([f"You are the {role.name}. {asks}", last.observation, *said]),
             success=last.success,

@@ -540,8 +540,9 @@ def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
         return credit.advantages[::2].tolist()
 
     lost = seat("a", 0.0), seat("a", 0.0)
-    assert marshal(seat("a", 1.0, turns=2), *lost, seat("b", 9.0)) == pytest.approx(
-        [0.5, 0.5, -0.5, -0.5, 0.0]
+    others = seat("b", 9.0), seat("c", 5.0)  # a third role has a mean of its own
+    assert marshal(seat("a", 1.0, turns=2), *lost, *others) == pytest.approx(
+        [0.5, 0.5, -0.5, -0.5, 0.0, 0.0]
     )
     staged = seat("a", 1.0, turns=2)
     staged.turns[0].reward = 2.0

@@ -91,6 +91,16 @@ class Joint:
         found[self.turns] = np.cumsum(~np.append(False, self.hops[:-1])) - 1
         return found
 
+    def returns(self, gamma: float) -> Float64:
+        """Returns the team's return-to-go [M] from each turn of `batch` on.
+
+        Args:
+            gamma: discount between turns of the environment.
+        """
+        decay = np.where(self.hops, 1.0, gamma)
+        decay[self.batch.turn_offsets[1:] - 1] = 0.0
+        return reverse_scan(self.batch.rewards, decay)
+
     def values(self, values: Values) -> Values:
         """Returns a critic's values of `source` for `batch`.
 
@@ -204,9 +214,7 @@ class JointReturns:
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
         joint = Joint.of(batch)
-        decay = np.where(joint.hops, 1.0, self.gamma)
-        decay[joint.batch.turn_offsets[1:] - 1] = 0.0
-        returns = reverse_scan(joint.batch.rewards, decay)
+        returns = joint.returns(self.gamma)
         first = np.flatnonzero(~np.append(False, joint.hops[:-1]))  # of a turn of the environment
         clock = joint.clock
         groups = joint.batch.groups[joint.batch.turn_trajectory] * (clock.max() + 1) + clock

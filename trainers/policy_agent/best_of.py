@@ -1,4 +1,4 @@
-"""`BestOf`: best-of-n sampling with a learned model as the judge."""
+"""`BestOf` and `ReAsk`: sampled actions, of which a learned model chooses one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from agentgym.agents.view import View
 from agentgym.errors import ConfigError
 from agentgym.trainers.critics.transitions import one_turn, say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
@@ -103,7 +104,11 @@ class BestOf(PolicyAgent):
         if isinstance(self.judge, Judge):
             raise ConfigError("The judge has its own folder: save the policy without it.")
         super().save(folder, **notes)
-        torch.save({"n": self.n, "weights": self.judge.state_dict()}, folder / FILE)
+        torch.save(self._choice() | {"weights": self.judge.state_dict()}, folder / FILE)
+
+    def _choice(self) -> dict[str, Any]:
+        """Returns the settings of the choice, which are saved."""
+        return {"n": self.n}
 
     @classmethod
     def load(cls, agent: Any, folder: Path) -> Any:
@@ -113,4 +118,57 @@ class BestOf(PolicyAgent):
         saved = torch.load(folder / FILE, map_location="cpu", weights_only=True)
         judge = action_model(agent.policy, seed=0)
         judge.load_state_dict(saved["weights"])
+        if "threshold" in saved:
+            return ReAsk(agent, judge, saved["n"], saved["threshold"])
         return cls(agent, judge, saved["n"])
+
+
+class ReAsk(BestOf):
+    """Asks for an action again while its advantage is below a threshold.
+
+    The advantage is Q(o, a) - Q(o, ""), with an empty action for none (see the recipe `read`). The
+    first action that reaches the threshold is played, or the best of `n` if none does. This is the
+    refinement of plans in "Towards Efficient LLM Grounding for Embodied Multi-Agent Collaboration"
+    (ReAd, arXiv 2405.14314). `View.costs` counts how often a policy was asked in an episode.
+
+    Args:
+        agent: agent that is asked. If its temperature is 0, it is asked again at temperature 1.
+        judge: model of Q, of the agent's tokens.
+        n: actions per turn, at most.
+        threshold: least advantage of an action that is played at once.
+    """
+
+    judge: ValueModel
+
+    def __init__(self, agent: PolicyAgent, judge: ValueModel, n: int, threshold: float):
+        super().__init__(agent, judge, n)
+        self.again, self.sampling, self.threshold = self.sampling, agent.sampling, threshold
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        """Returns an action for each view."""
+        seen = [self._read(view) for view in views]
+        requests = [self._request(view, s) for view, s in zip(views, seen, strict=True)]
+        without = self._judged([say(self.policy, (r.prompt, ()), "") for r in requests])
+        chosen: dict[int, Sample] = {}
+        gains = np.full(len(views), -np.inf)
+        rest = list(range(len(views)))
+        for attempt in range(self.n):
+            asked = [requests[i] for i in rest]
+            sampling = self.again if attempt else self.sampling
+            samples = self.policy.act(asked, sampling, self._cache)
+            self._count(asked, samples)
+            answers = [one_turn(0, r.prompt, (), s) for r, s in zip(asked, samples, strict=True)]
+            found = self._judged(answers) - without[rest]
+            for i, sample, gain in zip(rest, samples, found.tolist(), strict=True):
+                views[i].costs["asked"] += 1
+                if gain > gains[i]:
+                    chosen[i], gains[i] = sample, gain
+            rest = [i for i in rest if gains[i] < self.threshold]
+            if not rest:
+                break
+        for i, s in enumerate(seen):
+            self._record(s, chosen[i])
+        return [chosen[i].text for i in range(len(views))]
+
+    def _choice(self) -> dict[str, Any]:
+        return super()._choice() | {"threshold": self.threshold}

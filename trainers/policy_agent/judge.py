@@ -20,8 +20,8 @@ FILE = "head.pt"
 class Judge:
     """Scores actions by a model with a prompt and a tokenizer of its own.
 
-    Recipes with a learned model of turns (`agentprm`, `orm`, `spa`, `inverse_prm`) write one to the
-    folder `judge` of their run.
+    Recipes with a learned model of turns (`agentprm`, `orm`, `spa`, `inverse_prm`, `read`) write
+    one to the folder `judge` of their run.
 
     Args:
         model: model that scores actions (see `action_model`).
@@ -65,7 +65,7 @@ class Judge:
         if not (folder / FILE).exists():
             raise CheckpointError(
                 f"{folder} holds no judge: {FILE} is missing. Give the folder `judge` of a run of "
-                "agentprm, orm, spa or inverse_prm."
+                "agentprm, orm, spa, inverse_prm or read."
             )
         model = action_model(reader.policy, seed=0)
         saved = torch.load(folder / FILE, map_location="cpu", weights_only=True)

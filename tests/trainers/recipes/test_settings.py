@@ -67,6 +67,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
     "agentprm.best_of": EVALUATED,  # acts in evaluations
+    **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
     "mc.beta": EVALUATED,
 }

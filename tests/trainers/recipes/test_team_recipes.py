@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,19 @@ from hypothesis import strategies as st
 
 from agentgym.agents import View
 from agentgym.agents.chat import ChatAgent
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.policy.tiny import tiny_policy
-from agentgym.trainers.recipes import comas, malt, optima, spag
+from agentgym.trainers.policy_agent import load_agent
+from agentgym.trainers.policy_agent.best_of import ReAsk
+from agentgym.trainers.recipes import comas, malt, optima, read, spag
 from agentgym.trainers.recipes.malt import FAMILY, VALUE, Node, Trees
 from agentgym.trainers.rollout.branches import episodes_of
+from agentgym.trainers.run.evaluation import policy_agent
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
@@ -341,6 +347,98 @@ def test_comas_trains_a_policy_for_each_role(tmp_path: Path):
     for role in ("solver", "evaluator"):
         assert rows[-1][f"losses/{role}/policy_grad_norm"] > 0
     assert rows[-1]["losses/scorer/policy_grad_norm"] == 0  # all scores are valid
+
+
+# ReAd.
+
+
+@pytest.fixture(scope="module")
+def critic(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
+    """A trainer of a pioneer and an observer with the hooks of `read`."""
+    folder = str(tmp_path_factory.mktemp("read") / "run")
+    trainer = make_trainer("read", run_dir=folder, **SMALL | PIONEER | {"model": model})
+    trainer.make_hooks()
+    yield trainer
+    trainer.folder.close()
+
+
+def test_read_regresses_actions_and_empty_ones_on_the_return_of_the_team(
+    critic: Trainer, monkeypatch: pytest.MonkeyPatch
+):
+    hooks, rng = critic.hooks, np.random.default_rng(0)
+    assert isinstance(hooks, read.SequentialAdvantages)
+    batch = Batch.of(critic.rollouts.collect(0))
+    batch = batch.with_rewards(rng.normal(size=batch.num_turns))
+    fitted: list[tuple[Batch, np.ndarray]] = []
+    gains = np.linspace(-0.5, 0.5, batch.num_turns)
+    before = rng.normal(size=batch.num_turns)
+    monkeypatch.setattr(hooks.model, "fit", lambda b, t, _: fitted.append((b, t)) or [0.0])
+    monkeypatch.setattr(hooks.model, "predict", lambda _: np.append(before + gains, before))
+    credit = hooks.credit(batch, None, 0, rng)
+    weights = np.minimum(np.exp(gains / 0.1), 20.0)[batch.token_turn]
+    assert credit.advantages == pytest.approx(weights, rel=1e-5)
+    [(both, targets)] = fitted
+    joint = Joint.of(batch)
+    assert targets[: batch.num_turns][joint.turns] == pytest.approx(joint.returns(0.99))
+    assert np.array_equal(*np.split(targets, 2))
+    end = critic.policy.encode_action("")
+    owners = batch.turn_trajectory.tolist()
+    for n, turn, alone in zip(
+        owners, batch.turns, both.trajectories[len(set(owners)) :], strict=True
+    ):
+        prompt = batch.trajectories[n].segments[turn.segment].tokens[: turn.start]
+        assert alone.segments[0].tokens.tolist() == [*prompt.tolist(), *end]
+
+
+class Liking:
+    """A judge with a value for each action."""
+
+    def __init__(self, **values: float):
+        self.values = {"": 0.0, "+": values["plus"], "-": values["minus"]}
+
+    def predict(self, batch: Batch) -> np.ndarray:
+        return np.array([self.values[turn.action.strip()] for turn in batch.turns])
+
+
+@pytest.mark.parametrize(
+    ("plus", "minus", "n", "action", "asked"),
+    [
+        (0.5, -0.5, 40, "+", None),  # refused until it is "+"
+        (-0.5, 0.5, 40, "-", None),
+        (0.1, 0.1, 40, None, 1),  # every action is good enough
+        (-0.4, -0.5, 40, "+", 40),  # none is, and the best one is played
+        (-0.5, -0.5, 1, None, 1),
+    ],
+)
+def test_an_action_is_asked_for_again_while_its_advantage_is_low(
+    critic: Trainer, plus: float, minus: float, n: int, action: str | None, asked: int | None
+):
+    agent = policy_agent(critic.config, critic.policy, "read")
+    judge: Any = Liking(plus=plus, minus=minus)
+    env = NumberLine(size=4)
+    views = [View.start(env, "train/3", seed) for seed in range(4)]
+    played = ReAsk(agent, judge, n, 0.0).act(views)
+    assert action is None or played == [action] * 4
+    assert all(asked in (None, view.costs["asked"]) for view in views)
+    first = policy_agent(critic.config, critic.policy, "greedy")
+    again = [View.start(env, "train/3", seed) for seed in range(4)]
+    if asked == 1:
+        assert played == first.act(again)  # the first answer is the agent's own
+
+
+def test_read_saves_the_agent_that_asks_again_and_resumes(tmp_path: Path):
+    _, whole = run("read", tmp_path / "a", **PIONEER)
+    run("read", tmp_path / "b", **PIONEER, iterations=1)
+    trainer, resumed = run("read", tmp_path / "b", **PIONEER, resume=True, attempts=3)
+    assert resumed[-1] == whole[-1]
+    agent = trainer.agent("again")
+    assert isinstance(agent, ReAsk)
+    agent.save(tmp_path / "agent")
+    loaded = load_agent(str(tmp_path / "agent"))
+    assert isinstance(loaded, ReAsk) and (loaded.n, loaded.threshold) == (3, 0.0)
+    views = [[View.start(NumberLine(size=4), "train/3", 1)] for _ in range(2)]
+    assert loaded.act(views[0]) == agent.act(views[1])
+    assert views[0][0].costs == views[1][0].costs
 
 
 # SPAG.

@@ -222,6 +222,19 @@ def test_the_roles_of_a_team_act_in_one_turn_of_its_environment():
     assert joint.hops.sum() == len(joint.hops) - len(set(joint.clock))
 
 
+@pytest.mark.parametrize("game", ["KuhnPoker-v0", "Overcooked-Cooks-v0", "Team-NumberLine-v0"])
+def test_every_turn_of_every_seat_is_trained_to_its_end_token(game: str):
+    """Published trainers keep the last turn of an episode only, or leave out the last token."""
+    talker = Talker(invalid=0.2)
+    played = play(game, specs_of(game, range(3)), talker)
+    batch = Batch.of([each for members in played for each in members])
+    assert batch.num_turns == sum(map(len, talker.calls)) > 2 * len(batch.trajectories)
+    assert np.all(batch.weights() == 1)
+    for n, turn in zip(batch.turn_trajectory, batch.turns, strict=True):
+        tokens = batch.trajectories[n].segments[turn.segment].tokens[turn.start : turn.stop]
+        assert letters(tokens).endswith("$") and talker.decode(tokens) == turn.action
+
+
 FEW = ("KuhnPoker-v0", "RockPaperScissors-v0", "LiarsDice-Four-v0")
 
 
