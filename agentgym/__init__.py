@@ -45,6 +45,7 @@ register_all()
 if TYPE_CHECKING:
     from agentgym import wrappers as wrappers
     from agentgym.agents import make_agent as make_agent
+    from agentgym.envs.team.importance import team_importance as team_importance
     from agentgym.envs.team.team import Team as Team
     from agentgym.evaluation.runner import evaluate as evaluate
     from agentgym.making import make_env as make_env
@@ -56,6 +57,7 @@ else:
         "evaluate": "agentgym.evaluation.runner",
         "make_agent": "agentgym.agents",
         "make_env": "agentgym.making",
+        "team_importance": "agentgym.envs.team.importance",
     }
 
     def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ from agentgym import (
     wrappers,
 )
 from agentgym.agents.view import View
+from agentgym.envs.team import importance
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
@@ -102,7 +103,10 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "Multi-agent games",
         "The rules of a game, its PettingZoo environments, and one seat of it as a Gymnasium "
         "environment.",
-        [TextGame, GameRules, InvalidMove, AECGame, ParallelGame, SingleSeat, agentgym.Team, Role],
+        [
+            *(TextGame, GameRules, InvalidMove, AECGame, ParallelGame, SingleSeat),
+            *(agentgym.Team, Role, importance.team_importance, importance.TeamImportance),
+        ],
     ),
     "wrappers": (
         "Wrappers",
