@@ -23,7 +23,7 @@ from agentgym import (
     wrappers,
 )
 from agentgym.agents.view import View
-from agentgym.envs.team import importance
+from agentgym.envs.team import importance, team_search
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
@@ -106,6 +106,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         [
             *(TextGame, GameRules, InvalidMove, AECGame, ParallelGame, SingleSeat),
             *(agentgym.Team, Role, importance.team_importance, importance.TeamImportance),
+            *(team_search.search_team, team_search.TeamSearch),
         ],
     ),
     "wrappers": (

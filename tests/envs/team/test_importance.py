@@ -80,9 +80,7 @@ def test_agents_rate_the_messages_that_they_have_read():
         return "[[1]]" if "rate" in view.instructions else "Roses are red."
 
     agents = {"scout": lambda view: "Go right.", "poet": poet, "walker": walker}
-    found = agentgym.team_importance(
-        "NumberLine-v0", ROLES, agents, **NUMBER_LINE | {"episodes": 1}
-    )
+    found = agentgym.team_importance("NumberLine-v0", ROLES, agents, episodes=1, max_turns=3)
     # The walker passes 1 on to the scout, and the poet, whose importance is 0, nothing.
     shares = {name: shares[0] for name, shares in found.shares.items()}
     assert shares == pytest.approx({"scout": 0.5, "poet": 0.0, "walker": 0.5})
@@ -149,8 +147,9 @@ def test_ratings_are_read_from_replies(reply: str, ratings: list[float]):
 )
 def test_errors(changes: dict[str, Any], message: str):
     arguments: dict[str, Any] = {"env": "NumberLine-v0", "roles": ROLES, "agents": "expert"}
+    arguments |= {"rate": trusts_the_scout, **NUMBER_LINE, **changes}
     with pytest.raises(ConfigError, match=message):
-        agentgym.team_importance(**arguments | NUMBER_LINE | {"rate": trusts_the_scout} | changes)
+        agentgym.team_importance(**arguments)
 
 
 def test_unknown_arguments_and_impossible_teams():
