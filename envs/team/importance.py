@@ -93,11 +93,11 @@ def team_importance(
     """Measures how much the messages of each role contribute to the actions of a team.
 
     The agent importance score of DyLAN ("A Dynamic LLM-Powered Agent Network for Task-Oriented
-    Agent Collaboration", arXiv 2310.02170). Every message is rated by the role that read it. The
-    last message before an action of the environment has the importance 1. From the last message to
-    the first, each one passes on its importance to the messages before it, in proportion to their
-    ratings. The importance of a role is the share of its messages, averaged over the actions of an
-    episode. No rewards are needed.
+    Agent Collaboration", arXiv 2310.02170). The author of each message rates the messages before
+    it. The last message before an action of the environment has the importance 1. From the last
+    message to the first, each one passes its importance on to those before it, in proportion to
+    their ratings. The importance of a role is the share of its messages, averaged over the actions
+    of an episode. No rewards are needed.
 
     Differences: in DyLAN, all agents of a layer speak at the same time, and ratings are always
     divided by their sum. Here the roles speak in order, and ratings are divided by their sum only
@@ -171,15 +171,15 @@ class _Recorded(TeamGame):
 
     def _start(self, task: str) -> None:
         super()._start(task)
-        self.rounds: list[list[Message]] = [[]]
+        self.discussions: list[list[Message]] = [[]]
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         assert self.inner._last is not None
         ((agent, move),) = moves.items()
-        self.rounds[-1].append(Message(self.role(agent), move, self.inner._last.observation))
+        self.discussions[-1].append(Message(self.role(agent), move, self.inner._last.observation))
         rewards = super()._advance(moves)
         if not self.state.log:  # an action was played in the environment
-            self.rounds.append([])
+            self.discussions.append([])
         return rewards
 
 
@@ -229,7 +229,9 @@ def _play(games: Sequence[TeamGame], players: Mapping[str, Agent], seed: int) ->
 def _shares(game: _Recorded, rate: Rate) -> dict[str, float]:
     """Returns the share of each role in the actions of an episode, 0 if there was none."""
     found = dict.fromkeys((role.name for role in game.roles), 0.0)
-    actions = game.rounds[:-1]  # after the last action, no message was sent or no action followed
+    actions = game.discussions[
+        :-1
+    ]  # after the last action, no message was sent or no action followed
     for messages in actions:
         weights = [_weights(messages, number, rate) for number in range(len(messages))]
         scores = importance(weights)
@@ -254,7 +256,7 @@ def _weights(messages: Sequence[Message], number: int, rate: Rate) -> list[float
 def _ask(games: Sequence[_Recorded], agents: Mapping[str, Agent]) -> Rate:
     """Asks the agents of all roles for their ratings, each in one batch."""
     asked: dict[str, list[tuple[Message, int, View]]] = {name: [] for name in agents}
-    for messages in (messages for game in games for messages in game.rounds[:-1]):
+    for messages in (messages for game in games for messages in game.discussions[:-1]):
         for number, message in enumerate(messages[1:], 1):
             earlier = enumerate(messages[:number], 1)
             listed = "\n".join(f"{i}. {each.role}: {each.text}" for i, each in earlier)
