@@ -45,7 +45,9 @@ register_all()
 if TYPE_CHECKING:
     from agentgym import wrappers as wrappers
     from agentgym.agents import make_agent as make_agent
+    from agentgym.envs.team.importance import team_importance as team_importance
     from agentgym.envs.team.team import Team as Team
+    from agentgym.envs.team.team_search import search_team as search_team
     from agentgym.evaluation.runner import evaluate as evaluate
     from agentgym.making import make_env as make_env
     from agentgym.multiagent.game import TextGame as TextGame
@@ -56,6 +58,8 @@ else:
         "evaluate": "agentgym.evaluation.runner",
         "make_agent": "agentgym.agents",
         "make_env": "agentgym.making",
+        "search_team": "agentgym.envs.team.team_search",
+        "team_importance": "agentgym.envs.team.importance",
     }
 
     def __getattr__(name: str) -> Any:

@@ -24,6 +24,7 @@ from agentgym import (
 )
 from agentgym.agents import scaffolds
 from agentgym.agents.view import View
+from agentgym.envs.team import importance, team_search
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
@@ -103,7 +104,11 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "Multi-agent games",
         "The rules of a game, its PettingZoo environments, and one seat of it as a Gymnasium "
         "environment.",
-        [TextGame, GameRules, InvalidMove, AECGame, ParallelGame, SingleSeat, agentgym.Team, Role],
+        [
+            *(TextGame, GameRules, InvalidMove, AECGame, ParallelGame, SingleSeat),
+            *(agentgym.Team, Role, importance.team_importance, importance.TeamImportance),
+            *(team_search.search_team, team_search.TeamSearch),
+        ],
     ),
     "wrappers": (
         "Wrappers",

@@ -466,18 +466,15 @@ def test_a_reference_that_moves_resumes_exactly(kind: str, tmp_path: Path):
 
 
 def test_the_reference_is_the_moving_average_of_the_policies_of_all_iterations(tmp_path: Path):
+    name, kept = "model.model.norm.weight", []
+
     class Kept(Callback):
-        weights: list[torch.Tensor]
-
         def on_rollout_end(self, trainer: Trainer, trajectories: Any) -> None:
-            self.weights.append(trainer.policy.own_weights()[name].clone())
+            kept.append(trainer.policy.own_weights()[name].clone())
 
-    kept, name = Kept(), "model.model.norm.weight"
-    kept.weights = []
-    trainer, _ = run(
-        "rae", tmp_path, iterations=3, callbacks=[kept], **MOVING, kl_reference="polyak:0.25"
-    )
-    first, second, third = kept.weights
+    moving = MOVING | {"kl_reference": "polyak:0.25"}
+    trainer, _ = run("rae", tmp_path, iterations=3, callbacks=[Kept()], **moving)
+    first, second, third = kept
     expected = 0.75 * (0.75 * first + 0.25 * second) + 0.25 * third
     assert not torch.equal(first, third)
     torch.testing.assert_close(trainer.policy.reference_weights()[name], expected)
