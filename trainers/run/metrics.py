@@ -99,7 +99,8 @@ def iteration_metrics(
     numbers["credit/advantage_mean"] = float(credit.advantages.mean())
     numbers["credit/advantage_std"] = float(credit.advantages.std())
     if forward is not None:
-        numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs, version)
+        if not config.rollout.epsilon:  # generation samples from another distribution
+            numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs, version)
         if forward.values is not None and credit.targets is not None:
             values = forward.values.tokens
             values = forward.values.turns if values is None else values
