@@ -43,8 +43,9 @@ FREE_ON_RESUME = frozenset(
     "worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
-"""Default of `importance_cap` with older weights: `behav_imp_weight_cap` of the published
-configurations of AReaL (arXiv 2505.24298), which drops tokens above it instead of truncating."""
+"""Default of `importance_cap` with older weights or `epsilon`: `behav_imp_weight_cap` of the
+published configurations of AReaL (arXiv 2505.24298), which drops tokens above it instead of
+truncating."""
 UNCHANGED_REWARDS: dict[str, Any] = {
     "kl_in": "loss", "overlong_margin": 0, "shape_progress": 0.0, "process_reward": "",
     "novelty_bonus": 0.0, "reward_constraints": {},
@@ -98,7 +99,7 @@ class TrainConfig:
         self.kind: Kind = kind_of(model.model, model.lora_rank)
         low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
         found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
-        if self.rollout.max_staleness or self.rollout.cross_policy:
+        if self.rollout.max_staleness or self.rollout.cross_policy or self.rollout.epsilon:
             found["importance_cap"] = STALE_CAP
         self.by_kind = {name: value for name, value in found.items() if given[name] is None}
         for name in groups_of(type(self)):
@@ -245,11 +246,13 @@ class TrainConfig:
             rollout.max_new_tokens,
             rollout.normalization,
             rollout.stop,
+            rollout.epsilon,
         )
 
     def evaluation_sampling(self) -> Sampling:
         """Returns the decoding parameters of evaluations."""
-        return dataclasses.replace(self.sampling(), temperature=self.evaluation.eval_temperature)
+        temperature = self.evaluation.eval_temperature
+        return dataclasses.replace(self.sampling(), temperature=temperature, epsilon=0.0)
 
     def lora(self) -> LoraSettings | None:
         """Returns the settings of the adapter, or None without one."""

@@ -137,6 +137,28 @@ def _check_rollout(config: TrainConfig) -> None:
         )
     if not 0 < rollout.top_p <= 1:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
+    if rollout.epsilon:
+        _check_exploration(config)
+
+
+def _check_exploration(config: TrainConfig) -> None:
+    """Raises ConfigError for settings that the mixture of `epsilon` does not work with."""
+    rollout, epsilon = config.rollout, config.rollout.epsilon
+    if not rollout.constrain:
+        raise ConfigError(
+            f"epsilon = {epsilon} samples admissible actions: set constrain to True, or epsilon to "
+            "0. entropy_coef and temperature let free-form actions explore."
+        )
+    if rollout.engine != "own":
+        raise ConfigError(
+            f"vLLM samples from the policy alone: set engine to 'own', or epsilon = {epsilon} to 0."
+        )
+    config.sampling()  # raises for top_k and top_p
+    if config.loss.check_logprobs is not None:
+        raise ConfigError(
+            f"With epsilon = {epsilon}, log-probabilities of generation are those of a mixture: "
+            "set check_logprobs to None, or epsilon to 0."
+        )
 
 
 def _check_engine(config: TrainConfig) -> None:

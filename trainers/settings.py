@@ -269,6 +269,10 @@ class RolloutConfig:
     """Sampling of admissible actions. None: token by token. Otherwise a softmax over the
     log-probabilities of whole actions: their sum ("sum"), or the sum divided by the number of
     tokens ("token") or words ("word")."""
+    epsilon: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0
+    """Epsilon-greedy exploration: probability of a uniform choice among the admissible actions, in
+    place of the policy's (with `constrain`). Behaviour log-probabilities are those of the mixture,
+    and `importance_cap` corrects for them. Evaluations do not explore."""
     max_tokens: int | None = None
     """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
     template_kwargs: KeyValues = field(default_factory=dict)
@@ -359,8 +363,8 @@ class LossConfig:
     """Truncated importance sampling: weight the policy loss of each token by
     min(exp(log p_training - log p_generation), cap), for generation and training that compute
     different log-probabilities, or differ in their weights (None: no weights, with
-    `max_staleness` or `cross_policy` 5, as AReaL publishes). Ratios then compare with the policy
-    before the update."""
+    `max_staleness`, `cross_policy` or `epsilon` 5, as AReaL publishes). Ratios then compare with
+    the policy before the update."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""

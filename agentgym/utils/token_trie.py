@@ -22,6 +22,7 @@ class TokenTrie:
         self._next: list[dict[int, int]] = [{}]
         self._leaf: dict[int, int] = {}
         self._children: dict[int, tuple[int, ...]] = {}
+        self._leaves: list[int] = []
         nodes = self._next
         for index, sequence in enumerate(sequences):
             node = 0
@@ -71,6 +72,15 @@ class TokenTrie:
     def leaf(self, node: int) -> int | None:
         """Returns the index of the sequence that ends at a node, or None."""
         return self._leaf.get(node)
+
+    def leaves(self, node: int) -> int:
+        """Returns the number of different sequences that end at a node or below it."""
+        if not self._leaves:
+            counts = [int(number in self._leaf) for number in range(len(self))]
+            for number in reversed(range(len(self))):  # children come after their parents
+                counts[number] += sum(counts[child] for child in self._next[number].values())
+            self._leaves = counts
+        return self._leaves[node]
 
     def is_complete(self, node: int) -> bool:
         """Returns whether a sequence ends at a node. A longer one may continue there."""

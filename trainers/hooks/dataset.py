@@ -47,6 +47,7 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig, *, rewarded: bool
     config.fixed(
         "the data are not the policy's own",
         kl_in="loss",
+        epsilon=0.0,
         max_staleness=0,
         cross_policy=0,
         importance_cap=None,

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from agentgym.trainers.policy.collate import Choice, Collated
 from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.exploration import mix_candidates
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.reading import read, score_places
 from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
@@ -82,7 +83,11 @@ def choose_candidates(
     scores = candidate_logprobs(policy, prompts, lists, sampling.normalization)
     for request, texts, score in zip(requests, lists, scores, strict=True):
         uniform = torch.tensor([request.rng.random()], dtype=torch.float64, device=score.device)
-        column, logprob, _ = draw(score[None], uniform, sampling.temperature)
+        if sampling.epsilon:
+            logprobs = (score[None] / sampling.temperature).log_softmax(-1)
+            column, logprob, _ = draw(mix_candidates(logprobs, sampling.epsilon), uniform, 1.0)
+        else:
+            column, logprob, _ = draw(score[None], uniform, sampling.temperature)
         choice = int(column)
         tokens = np.array(policy.encode_action(texts[choice]), np.int32)
         logprobs = np.zeros(len(tokens), np.float32)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.exploration import TokenMixture
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.row import Row
@@ -257,16 +258,23 @@ def choose(
             ids = [row.trie.children(row.node) for p in places if (row := rows[p]).trie is not None]
             some = _gather_allowed(some, ids)
             by = None if by is None else _gather_allowed(by, ids)
+        temperature, mixture = sampling.temperature, None
+        if ids and sampling.epsilon:
+            exploring = [rows[place] for place in places]
+            mixture = TokenMixture(exploring, ids, some, temperature, sampling.epsilon)
+            some, temperature = mixture.logprobs, 1.0
         uniforms = np.array([rows[p].uniforms[len(rows[p].tokens)] for p in places])
         drawn = draw(
             some,
             torch.from_numpy(uniforms).to(some.device),
-            sampling.temperature,
+            temperature,
             sampling.top_k,
             sampling.top_p,
             by,
         )
         columns, logprobs = drawn.column.tolist(), drawn.logprob.tolist()
+        if mixture is not None:
+            mixture.choose(columns)
         kept = _places_of(drawn.kept) if sampling.restricts else None
         for i, place in enumerate(places):
             token = ids[i][columns[i]] if ids else columns[i]

@@ -19,6 +19,8 @@ class Row:
     Attributes:
         pending: tokens that are not fed to the model yet.
         read: number of tokens fed to the model or found in the cache.
+        uniform_ratio: log-probability of the tokens so far under a uniform choice of the candidate,
+            minus the policy's, if the sampling explores.
     """
 
     def __init__(self, request: Request, model: LanguageModel, sampling: Sampling):
@@ -44,6 +46,7 @@ class Row:
         self.node = 0
         self.done = False
         self.forced = 0
+        self.uniform_ratio = 0.0
         self._force()
         self.pending = np.concatenate([request.prompt, self.tokens]).astype(np.int32)
         self.read = 0

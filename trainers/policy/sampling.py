@@ -31,10 +31,12 @@ class Sampling:
             tokens ("token") or words ("word").
         stop: strings that end a free-form action, besides the model's end tokens. The action is the
             text before the string. All generated tokens are kept.
+        epsilon: probability of a uniform choice of the candidate in place of the policy's
+            (`exploration`). Free-form actions are not affected.
 
     Raises:
-        ConfigError: if a parameter is out of range, or `normalization` is combined with `top_k` or
-            `top_p`.
+        ConfigError: if a parameter is out of range, `normalization` or `epsilon` is combined with
+            `top_k` or `top_p`, or `epsilon` with temperature 0.
     """
 
     temperature: float = 1.0
@@ -43,6 +45,7 @@ class Sampling:
     max_new_tokens: int = 32
     normalization: Normalization | None = None
     stop: tuple[str, ...] = ()
+    epsilon: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.stop, str) or not all(self.stop):
@@ -60,6 +63,13 @@ class Sampling:
             raise ConfigError(
                 "top_k and top_p restrict tokens, but with normalization whole candidates are "
                 "sampled. Use only one of them."
+            )
+        if not 0 <= self.epsilon < 1:
+            raise ConfigError(f"epsilon must be in [0, 1), got {self.epsilon}.")
+        if self.epsilon and self.restricts:
+            raise ConfigError(
+                f"epsilon = {self.epsilon} gives every candidate a probability, and temperature 0, "
+                "top_k and top_p exclude some: use only one of them."
             )
 
     @property

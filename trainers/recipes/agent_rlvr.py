@@ -66,7 +66,7 @@ class Config(TrainConfig):
         if self.hint != "expert":
             imported(self.hint)
         why = "guided episodes were sampled with other prompts"
-        self.fixed(why, max_staleness=0, importance_cap=None, check_logprobs=None)
+        self.fixed(why, epsilon=0.0, max_staleness=0, importance_cap=None, check_logprobs=None)
 
     @property
     def recompute_logprobs(self) -> bool:

@@ -47,6 +47,7 @@ class Config(TrainConfig):
         self.fixed("failed groups are paired with the expert", filter_groups=False)
         self.fixed(
             "the expert has no probabilities",
+            epsilon=0.0,
             max_staleness=0,
             cross_policy=0,
             importance_cap=None,

@@ -55,6 +55,7 @@ class Config(TrainConfig):
         self.fixed("the search goes on from every episode", filter_groups=False)
         self.fixed(
             "the search has no probabilities",
+            epsilon=0.0,
             max_staleness=0,
             importance_cap=None,
             check_logprobs=None,

@@ -99,7 +99,7 @@ def iteration_metrics(
     numbers["credit/advantage_mean"] = float(credit.advantages.mean())
     numbers["credit/advantage_std"] = float(credit.advantages.std())
     if forward is not None:
-        if forward.logprobs is not None:
+        if forward.logprobs is not None and not config.rollout.epsilon:  # which samples otherwise
             numbers["rollout/logprob_gap"] = logprob_gap(batch, forward.logprobs, version)
         if forward.values is not None and credit.targets is not None:
             values = forward.values.tokens

@@ -1,0 +1,98 @@
+"""Epsilon-greedy exploration: the probabilities of actions, recorded and true, and its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.errors import ConfigError
+from agentgym.trainers import make_trainer, recipes
+from agentgym.trainers.policy.candidates import sampling_logprobs
+from agentgym.trainers.policy.sampling import Request, Sampling
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.utils.token_trie import TokenTrie
+
+CANDIDATES = ["go north", "go south", "go", "take red key", "take red ball", "wait"]
+
+
+@pytest.fixture(scope="module")
+def policy(make_policy: Any) -> Any:
+    return make_policy()
+
+
+@pytest.fixture(scope="module")
+def prompt(policy: Any) -> np.ndarray:
+    return np.array(policy.encode("a room>"), np.int32)
+
+
+@pytest.mark.parametrize("options", [{}, {"normalization": "token"}, {"temperature": 0.7}])
+@pytest.mark.parametrize("epsilon", [0.05, 0.9])
+def test_an_action_has_the_probability_of_the_mixture(
+    policy: Any, prompt: np.ndarray, options: dict[str, Any], epsilon: float
+):
+    """Also of actions with several tokens and common beginnings, which are sampled in steps."""
+    [logprobs] = sampling_logprobs(policy, [prompt], [CANDIDATES], Sampling(**options))
+    mixture = epsilon / len(CANDIDATES) + (1 - epsilon) * np.exp(logprobs)
+    requests = [Request(prompt, np.random.default_rng(i), CANDIDATES) for i in range(150)]
+    samples = policy.act(requests, Sampling(epsilon=epsilon, **options))
+    for sample in samples:
+        expected = mixture[CANDIDATES.index(sample.text)]
+        assert np.exp(sample.logprobs.sum()) == pytest.approx(expected, rel=1e-4)
+    shares = np.array([np.mean([s.text == text for s in samples]) for text in CANDIDATES])
+    noise = np.sqrt(mixture * (1 - mixture) / len(samples))
+    assert (np.abs(shares - mixture) < 4.5 * noise + 1 / len(samples)).all()
+
+
+def test_free_actions_do_not_explore(policy: Any, prompt: np.ndarray):
+    requests = [[Request(prompt, np.random.default_rng(i)) for i in range(4)] for _ in range(2)]
+    plain, exploring = map(policy.act, requests, (Sampling(), Sampling(epsilon=0.5)))
+    assert [s.text for s in plain] == [s.text for s in exploring]
+
+
+def test_the_leaves_of_a_trie_are_the_different_sequences():
+    trie = TokenTrie([[1], [1, 2], [1, 2], [3, 4]], end=9)
+    assert trie.leaves(0) == 3
+    assert trie.leaves(trie.step(0, 1)) == 2
+    assert trie.leaves(trie.step(0, 3)) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"constrain": False}, "set constrain to True"),
+        ({"engine": "vllm"}, "set engine to 'own'"),
+        ({"top_k": 3}, "use only one of them"),
+        ({"check_logprobs": 0.1}, "set check_logprobs to None"),
+        ({"epsilon": 1.0}, "below 1"),
+    ],
+)
+def test_settings_that_do_not_explore_are_refused(settings: dict[str, Any], message: str):
+    kind = recipes.load("poad").Config
+    with pytest.raises(ConfigError, match=message):
+        kind.of(**{"constrain": True, "epsilon": 0.1, **settings})
+
+
+def test_evaluations_do_not_explore_and_training_corrects():
+    config = recipes.load("poad").Config.of(constrain=True, epsilon=0.1)
+    assert config.sampling().epsilon == 0.1 and config.evaluation_sampling().epsilon == 0
+    assert config.loss.importance_cap == 5 and config.recompute_logprobs
+    with pytest.raises(ConfigError, match=r"supports epsilon = 0\.0"):
+        recipes.load("bc").Config.of(constrain=True, epsilon=0.1)
+
+
+@pytest.mark.parametrize("normalization", [None, "token"])
+def test_a_run_explores(normalization: str | None, tmp_path: Path, without_files: None):
+    trainer = make_trainer(
+        "turn", env_id="NumberLine-v0", model="nano", context="current", constrain=True,
+        epsilon=0.5, normalization=normalization, iterations=1, epochs=1, minibatches=1,
+        episodes_per_iteration=8, eval_episodes=0, device="cpu", threads=1, quiet=True,
+        run_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer.run()
+    row = read_metrics(tmp_path)[-1]
+    assert row["losses/clip_fraction"] == 0  # ratios start from the policy before the update
+    assert 0 < row["losses/importance_weight"] < 2.001  # at most 1 / (1 - epsilon)
+    assert "rollout/logprob_gap" not in row
