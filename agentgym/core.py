@@ -73,7 +73,7 @@ class _Snapshot:
     limit: int | None
     over: bool
     last: TimeStep
-    state: dict[str, Any]
+    state: object
     rng: dict[str, Any]
     seed: int | None
 

@@ -245,6 +245,12 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.shell.ctf_lite:CTFLite",
         {"stages": 3, "hints": False},
     ),
+    Entry("SmallML-v0", "agentgym.envs.tabular.small_ml:SmallML"),
+    Entry(
+        "SmallML-Hard-v0",
+        "agentgym.envs.tabular.small_ml:SmallML",
+        {"columns": 9, "rows": 50, "diagnostics": False},
+    ),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", **CHESS),
     Entry("ChessEndgames-v0", "agentgym.envs.chess.endgames:ChessEndgames", **CHESS),

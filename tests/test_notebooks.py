@@ -59,8 +59,8 @@ def shorten(notebook: Any, long: str, short: str) -> None:
     cell.source = cell.source.replace(long, short)
 
 
-def test_there_are_six_notebooks():
-    assert [path.stem[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06"]
+def test_there_are_seven_notebooks():
+    assert [path.stem[:2] for path in NOTEBOOKS] == [f"0{i}" for i in range(1, 8)]
 
 
 @every

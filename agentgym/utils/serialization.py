@@ -55,6 +55,8 @@ def to_json(value: Any) -> Any:
 def from_json(kind: type[T], value: Any) -> T:
     """Converts JSON values to a value of the annotated type. It is the inverse of `to_json`.
 
+    The value shares no list and no dictionary with the JSON, except where the type is `object`.
+
     Raises:
         ValueError: if the JSON values do not match the type, or the type is not supported.
     """
@@ -89,7 +91,9 @@ def _decode(kind: Any, value: Any) -> Any:
     origin = get_origin(kind) or kind
     if origin in (Union, types.UnionType):
         return _decode_union(get_args(kind), value)
-    if origin is Any or origin is object:
+    if origin is Any:
+        return to_json(value)  # a copy, which shares no list and no dictionary with the JSON
+    if origin is object:
         return value
     if origin is Literal:
         if value not in get_args(kind):
@@ -119,7 +123,7 @@ def _decode_scalar(kind: type, value: Any) -> Any:
 
 def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
     if type(value) in kinds:  # 1 is an int if both int and float are possible
-        return value
+        return _decode(type(value), value)
     errors = []
     for kind in kinds:
         try:

@@ -29,6 +29,12 @@ def fail(count: int) -> float:
     return 1 / count
 
 
+@tool
+def note(state: dict[str, Any], text: str) -> None:
+    """Takes a note."""
+    state["notes"].append(text)
+
+
 def start(task: str) -> tuple[str, dict[str, Any]]:
     return f"Make {task}.", {"total": 0, "goal": int(task)}
 
@@ -82,6 +88,18 @@ def test_errors_are_observations(action: str, message: str):
     observation, total, _, _, info = env.step(action)
     assert message in observation
     assert (total, info["valid"], env.state.calls) == (-0.5, False, 0)
+
+
+def test_a_snapshot_can_be_restored_several_times():
+    env = FunctionToolEnv(
+        [note], start=lambda task: ("Go.", {"notes": []}), reward=lambda state: 0.0
+    )
+    env.reset(seed=0)
+    saved = env.snapshot()
+    for text in ("a", "b"):
+        env.restore(saved)
+        env.step(call("note", text=text))
+        assert env.state.values["notes"] == [text]
 
 
 def test_the_state_key_does_not_depend_on_the_order_of_calls():

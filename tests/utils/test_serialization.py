@@ -151,6 +151,15 @@ def test_whole_numbers_become_floats_where_floats_are_declared():
     assert type(from_json(tuple, [1])) is tuple
 
 
+@pytest.mark.parametrize("kind", [dict[str, Any], Any, dict, dict | None])
+def test_what_is_read_shares_nothing_with_the_json(kind: Any):
+    written = {"rows": [[1]]}
+    again = from_json(kind, written)
+    again["rows"][0].append(2)
+    again["more"] = 3
+    assert written == {"rows": [[1]]}
+
+
 @pytest.mark.parametrize("value", [b"x", object(), np.int64(1), np.zeros(1), {1.5: 1}, {(1,): 2}])
 def test_what_json_cannot_hold_is_named(value: Any):
     with pytest.raises(TypeError, match=type(value).__name__ + "|float|tuple"):

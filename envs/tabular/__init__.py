@@ -1,0 +1,1 @@
+"""Small tables, and the features of a regression on them."""
