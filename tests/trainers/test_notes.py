@@ -68,8 +68,8 @@ def test_notes_are_learned_where_the_context_is_too_short(notes: bool, tmp_path:
     train(
         "poad", env=make, model="nano", context="current", constrain=True, instructions=False,
         iterations=12 if notes else 4, episodes_per_iteration=64, num_envs=64, lr=1e-3, seed=1,
-        eval_episodes=0, device="cpu", threads=1, quiet=True, log_with=(), transcripts=0, run_dir=str(tmp_path),
-        callbacks=[returns],
+        eval_episodes=0, device="cpu", threads=1, quiet=True, log_with=(), transcripts=0,
+        run_dir=str(tmp_path), callbacks=[returns],
     )  # fmt: skip
     if notes:
         assert min(returns.last) > 0.9
