@@ -64,7 +64,8 @@ class ExamplesAgent(ScaffoldAgent):
             raise ConfigError(f"There is no folder {str(self.data.parent)!r} for data={data}.")
         if not (keep or (self.data and self.data.exists())):
             raise ConfigError(
-                f"Without keep, the examples come from a file: name one that exists, got data={data}."
+                "With keep=false, the examples come from a file: name one that exists, got "
+                f"data={data}."
             )
         self.k, self.keep, self.size, self.length = k, keep, size, length
         found = read_episodes([self.data]) if self.data and self.data.exists() else []
