@@ -404,7 +404,7 @@ def test_a_served_model_reflects_and_tries_again(server):
     server.script(200, completion("?"))  # the only action of the first attempt
     server.script(200, completion("Compare the numbers."))
     url = server.url
-    agent = make_agent(f"reflexion,trials=2:chat:tiny@{url}", backoff=0.0)
+    agent: Any = make_agent(f"reflexion,trials=2:chat:tiny@{url}", backoff=0.0)
     report = evaluate(
         "NumberLine-v0",
         agent,

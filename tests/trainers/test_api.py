@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -466,13 +465,3 @@ def test_a_config_object_trains(tmp_path: Path):
     recorder = Recorder()
     assert len(train("poad", config, callbacks=[recorder])) == 2
     assert recorder.names().count("update_end") == 2
-
-
-def test_a_policy_with_a_short_context_acts_on_notes(tmp_path: Path):
-    settings: dict[str, Any] = SMALL | NUMBER_LINE | {"episodes_per_iteration": 8}
-    settings |= {"iterations": 1, "instructions": True, "eval_episodes": 0}
-    train("poad", wrap=["Memory:size=2,length=30,turns=2"], run_dir=str(tmp_path), **settings)
-    rows = (tmp_path / "trajectories.jsonl").read_text().splitlines()
-    turns = [turn for row in rows for turn in json.loads(row)["turns"]]
-    assert {"remember", "forget 1"} <= {turn["action"] for turn in turns}
-    assert any(turn["observation"].startswith("Notes:\n1. ") for turn in turns)

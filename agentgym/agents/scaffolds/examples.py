@@ -37,7 +37,8 @@ class ExamplesAgent(ScaffoldAgent):
         name: name in reports.
 
     Raises:
-        ConfigError: if a number is below 1, or the folder of the file does not exist.
+        ConfigError: if a number is below 1, the folder of the file does not exist, or `keep` is
+            False and the file does not exist.
         DataError: if the file has no episodes or holds anything else.
     """
 
@@ -61,6 +62,11 @@ class ExamplesAgent(ScaffoldAgent):
         self.data = None if data is None else Path(data)
         if self.data is not None and not self.data.parent.is_dir():
             raise ConfigError(f"There is no folder {str(self.data.parent)!r} for data={data}.")
+        if not (keep or (self.data and self.data.exists())):
+            raise ConfigError(
+                "With keep=false, the examples come from a file: name one that exists, got "
+                f"data={data}."
+            )
         self.k, self.keep, self.size, self.length = k, keep, size, length
         found = read_episodes([self.data]) if self.data and self.data.exists() else []
         self.episodes = [each for each in found if each.success or not each.rewarded][-size:]
