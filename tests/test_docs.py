@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from agentgym.cli.main import main
+from agentgym.cli.serve_command import serve
 from agentgym.multiagent.game import GAME_INFO_KEYS
 from agentgym.registration import TABLE
 from agentgym.time_step import INFO_KEYS
+from agentgym.utils.arguments import keyword_parameters
 
 pytest.importorskip("torch")  # pages of recipes read their settings
 
@@ -291,6 +293,21 @@ def test_the_command_of_a_row_measures_its_numbers(tmp_path: Path):
     assert main([*words, "--json", str(tmp_path / "found.json")]) == 0
     [found] = json.loads((tmp_path / "found.json").read_text())
     assert found["aggregate"]["reward"]["mean"] == pytest.approx(row.reward.mean, abs=1e-4)
+
+
+def test_the_container_serves_ids_and_options_that_exist():
+    text = (ROOT / "docs" / "plug_in.md").read_text(encoding="utf-8")
+    [recipe] = re.findall(r"```dockerfile\n(.*?)```", text, re.DOTALL)
+    steps = [line.split(maxsplit=1) for line in recipe.splitlines() if not line.startswith("#")]
+    values = dict(steps)
+    assert values.keys() == {"FROM", "RUN", "COPY", "USER", "EXPOSE", "CMD"}
+    assert [name for name, _ in steps][-3:] == ["USER", "EXPOSE", "CMD"], "not as root"
+    program, command, *words = json.loads(values["CMD"])
+    assert (program, command) == ("agentgym", "serve")
+    flags = dict(zip(words[-4::2], words[-3::2], strict=True))
+    assert flags == {"--host": "0.0.0.0", "--port": values["EXPOSE"]}
+    assert flags.keys() <= {f"--{name}" for name in keyword_parameters(serve)}
+    assert {*words[:-4]} <= {entry.name for entry in TABLE}
 
 
 # Writing.

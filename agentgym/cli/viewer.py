@@ -164,7 +164,8 @@ def _numbered(lines: list[dict[str, Any]], group: str, last: int | None) -> list
 def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Returns the trajectories by environment and run, those of evaluations by agent too.
 
-    The link of a trajectory is [run, group, index], as in the address of the page.
+    An environment with other arguments, or another split, is another environment. The link of a
+    trajectory is [run, group, index], as in the address of the page.
     """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs:
@@ -173,8 +174,17 @@ def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[s
             if run["grouping"] == "agent":
                 name = line["group"] + f" ({name})" * (len(runs) > 1)
             linked = line | {"link": [run["name"], line["group"], line["index"]]}
-            found.setdefault((line["env"].removeprefix("AgentGym/"), name), []).append(linked)
+            found.setdefault((_setting(line), name), []).append(linked)
     return found
+
+
+def _setting(line: Mapping[str, Any]) -> str:
+    """Returns the environment of an episode with its arguments and its split, unless test."""
+    kwargs = line.get("env_kwargs")
+    given = kwargs.items() if isinstance(kwargs, dict) else ()
+    words = [f"{name}={json.dumps(value)}" for name, value in given]
+    words += ["(training tasks)"] * (line.get("split") == "train")
+    return " ".join([line["env"].removeprefix("AgentGym/"), *words])
 
 
 def _drop_doubles(trajectories: Sequence[dict[str, Any]]) -> None:

@@ -93,7 +93,11 @@ def _complete(trajectory: Trajectory) -> bool:
 def _estimates(env: str, name: str, trajectories: Sequence[Trajectory]) -> dict[str, Any]:
     report = Report(env, name, "", 0, len(trajectories), episodes=[*map(_record, trajectories)])
     found = report.aggregate()
-    costs = {key[5:]: round(e.mean, 4) for key, e in found.items() if key.startswith("cost/")}
+    costs = {
+        key.removeprefix("cost/"): round(each.mean, 4)
+        for key, each in found.items()
+        if key.startswith("cost/")
+    }
     shown = ("success", "reward", "progress", "valid", "turns")
     estimates = {key: _numbers(found[key]) for key in shown}
     return {"episodes": len(trajectories), **estimates, "costs": costs}
@@ -101,7 +105,8 @@ def _estimates(env: str, name: str, trajectories: Sequence[Trajectory]) -> dict[
 
 def _record(trajectory: Trajectory) -> Record:
     turns = trajectory["turns"]
-    costs = trajectory.get("costs") or {}
+    given = trajectory.get("costs")
+    costs = given if isinstance(given, Mapping) else {}
     if not costs and all(turn.get("tokens") for turn in turns):  # of a training run
         costs = {"completion_tokens": sum(len(turn["tokens"]) for turn in turns)}
     return Record(
@@ -115,7 +120,7 @@ def _record(trajectory: Trajectory) -> Record:
         valid=fmean(turn.get("valid") is not False for turn in turns),
         terminated=bool(trajectory.get("terminated")),
         truncated=bool(trajectory.get("truncated")),
-        costs={name: float(cost) for name, cost in costs.items()},
+        costs={k: float(cost) for k, cost in costs.items() if isinstance(cost, (int, float))},
     )
 
 

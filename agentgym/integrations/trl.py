@@ -21,7 +21,7 @@ class ToolEnvironment:
         trainer = GRPOTrainer(
             model=model,
             train_dataset=Dataset.from_list(agentgym.tool_rows("AgentGym/Wordle-v0", 100)),
-            environment_factory=lambda: agentgym.ToolEnvironment("AgentGym/Wordle-v0"),
+            environment_factory=partial(agentgym.ToolEnvironment, "AgentGym/Wordle-v0"),
         )
 
     Args:

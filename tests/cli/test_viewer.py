@@ -295,6 +295,16 @@ def test_the_board_compares_evaluations_of_an_environment(saved: list[Path]):
     assert second["lost"]["examples"] == [["b.jsonl", "p", 0]]
 
 
+def test_other_arguments_and_splits_have_rows_of_their_own(tmp_path: Path):
+    path = tmp_path / "both.jsonl"
+    words = ["eval", "NumberLine-v0", "--agent", "random", "--episodes", "2", "--split", "both"]
+    assert main([*words, "--env-kwargs", "size=6", "--save", str(path)]) == 0
+    assert [row["env"] for row in board_of(render(path))] == [
+        "NumberLine-v0 size=6 (training tasks)",
+        "NumberLine-v0 size=6",
+    ]
+
+
 def test_the_board_has_training_runs_too(run: Path):
     [row] = board_of(render(run))
     assert (row["env"], row["name"], row["episodes"]) == ("NumberLine-v0", run.name, 2)

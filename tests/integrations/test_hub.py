@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_transformers_and_the_hub_read_the_folder(run: Path, tmp_path: Path):
     assert AutoTokenizer.from_pretrained(out).encode("Go") == (
         AutoTokenizer.from_pretrained(run / "policy").encode("Go")
     )
-    card = ModelCard.load(out / "README.md")
+    card: Any = ModelCard.load(out / "README.md")
     assert card.data.library_name == "transformers" and "turn" in card.data.tags
     figures = {each.metric_type: each.metric_value for each in card.data.eval_results}
     assert figures == {"reward": 0.2, "success": 0.5}, "those of the policy's own iteration"
@@ -67,7 +68,7 @@ def test_an_adapter_names_its_base_and_a_run_without_figures_has_none(run: Path,
     (run / "policy" / "adapter_config.json").write_text('{"base_model_name_or_path": "some/base"}')
     (run / "metrics.jsonl").unlink()
     assert main(["export", str(run), "--format", "hub", "--out", str(tmp_path / "x")]) == 0
-    card = ModelCard.load(tmp_path / "x" / "README.md")
+    card: Any = ModelCard.load(tmp_path / "x" / "README.md")
     assert card.data.base_model == "some/base" and card.data.library_name == "peft"
     assert "AutoPeftModelForCausalLM" in card.text and "## Evaluation" not in card.text
 

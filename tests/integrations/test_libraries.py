@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,11 @@ def test_a_tool_environment_plays_an_episode():
     assert text.endswith("Done!\n\nThe episode is over.") and env.get_reward() == 1
     assert env.act("+").startswith("The episode is over.") and env.get_reward() == 1
     assert env.reset(task="train/3", seed=0) and env.get_reward() == 0
+
+
+def test_a_factory_can_be_sent_to_other_processes():
+    factory = pickle.loads(pickle.dumps(partial(agentgym.ToolEnvironment, "NumberLine-v0", size=5)))
+    assert factory().reset(task="train/3", seed=0).startswith("You are at")
 
 
 @pytest.mark.parametrize("action", [None, True, ["5"], {"cell": 5}, b"5", float("nan")])

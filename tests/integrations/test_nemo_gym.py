@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 from typing import Any
 from unittest.mock import MagicMock
@@ -26,19 +27,10 @@ def test_rows_cycle_through_the_tasks():
         nemo_gym_rows("NumberLine-v0", 0)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("resources_servers") is not None, reason="NeMo Gym")
 def test_outside_nemo_gym_the_error_names_it():
-    if _installed():
-        pytest.skip("NeMo Gym is installed")
     with pytest.raises(ImportError, match="needs NeMo Gym"):
-        import agentgym.integrations.nemo_gym  # noqa: F401
-
-
-def _installed() -> bool:
-    try:
-        import resources_servers.gymnasium  # noqa: F401
-    except ModuleNotFoundError:
-        return False
-    return True
+        importlib.import_module("agentgym.integrations.nemo_gym")
 
 
 def message(text: str) -> dict[str, Any]:
@@ -53,22 +45,19 @@ def message(text: str) -> dict[str, Any]:
 @pytest.fixture
 def server() -> Any:
     pytest.importorskip("resources_servers.gymnasium", reason="needs NeMo Gym")
-    from nemo_gym.base_resources_server import BaseResourcesServerConfig
-    from nemo_gym.server_utils import ServerClient
-
-    from agentgym.integrations.nemo_gym import AgentGymServer
-
-    config = BaseResourcesServerConfig(host="", port=0, entrypoint="", name="agentgym")
-    return AgentGymServer(config=config, server_client=MagicMock(spec=ServerClient))
+    base = importlib.import_module("nemo_gym.base_resources_server")
+    config = base.BaseResourcesServerConfig(host="", port=0, entrypoint="", name="agentgym")
+    client = MagicMock(spec=importlib.import_module("nemo_gym.server_utils").ServerClient)
+    module = importlib.import_module("agentgym.integrations.nemo_gym")
+    return module.AgentGymServer(config=config, server_client=client)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the test client and its HTTP library
 def test_an_episode_over_http_is_that_of_the_environment(server: Any):
-    from fastapi.testclient import TestClient
-
+    testing = importlib.import_module("fastapi.testclient")
     [row] = nemo_gym_rows("NumberLine-v0", 1, size=6)
     env = make_env("NumberLine-v0", size=6)
-    with TestClient(server.setup_webserver()) as client:
+    with testing.TestClient(server.setup_webserver()) as client:
         found = client.post("/reset", json=row).json()
         text, _ = env.reset(seed=row["seed"], options={"task": row["task"]})
         assert found["observation"] == text and found["info"]["admissible"] == ["+", "-"]
@@ -88,8 +77,7 @@ def test_a_session_continues_from_its_snapshot(server: Any):
     asyncio.run(server.reset(row, "a"))
     saved = json.loads(json.dumps(server.serialize_session_state(server.session_state["a"])))
     server.session_state["b"] = server.deserialize_session_state(saved)
-    from nemo_gym.openai_utils import NeMoGymResponse
-
-    action = NeMoGymResponse.model_validate(message("+"))
+    response = importlib.import_module("nemo_gym.openai_utils").NeMoGymResponse
+    action = response.model_validate(message("+"))
     first, second = (asyncio.run(server.step(action, row, name)) for name in "ab")
     assert first == second
