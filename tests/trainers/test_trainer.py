@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
