@@ -229,7 +229,7 @@ def test_every_evaluation_is_reported_once(iterations, names, tmp_path, capsys):
         threads=1, run_dir=str(tmp_path / "run"),
     )  # fmt: skip
     assert [report.agent for report in train("poad", **settings)] == names
-    rows = re.findall(r"^imitation +\d", capsys.readouterr().out, re.MULTILINE)
+    rows = re.findall(r"^ *imitation +\d", capsys.readouterr().out, re.MULTILINE)
     assert len(rows) == 1
 
 
