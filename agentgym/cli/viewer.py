@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError
-from agentgym.evaluation.board import FAILURES, board
+from agentgym.evaluation.board import board
 
 TEMPLATE = Path(__file__).with_name("viewer.html")
 
@@ -67,7 +67,7 @@ def render(source: Path | Sequence[Path], last: int | None = None) -> str:
     runs = [_evaluation(path, last) if _saved(path) else _run(path, last) for path in sources]
     _name(runs, sources)
     # "</script>" inside a text must not end the element that holds it.
-    page = {"runs": runs, "board": board(_groups(runs)), "failures": FAILURES}
+    page = {"runs": runs, "board": board(_groups(runs))}
     text = json.dumps(page, separators=(",", ":"), allow_nan=False)
     title = " and ".join(f"{run['label']} on {run['env']}" for run in runs)
     before, _, after = TEMPLATE.read_text(encoding="utf-8").partition("__DATA__")

@@ -1,4 +1,4 @@
-"""The board of `agentgym view`: saved evaluations and runs side by side, with reasons of failure.
+"""The board of `agentgym view`: saved evaluations and runs side by side, with kinds of failure.
 
 Progress curves follow AgentBoard (arXiv 2401.13178): the progress after turn t is the best one up
 to t, and stays after the end of an episode.
@@ -6,21 +6,13 @@ to t, and stays after the end of an episode.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from agentgym.evaluation.failures import FAILURES, failure_of
 from agentgym.evaluation.report import Estimate, Record, Report
 
-FAILURES = {
-    "invalid": "more than half of the actions are invalid",
-    "loop": "an action is repeated three times after the same observation",
-    "truncated": "the turn limit ends the episode",
-    "ended": "the episode ends without success",
-}
-"""Reasons of failure. The first one that holds counts."""
-LOOP = 3
 EXAMPLES = 3
 LONGEST_CURVE = 200
 """Turns of a progress curve."""
@@ -28,17 +20,21 @@ LONGEST_CURVE = 200
 Trajectory = Mapping[str, Any]
 
 
-def failure(trajectory: Trajectory) -> str | None:
-    """Returns the reason of a failure, a key of `FAILURES`, or None for a success."""
-    if trajectory["success"]:
-        return None
+def failure(trajectory: Trajectory) -> str:
+    """Returns the kind of failure of an episode, "" for a success: see `failure_of`.
+
+    It is computed from the transcript if it was not saved, with observations as states.
+    """
+    if isinstance(saved := trajectory.get("failure"), str):
+        return saved
     turns = trajectory["turns"]
-    if 2 * sum(turn.get("valid") is False for turn in turns) > len(turns):
-        return "invalid"
-    seen = Counter((turn["observation"], turn["action"]) for turn in turns)
-    if max(seen.values(), default=0) >= LOOP:
-        return "loop"
-    return "truncated" if trajectory.get("truncated") else "ended"
+    texts = [*(turn["observation"] for turn in turns), trajectory["last_observation"]]
+    infos = [
+        {"valid": turn.get("valid") is not False, "state_key": text, "success": False}
+        for turn, text in zip(turns, texts[1:], strict=True)
+    ]
+    infos[-1]["success"] = trajectory["success"]
+    return failure_of(texts[0], infos, terminated=bool(trajectory.get("terminated")))
 
 
 def progress_curve(trajectories: Sequence[Trajectory]) -> list[float]:
@@ -60,9 +56,9 @@ def board(groups: Mapping[tuple[str, str], Sequence[Trajectory]]) -> list[dict[s
     """Returns the rows of the board as JSON values.
 
     Args:
-        groups: trajectories by environment and name. Each has `success`, `reward`, `task`, `seed`
-            and `turns`, and a JSON value `link` that refers to it. Others are left out. The first
-            group of an environment is the one that the others of it are compared with.
+        groups: trajectories by environment and name. Each has `success`, `reward`, `task`, `seed`,
+            `turns` and `last_observation`, and a JSON value `link` that refers to it. Others are
+            left out. The other groups of an environment are compared with its first one.
 
     Returns:
         For each group its estimates ([mean, low, high]), mean costs per episode, progress curve,
@@ -130,14 +126,15 @@ def _numbers(estimate: Estimate) -> list[float | None]:
 
 
 def _failures(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
-    """Returns the number of failures and links to examples by reason."""
-    found: dict[str, list[Any]] = {reason: [] for reason in FAILURES}
-    for each in trajectories:
-        if (reason := failure(each)) is not None:
-            found[reason].append(each["link"])
+    """Returns the number of failures and links to examples, by name of the kind."""
+    kinds = [failure(each) for each in trajectories]
+    found = {
+        name: [each["link"] for each, kind in zip(trajectories, kinds, strict=True) if kind == key]
+        for key, name in FAILURES.items()
+    }
     return {
-        reason: {"count": len(links), "examples": links[:EXAMPLES]}
-        for reason, links in found.items()
+        name: {"count": len(links), "examples": links[:EXAMPLES]}
+        for name, links in found.items()
         if links
     }
 

@@ -288,8 +288,9 @@ def test_the_board_compares_evaluations_of_an_environment(saved: list[Path]):
     assert first["costs"] == {"completion_tokens": 10.0}
     assert first["curve"] == [0.75, 0.75, 0.75], "the best progress so far, kept after the end"
     assert second["curve"] == [0.25, 0.25, 0.25, 0.5]
-    assert first["failures"] == {"truncated": {"count": 1, "examples": [["a.jsonl", "p", 1]]}}
-    assert second["failures"] == {"loop": {"count": 1, "examples": [["b.jsonl", "p", 0]]}}
+    loop = "repeated states"
+    assert first["failures"] == {loop: {"count": 1, "examples": [["a.jsonl", "p", 1]]}}
+    assert second["failures"] == {loop: {"count": 1, "examples": [["b.jsonl", "p", 0]]}}
     assert (first["solved"]["count"], first["lost"]["count"], first["common"]) == (0, 0, 2)
     assert second["solved"]["examples"] == [["b.jsonl", "p", 1]]
     assert second["lost"]["examples"] == [["b.jsonl", "p", 0]]
@@ -322,5 +323,6 @@ def test_the_page_draws_the_board(saved: list[Path], tmp_path: Path):
     done = subprocess.run(["node", str(DRAW), str(page)], capture_output=True, check=True)
     shown = json.loads(done.stdout)
     assert shown["open"] and shown["curves"] == 2
-    assert "50.00 [9.45, 90.55]" in shown["text"] and "completion tokens 10.0" in shown["text"]
+    assert "50.00 [9.45, 90.55]" in shown["text"] and "repeated states" in shown["text"]
+    assert "completion tokens 10.0" in shown["text"]
     assert "#b.jsonl/p/1" in shown["links"]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.evaluation.board import FAILURES, board, failure, progress_curve
+from agentgym.evaluation.board import board, failure, progress_curve
 
 
 def episode(turns: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    given = {"success": False, "reward": 0.0, "task": "t", "truncated": False, "link": ["x"]}
+    given = {"success": False, "reward": 0.0, "task": "t", "last_observation": "end", "link": ["x"]}
     return given | fields | {"turns": turns}
 
 
@@ -19,18 +19,18 @@ def turn(action: str = "+", **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("reason", "found"),
+    ("kind", "found"),
     [
-        (None, episode([turn("?", valid=False)], success=True)),
-        ("invalid", episode([turn("?", valid=False)] * 2 + [turn()], truncated=True)),
-        ("loop", episode([turn()] * 3, truncated=True)),
-        ("truncated", episode([turn()] * 2 + [turn(observation="y")], truncated=True)),
-        ("ended", episode([turn("?", valid=False), turn()])),
+        ("", episode([turn("?", valid=False)], success=True)),
+        ("invalid", episode([turn("?", valid=False)] * 2 + [turn()])),
+        ("loop", episode([turn()] * 3)),
+        ("turns", episode([turn(), turn(observation="y"), turn(observation="z")])),
+        ("wrong", episode([turn(), turn()], terminated=True)),
+        ("overflow", episode([turn()], failure="overflow")),
     ],
 )
-def test_the_first_reason_of_a_failure_counts(reason: str | None, found: dict[str, Any]):
-    assert failure(found) == reason
-    assert reason is None or reason in FAILURES
+def test_the_kind_of_a_failure_is_saved_or_computed(kind: str, found: dict[str, Any]):
+    assert failure(found) == kind
 
 
 def test_turns_without_progress_have_no_curve():
