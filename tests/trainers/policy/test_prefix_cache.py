@@ -136,12 +136,15 @@ def test_equal_rows_need_no_mask(make_policy):
     assert all(masks[1:])
 
 
-def test_contexts_that_grow_from_call_to_call_are_seldom_copied(make_policy):
+def test_contexts_that_grow_from_call_to_call_are_read_once_and_seldom_copied(make_policy):
     policy = make_policy()
     cache, context, places = policy.session(), tokens_of(0, 100), set()
+    policy.stats.reset()
     for turn in range(20):
         act(policy, [context], cache, [0], Sampling(max_new_tokens=5))
         places.add(cache._shape)
         context = np.concatenate([context, tokens_of(turn, 20)])
+    read = policy.stats.fed_tokens - policy.stats.new_tokens
+    assert read == len(context) - 20 - 20  # without the last tokens of actions
     assert len(places) <= 6  # columns grow by a quarter: 128 * 1.25 ** 6 > 480
     assert cache._shape[1] < 1.25 * len(context) + 64
