@@ -88,7 +88,7 @@ class SequentialAdvantages(TurnJudge):
     ) -> Credit:
         """Fits the critic to the batch and returns the weight of each turn."""
         joint = Joint.of(batch)
-        returns = np.empty(batch.num_turns)
+        returns = np.empty(batch.num_turns, np.float32)
         returns[joint.turns] = joint.returns(self.config.gamma)
         both = Batch.of([*batch.trajectories, *self._without_actions(batch)])
         error = self.model.fit(both, np.tile(returns, 2), rng)[-1]
