@@ -129,7 +129,7 @@ class ReAsk(BestOf):
     The advantage is Q(o, a) - Q(o, ""), with an empty action for none (see the recipe `read`). The
     first action that reaches the threshold is played, or the best of `n` if none does. This is the
     refinement of plans in "Towards Efficient LLM Grounding for Embodied Multi-Agent Collaboration"
-    (ReAd, arXiv 2405.14314). `View.costs` counts how often a policy was asked in an episode.
+    (ReAd, arXiv 2405.14314). `View.costs` counts how often the agent was asked in an episode.
 
     Args:
         agent: agent that is asked. If its temperature is 0, it is asked again at temperature 1.
@@ -161,7 +161,7 @@ class ReAsk(BestOf):
             found = self._judged(answers) - without[rest]
             for i, sample, gain in zip(rest, samples, found.tolist(), strict=True):
                 views[i].costs["asked"] += 1
-                if gain > gains[i]:
+                if attempt == 0 or gain > gains[i]:
                     chosen[i], gains[i] = sample, gain
             rest = [i for i in rest if gains[i] < self.threshold]
             if not rest:

@@ -85,7 +85,7 @@ class InteractionRewards(RecipeHooks):
         valid = (roles == SCORER) & ~np.isnan(given)
         scores = np.full(shared.max() + 1, np.nan)
         scores[shared[valid]] = given[valid]
-        self.metrics = {"invalid_scores": 1 - valid.sum() / np.sum(roles == SCORER)}
+        self.metrics = {"invalid_scores": float(1 - valid.sum() / np.sum(roles == SCORER))}
         if valid.any():
             self.metrics["score"] = float(given[valid].mean())
         score = scores[shared]

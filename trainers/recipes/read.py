@@ -16,12 +16,12 @@ which the critic is regressed on the same return. Agents that act at once do not
 the others' actions are then averaged out of both terms. With a single agent, A is Q - V.
 
 Kept: the critic on Monte-Carlo returns, the sequential advantage, the empty action for none, the
-threshold. Changed: the critic is a copy of the policy, trained in every iteration (theirs: once, on
-plans of a language model). The policy is trained by the regression that the paper derives, where
-its planner is prompted with the advantages and is not trained. Weights are standardised over the
-batch: their mean is a baseline, which leaves the direction of the expected gradient unchanged. A
-refused action is sampled anew (theirs: it and its advantage are added to the prompt), in
-evaluations only.
+threshold. Changed: the critic is a copy of the policy, trained alone for `critic_warmup` iterations
+and then beside the policy (theirs: once, on plans of a language model). The policy is trained by
+the regression that the paper derives, where its planner is prompted with the advantages and is not
+trained. Weights are standardised over the batch: their mean is a baseline, which leaves the
+direction of the expected gradient unchanged. A refused action is sampled anew (theirs: it and its
+advantage are added to the prompt), in evaluations only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import ReAsk
-from agentgym.trainers.settings import Fraction, NonNegative, Positive
+from agentgym.trainers.settings import CriticConfig, Fraction, NonNegative, Positive, defaults
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
@@ -50,13 +50,14 @@ from agentgym.trainers.update.update_data import explained_variance
 class Config(TrainConfig):
     """Settings of ReAd."""
 
+    critic: CriticConfig = defaults(CriticConfig, critic_warmup=1)
     gamma: Fraction = 0.99
     """Discount between turns of the environment. There is none between agents of one turn."""
     beta: Annotated[float, Gt(0.0)] = 0.1
     """Temperature of the weights exp(A / beta). Smaller values imitate the best actions only."""
     model_lr: NonNegative = 1e-3
     """Learning rate of the critic."""
-    model_epochs: Positive = 2
+    model_epochs: Positive = 4
     """Epochs of the critic per iteration."""
     attempts: Positive = 3
     """Times that evaluations ask for an action while its advantage is below `threshold` (1: an
@@ -87,7 +88,7 @@ class SequentialAdvantages(TurnJudge):
     ) -> Credit:
         """Fits the critic to the batch and returns the weight of each turn."""
         joint = Joint.of(batch)
-        returns = np.empty(batch.num_turns)
+        returns = np.empty(batch.num_turns, np.float32)
         returns[joint.turns] = joint.returns(self.config.gamma)
         both = Batch.of([*batch.trajectories, *self._without_actions(batch)])
         error = self.model.fit(both, np.tile(returns, 2), rng)[-1]

@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rloo": {"group_size": 8, "iterations": 20},
     "dr_mas": {"group_size": 8, "iterations": 20},
     "comas": {"iterations": 20, "gamma": 0.95},
-    "read": {"iterations": 30, "model_epochs": 4},
+    "read": {"iterations": 30, "critic_warmup": 2, "gamma": 0.8},
     "magrpo": {"group_size": 8, "iterations": 20},
     "marft": {"episodes_per_iteration": 64},
     "at_grpo": {"group_size": 4, "episodes_per_iteration": 32, "iterations": 20},
