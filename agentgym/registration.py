@@ -198,6 +198,7 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.household.household:Household",
         {"test_homes": "unseen"},
     ),
+    Entry("WatchAndHelp-v0", "agentgym.envs.household.watch_and_help:WatchAndHelp"),
     Entry("Blocksworld-v0", "agentgym.envs.planning.blocksworld:Blocksworld"),
     Entry("Gripper-v0", "agentgym.envs.planning.gripper:Gripper"),
     Entry("Ferry-v0", "agentgym.envs.planning.ferry:Ferry"),

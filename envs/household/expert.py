@@ -11,15 +11,15 @@ def next_command(level: Level, state: State) -> Command:
     """Returns the next command of the chore, based on the observations so far."""
     held, kind = state.held, level.kind
     if held and kind_of(held) != kind:
-        return _put_away(level, state)
+        return put_away(level, state)
     if level.family == "look" and held:
         return _light(level, state)
     if held:
         treatment = level.family
         if treatment in APPLIANCES and held not in state.treated[treatment]:
             place = level.home.of(APPLIANCES[treatment])[0]
-            return _at(state, (treatment, held, place))
-        return _at(state, ("put", held, _goal(level, state)))
+            return at_place(state, (treatment, held, place))
+        return at_place(state, ("put", held, _goal(level, state)))
     goal = _goal(level, state) if level.family == "pick2" else ""
     known = [
         thing
@@ -27,12 +27,12 @@ def next_command(level: Level, state: State) -> Command:
         if kind_of(thing) == kind and place in state.checked and place != goal
     ]
     if not known:
-        return _search(level, state, kind)
+        return search(level, state, kind)
     thing = min(known, key=lambda thing: state.places[thing] != state.at)
-    return _at(state, ("take", thing, state.places[thing]))
+    return at_place(state, ("take", thing, state.places[thing]))
 
 
-def _at(state: State, command: Command) -> Command:
+def at_place(state: State, command: Command) -> Command:
     """Returns the command, or first a command to go to the place or to open it."""
     verb, _, place = command
     if state.at != place:
@@ -57,20 +57,20 @@ def _light(level: Level, state: State) -> Command:
     lamps = [name for name in state.places if kind_of(name) == LAMP]
     known = [lamp for lamp in lamps if state.places[lamp] in state.checked]
     if not known:
-        return _search(level, state, LAMP)
+        return search(level, state, LAMP)
     place = state.places[known[0]]
     return ("use", known[0], "") if state.at == place else ("go", "", place)
 
 
-def _put_away(level: Level, state: State) -> Command:
+def put_away(level: Level, state: State) -> Command:
     """Returns the next command to put away a thing that is not needed."""
     fits = kinds()[kind_of(state.held)].fits
     places = [name for name in level.home.receptacles if kind_of(name) in fits]
     place = min(places, key=lambda name: (name != state.at, state.closed(name)))
-    return _at(state, ("put", state.held, place))
+    return at_place(state, ("put", state.held, place))
 
 
-def _search(level: Level, state: State, kind: str) -> Command:
+def search(level: Level, state: State, kind: str) -> Command:
     """Returns the next command to search the likeliest place that was not searched yet."""
     fits = kinds()[kind].fits
 
