@@ -61,8 +61,8 @@ CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
     "poad": ("poad", {"lr": 5e-4}),
     # Large steps, for policies that are far from the expert.
     "poad, large steps": ("poad", {"lr": 1.5e-3}),
-    # A critic of its own, which reads the hidden state of the environment.
-    "poad, state critic": ("poad", {"lr": 1e-3, "critic_trunk": "own", "critic_sees": "state"}),
+    # A critic with a model of its own, which reads the hidden state if there is a text of it.
+    "poad, own critic": ("poad", {"lr": 1e-3, "critic_trunk": "own"}),
     # Comparison of episodes and of recurring states, without a critic.
     "gigpo": ("gigpo", {"lr": 5e-4}),
 }
@@ -140,10 +140,17 @@ class Place:
 
     def reinforce(self, candidate: str, run: str, **settings: Any) -> list[str]:
         """Trains the cloned policy by RL. Returns the command."""
-        recipe, own = CANDIDATES[candidate]
+        recipe, own = self.candidate(candidate)
         start = self.folder("cloned") / "policy"
         flags = {**self.chosen, "bc_demonstrations": 0, "model": start, **own, **settings}
         return self._train(recipe, run, flags)
+
+    def candidate(self, name: str) -> tuple[str, dict[str, Any]]:
+        """Returns the recipe and the settings of a candidate in this environment."""
+        recipe, own = CANDIDATES[name]
+        if "critic_trunk" in own and self.name in privileged_ids():
+            own = {**own, "critic_sees": "state"}
+        return recipe, own
 
     def _train(self, recipe: str, run: str, settings: Mapping[str, Any]) -> list[str]:
         flags: list[Any] = []

@@ -95,6 +95,15 @@ def test_an_environment_is_trained_once_and_kept(
     solve.main(settings)
 
 
+def test_critics_read_the_hidden_state_where_there_is_one(solve: Any):
+    seen = {
+        name: solve.Place(name, solve.Settings(), {}).candidate("poad, own critic")[1]
+        for name in ("TicTacToe-v0", "LiarsDice-Duel-v0")
+    }
+    assert seen["TicTacToe-v0"]["critic_sees"] == "state"
+    assert "critic_sees" not in seen["LiarsDice-Duel-v0"]
+
+
 def test_an_environment_without_expert_is_passed_over(
     solve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

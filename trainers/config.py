@@ -48,7 +48,7 @@ published configurations of AReaL (arXiv 2505.24298), which drops tokens above i
 truncating."""
 UNCHANGED_REWARDS: dict[str, Any] = {
     "kl_in": "loss", "overlong_margin": 0, "shape_progress": 0.0, "process_reward": "",
-    "novelty_bonus": 0.0, "reward_constraints": {},
+    "novelty_bonus": 0.0, "count_bonus": 0.0, "reward_constraints": {},
 }  # fmt: skip
 """Values of the settings that change rewards, for recipes whose credit does not depend on them."""
 

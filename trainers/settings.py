@@ -444,6 +444,10 @@ class RewardConfig:
     """Step size of these weights."""
     novelty_bonus: NonNegative = 0.0
     """Reward of a turn that leads to a state which is new in the episode."""
+    count_bonus: NonNegative = 0.0
+    """Reward of an action that was rarely taken in its state: the bonus divided by the square root
+    of the number of times in the run so far (MBIE-EB). States are compared by `info["state_key"]`
+    within an environment, also between tasks."""
 
     @property
     def splits_rewards(self) -> bool:

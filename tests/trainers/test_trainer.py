@@ -16,6 +16,7 @@ import torch
 from accelerate import Accelerator
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers import train
 from agentgym.trainers.callbacks import Callback
@@ -23,10 +24,11 @@ from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.policy_agent.best_of import Majority
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
@@ -273,6 +275,23 @@ def test_the_best_of_several_answers_is_said(policy, tmp_path):
     assert evaluate("NumberLine-v0", again, tasks=tasks) == evaluate(
         "NumberLine-v0", judged, tasks=tasks
     )
+
+
+def test_the_majority_of_several_answers_is_played(policy, tmp_path):
+    settings = ContextSettings("current")
+    agent = PolicyAgent(policy, settings, Sampling(0.0, max_new_tokens=4), constrain=True)
+    agent.save(tmp_path)
+    voting = load_agent(str(tmp_path), majority=25)
+    assert isinstance(voting, Majority) and voting.sampling.temperature == 1
+    sampled = [
+        Sample(np.zeros(1, np.int32), np.zeros(1, np.float32), None, text, True)
+        for text in ("a", "b", "b", "c", "c", "d")
+    ]
+    assert Majority(agent, 3)._select([], [], sampled) == [1, 0]  # of equal votes, the first
+    report = evaluate("NumberLine-v0", voting, tasks=4)
+    assert report.aggregate()["valid"].mean == 1
+    with pytest.raises(ConfigError, match="majority must be at least 1"):
+        load_agent(str(tmp_path), majority=0)
 
 
 @pytest.mark.parametrize("mode", ["current", "full"])

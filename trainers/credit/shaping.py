@@ -6,6 +6,7 @@ environment's rewards.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -67,6 +68,27 @@ def new_states(batch: Batch) -> Float64:
         found[start : start + len(keys) - 1] = [
             keys[t + 1] not in keys[: t + 1] for t in range(len(keys) - 1)
         ]
+    return found
+
+
+def rarity(batch: Batch, counts: dict[str, int]) -> Float64:
+    """Returns 1 / sqrt(N) of each turn [M], N times having taken its action in its state so far.
+
+    This turn counts too. States are compared by `state_key`. Without a coefficient, it is the bonus
+    of "An Analysis of Model-Based Interval Estimation for Markov Decision Processes" (Strehl and
+    Littman, 2008), MBIE-EB.
+
+    Args:
+        batch: the trajectories.
+        counts: the N of earlier batches by digest of environment, state and action. Updated.
+    """
+    found = np.zeros(batch.num_turns)
+    owners = batch.turn_trajectory.tolist()
+    for m, (owner, turn) in enumerate(zip(owners, batch.turns, strict=True)):
+        where = f"{batch.trajectories[owner].env_id}\0{turn.state_key}\0{turn.action}"
+        digest = hashlib.blake2b(where.encode(), digest_size=8).hexdigest()
+        counts[digest] = counts.get(digest, 0) + 1
+        found[m] = counts[digest] ** -0.5
     return found
 
 

@@ -1,7 +1,8 @@
-"""`BestOf` and `ReAsk`: sampled actions, of which a learned model chooses one."""
+"""Agents that sample several actions per turn: `BestOf`, `ReAsk` (a judge) and `Majority`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from agentgym.agents.view import View
 from agentgym.errors import ConfigError
 from agentgym.trainers.critics.transitions import one_turn, say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
-from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
@@ -22,20 +23,16 @@ from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
 FILE = "judge.pt"
 
 
-class BestOf(PolicyAgent):
-    """Samples `n` actions per turn and takes the one with the highest score of the judge.
-
-    This is the inference procedure of "Process Reward Models for LLM Agents: Practical Framework
-    and Directions" (arXiv 2502.10325).
+class SeveralSamples(PolicyAgent):
+    """Samples `n` actions per turn. A subclass selects the one to play.
 
     Args:
         agent: agent that samples the actions. If its temperature is 0 and n > 1, temperature 1 is
             used, since greedy actions would all be equal.
-        judge: model that scores the tokens of the agent's actions, or `Judge` that reads texts.
         n: actions per turn. 1 is equivalent to `agent`.
     """
 
-    def __init__(self, agent: PolicyAgent, judge: ValueModel | Judge, n: int):
+    def __init__(self, agent: PolicyAgent, n: int):
         sampling = agent.sampling
         if n > 1 and sampling.temperature == 0:
             sampling = replace(sampling, temperature=1.0)
@@ -47,9 +44,9 @@ class BestOf(PolicyAgent):
             name=agent.name,
             wrap=agent.wrap,
         )
-        self.judge, self.n, self.critic = judge, n, agent.critic
+        self.n, self.critic = n, agent.critic
 
-    probabilities = None  # type: ignore[assignment]  # the choice of the judge has none
+    probabilities = None  # type: ignore[assignment]  # the selection has none
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
@@ -61,6 +58,62 @@ class BestOf(PolicyAgent):
             requests += [replace(request, rng=np.random.default_rng(seed)) for seed in seeds]
         samples = self.policy.act(requests, self.sampling, self._cache)
         self._count(views, requests, samples)
+        actions = []
+        for i, (s, best) in enumerate(
+            zip(seen, self._select(views, requests, samples), strict=True)
+        ):
+            sample = samples[i * self.n + best]
+            self._record(s, sample)
+            actions.append(sample.text)
+        return actions
+
+    def _select(
+        self, views: Sequence[View], requests: Sequence[Request], samples: Sequence[Sample]
+    ) -> list[int]:
+        """Returns for each view the number of the action to play.
+
+        Args:
+            views: B views.
+            requests: their B n requests.
+            samples: the B n sampled actions.
+        """
+        raise NotImplementedError
+
+
+class Majority(SeveralSamples):
+    """Samples `n` actions per turn and plays the most frequent one, the first of several.
+
+    Source: "Self-Consistency Improves Chain of Thought Reasoning in Language Models" (arXiv
+    2203.11171), with actions as the answers.
+    """
+
+    def _select(
+        self, views: Sequence[View], requests: Sequence[Request], samples: Sequence[Sample]
+    ) -> list[int]:
+        texts = [sample.text for sample in samples]
+        votes = [texts[i : i + self.n] for i in range(0, len(texts), self.n)]
+        return [some.index(Counter(some).most_common(1)[0][0]) for some in votes]
+
+
+class BestOf(SeveralSamples):
+    """Samples `n` actions per turn and takes the one with the highest score of the judge.
+
+    This is the inference procedure of "Process Reward Models for LLM Agents: Practical Framework
+    and Directions" (arXiv 2502.10325).
+
+    Args:
+        agent: agent that samples the actions, see `SeveralSamples`.
+        judge: model that scores the tokens of the agent's actions, or `Judge` that reads texts.
+        n: actions per turn.
+    """
+
+    def __init__(self, agent: PolicyAgent, judge: ValueModel | Judge, n: int):
+        super().__init__(agent, n)
+        self.judge = judge
+
+    def _select(
+        self, views: Sequence[View], requests: Sequence[Request], samples: Sequence[Sample]
+    ) -> list[int]:
         if isinstance(self.judge, Judge):
             texts = [sample.text for sample in samples]
             parts = [texts[i : i + self.n] for i in range(0, len(texts), self.n)]
@@ -70,13 +123,7 @@ class BestOf(PolicyAgent):
                 one_turn(i, request.prompt, (), sample)
                 for i, (request, sample) in enumerate(zip(requests, samples, strict=True))
             ]
-        scores = self._judged(candidates).reshape(len(views), self.n)
-        actions = []
-        for i, (s, best) in enumerate(zip(seen, scores.argmax(-1).tolist(), strict=True)):
-            sample = samples[i * self.n + best]
-            self._record(s, sample)
-            actions.append(sample.text)
-        return actions
+        return self._judged(candidates).reshape(len(views), self.n).argmax(-1).tolist()
 
     def scores(self, views: Sequence[View], actions: Sequence[str]) -> list[float]:
         """Returns the judge's score of an action in each view."""
@@ -156,7 +203,7 @@ class ReAsk(BestOf):
             asked = [requests[i] for i in rest]
             sampling = self.again if attempt else self.sampling
             samples = self.policy.act(asked, sampling, self._cache)
-            self._count(asked, samples)
+            self._count([views[i] for i in rest], asked, samples)
             answers = [one_turn(0, r.prompt, (), s) for r, s in zip(asked, samples, strict=True)]
             found = self._judged(answers) - without[rest]
             for i, sample, gain in zip(rest, samples, found.tolist(), strict=True):

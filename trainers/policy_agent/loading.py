@@ -17,7 +17,7 @@ from agentgym.trainers.policy.policy import STEERING_FILE, Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
-from agentgym.trainers.policy_agent.best_of import BestOf
+from agentgym.trainers.policy_agent.best_of import BestOf, Majority
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.context import ContextSettings
@@ -35,6 +35,7 @@ def load_agent(
     max_new_tokens: int | None = None,
     best_of: int = 1,
     judge: str | None = None,
+    majority: int = 1,
     device: str = "cpu",
 ) -> PolicyAgent | RoleAgent:
     """Loads an agent that was saved by `PolicyAgent.save` or `RoleAgent.save`.
@@ -51,13 +52,15 @@ def load_agent(
             played (see `BestOf`).
         judge: folder of a reward model, such as a run of `orm` or its subfolder `judge`. It may
             have been trained with another policy and tokenizer.
+        majority: actions to sample per turn, of which the most frequent one is played
+            (self-consistency, see `Majority`).
         device: device of the model.
 
     Raises:
         CheckpointError: if the folder contains no policy, or that of the judge no judge.
-        ConfigError: if `best_of` and `judge` are not given together, the device does not exist, a
-            value is out of range, there is no policy of the role, or the policies of several roles
-            do not fit together.
+        ConfigError: if `best_of` and `judge` are not given together, or with `majority`, the device
+            does not exist, a value is out of range, there is no policy of the role, or the policies
+            of several roles do not fit together.
     """
     path, saved = read_settings(folder)
     roles = _roles(path, saved)
@@ -84,6 +87,13 @@ def load_agent(
             "best_of actions are compared by a judge: set best_of to at least 2 and judge to a "
             f"folder, got best_of = {best_of!r} and judge = {judge!r}."
         )
+    if majority < 1 or (majority > 1 and judge is not None):
+        raise ConfigError(
+            "majority must be at least 1, and 1 with a judge, which selects the action itself, "
+            f"got {majority}."
+        )
+    if majority > 1:
+        agents = {name: Majority(agent, majority) for name, agent in agents.items()}
     if judge is not None:
         path = Path(judge)
         path = path / "judge" if (path / "judge").is_dir() else path

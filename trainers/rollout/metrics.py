@@ -24,6 +24,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "progress": share([t.turns[-1].progress for t in trajectories]),
         "turns": share([len(t.turns) for t in trajectories]),
         "valid": share([turn.valid for turn in turns]),
+        "action_coverage": share([c for c in map(action_coverage, trajectories) if c is not None]),
         "truncated": share([t.truncated for t in trajectories]),
         "action_tokens": share(lengths),
         "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
@@ -32,6 +33,16 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),
         "observations_cut": float(sum(t.extras.get("cut", False) for t in trajectories)),
     }
+
+
+def action_coverage(trajectory: Trajectory) -> float | None:
+    """Returns the share of an episode's admissible actions that were taken at least once.
+
+    None if none were listed. Source: "LLMs are Greedy Agents" (arXiv 2504.16078).
+    """
+    listed = {action for turn in trajectory.turns for action in turn.admissible}
+    taken = {turn.action for turn in trajectory.turns}
+    return len(taken & listed) / len(listed) if listed else None
 
 
 def by_env_id(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajectory]]]:

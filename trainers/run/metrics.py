@@ -48,6 +48,8 @@ def log_iteration(
         config, trajectories, batch, credit, extra, forward, state.iteration - 1
     )
     numbers |= trainer.rollouts.metrics()
+    if greedy := [batch.turns[m].action == pairs[0][0] for m, pairs in alternatives.items()]:
+        numbers["rollout/greedy"] = float(np.mean(greedy))
     numbers |= {f"losses/{k}": v for k, v in losses.items()}
     numbers["charts/tokens"] = float(state.tokens)
     for role, updater in trainer.updaters.parts.items():

@@ -13,6 +13,7 @@ from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.shaping import (
     new_states,
     process_rewards,
+    rarity,
     reward_term,
     scorer,
     shape_by_progress,
@@ -22,7 +23,7 @@ from agentgym.trainers.trajectory import Batch
 
 
 class RewardOptions:
-    """Changes rewards: weights of terms, process rewards, bonus and shaping, in this order.
+    """Changes rewards: weights of terms, process rewards, bonuses and shaping, in this order.
 
     Args:
         config: the settings.
@@ -30,6 +31,7 @@ class RewardOptions:
 
     Attributes:
         weights: weights of the constrained reward terms, by name. They start at 1.
+        counts: how often each action was taken in each state, for the count bonus (see `rarity`).
         metrics: numbers of the last iteration to log.
     """
 
@@ -39,6 +41,7 @@ class RewardOptions:
         self._scorer = scorer(source, instructions) if source else None
         self.gamma = float(getattr(config, "gamma", 1.0))
         self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
+        self.counts: dict[str, int] = {}
         self.metrics: dict[str, float] = {}
 
     def __call__(self, batch: Batch, iteration: int, *, bootstraps: bool) -> Batch:
@@ -62,6 +65,10 @@ class RewardOptions:
             rewards = (1.0 - share) * rewards + share * process
         if settings.novelty_bonus:
             rewards = rewards + settings.novelty_bonus * new_states(batch)
+        if settings.count_bonus:
+            bonus = settings.count_bonus * rarity(batch, self.counts)
+            self.metrics["count_bonus"] = float(bonus.mean())
+            rewards = rewards + bonus
         if rewards is not batch.rewards:
             batch = batch.with_rewards(rewards)
         if settings.shape_progress:
@@ -89,12 +96,13 @@ class RewardOptions:
             self.metrics |= {f"weight/{name}": self.weights[name], f"term/{name}": float(mean)}
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the weights of the constrained terms."""
-        return dict(self.weights)
+        """Returns the weights of the constrained terms and the counts."""
+        return {"weights": dict(self.weights), "counts": dict(self.counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-        self.weights |= state
+        self.weights |= state.get("weights", {})
+        self.counts |= state.get("counts", {})
 
 
 def turn_terms(batch: Batch, name: str) -> Float64:

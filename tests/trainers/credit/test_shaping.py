@@ -100,6 +100,25 @@ def test_process_scores_never_flip_the_sign_of_the_outcome(episodes):
         assert (np.diff(rewards[start:stop][order]) >= -1e-9).all()
 
 
+def test_the_count_bonus_falls_with_each_visit_and_is_resumed():
+    def visits(*pairs: str) -> Batch:
+        found = trajectory([1] * len(pairs), [0.0] * len(pairs))
+        for turn, (state, action) in zip(found.turns, pairs, strict=True):
+            turn.state_key, turn.action = state, action
+        return Batch.of([found])
+
+    config = TrainConfig.of(count_bonus=2.0)
+    options = RewardOptions(config)
+    first = options(visits("xa", "xa", "xb", "ya"), 0, bootstraps=False)
+    assert first.rewards == pytest.approx([2, 2 / 2**0.5, 2, 2])
+    resumed = RewardOptions(config)
+    resumed.load_state_dict(options.state_dict())
+    for each in (options, resumed):
+        again = each(visits("xa", "yb"), 1, bootstraps=False)
+        assert again.rewards == pytest.approx([2 / 3**0.5, 2])
+        assert each.metrics["count_bonus"] == pytest.approx(again.rewards.mean())
+
+
 def test_sources_of_process_scores():
     found = scored([1.0, 0.5, 0.0], True)
     for turn, progress, valid in zip(found.turns, [0.5, 0.5, 1], [True, False, True], strict=True):
@@ -181,6 +200,7 @@ def test_groups_that_fail_weigh_up_to_twice_as_much():
 def test_the_options_change_a_run_and_are_resumed(tmp_path: Path):
     options = {
         "shape_progress": 0.5, "process_reward": "progress", "novelty_bonus": 0.1,
+        "count_bonus": 0.1,
         "reward_constraints": {"task": 2.0}, "group_weight": "difficulty",
     }  # fmt: skip
     whole = train_quickly("gigpo", tmp_path / "whole", iterations=2, **options)

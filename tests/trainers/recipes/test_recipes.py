@@ -365,10 +365,13 @@ SWITCHES: dict[str, Any] = {
     "process_reward": "progress",
     "reward_constraints": {"task": 0.5},
     "novelty_bonus": 0.1,
+    "count_bonus": 0.1,
     "group_weight": "difficulty",
 }
 # Switches that a recipe has no use for; everything else works together.
-REWARDS = {"shape_progress", "process_reward", "reward_constraints", "novelty_bonus"}
+REWARDS = {
+    *("shape_progress", "process_reward", "reward_constraints", "novelty_bonus", "count_bonus")
+}
 UNREWARDED = {"overlong_margin", "kl_in"} | REWARDS  # only success is compared
 HOOKED = UNREWARDED | {"group_weight"}  # credit is not assigned from rewards
 UNPLAYED = {"importance_cap", "check_logprobs"}  # the data have no probabilities

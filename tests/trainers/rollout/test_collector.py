@@ -19,8 +19,10 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import Context, ContextSettings, Overflow
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.rollout.metrics import rollout_metrics
+from agentgym.trainers.rollout.metrics import action_coverage, rollout_metrics
 from agentgym.trainers.trajectory import Batch, Values
+
+from ...helpers import worlds
 
 END = 0
 
@@ -198,6 +200,16 @@ def test_an_episode_that_outgrows_the_context_is_truncated_and_counted():
     windows = play(n=30, limit=200, mode="window", window=9)
     assert not any(t.extras["overflow"] for t in windows)
     assert rollout_metrics(windows)["turns_left_out"] > 0
+
+
+def test_action_coverage_is_the_share_of_listed_actions_that_were_taken():
+    found = worlds.trajectory([1, 1, 1], [0.0] * 3)
+    for turn, action, listed in zip(found.turns, "aac", ["ab", "abcd", ""], strict=True):
+        turn.action, turn.admissible = action, tuple(listed)
+    assert action_coverage(found) == 0.5
+    for turn in found.turns:
+        turn.admissible = ()
+    assert action_coverage(found) is None
 
 
 def test_an_episode_that_outgrows_the_context_may_count_as_terminal():
