@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = ("agentgym", "agentgym.envs", "agentgym.trainers")
 # Families that play on the engine of another one, on purpose.
 SHARED = {
+    "baba": {"grid"},  # directions
     "communication": {"lmrl"},  # two-player Twenty Questions
     "jericho": {"textworld"},  # its small game is made by TextWorld
     "search": {"webshop"},  # the terms of its search engine
