@@ -15,7 +15,10 @@ from agentgym.envs.shell.tasks import WORDS, Generator
 from agentgym.envs.shell.tree import HOME, parent
 from agentgym.tasks import task_rng
 
-MOST_STAGES = 3
+WRAPPING = ("encoding", "login")
+HOLDING = ("file", "archive", "permissions", "log", "share")
+"""Stages that hide another text, and stages that hold one."""
+MOST_STAGES = len(WRAPPING) + 1
 _CODES: dict[str, tuple[Callable[[str], str], str]] = {
     "base64": (lambda text: base64.b64encode(text.encode()).decode(), "base64 -d"),
     "hexadecimal": (lambda text: text.encode().hex(), "xxd -r -p"),
@@ -74,13 +77,9 @@ class _Draft:
 
     def challenge(self, stages: int, hints: bool) -> Challenge:
         """Returns a challenge with a number of stages."""
-        wrapping, holding = (
-            ["encoding", "login"],
-            ["file", "archive", "permissions", "log", "share"],
-        )
-        self.left = self.rng.sample(wrapping, stages - 1) + self.rng.sample(holding, 1)
+        self.left = [*self.rng.sample(WRAPPING, stages - 1), self.rng.choice(HOLDING)]
         if stages == 1 and self.rng.random() < 0.3:
-            self.left = [self.rng.choice(wrapping), "file"]
+            self.left = [self.rng.choice(WRAPPING), "file"]
         flag = f"flag{{{self.word()}_{self.word()}_{self.rng.randint(1000, 9999)}}}"
         self.commands.append(self.hide(flag))
         text = "Find the flag, which looks like flag{word_word_1234}."
@@ -114,7 +113,7 @@ class _Draft:
         return path
 
     def path(self, name: str) -> str:
-        """Returns the path of a new file in one of the user's folders."""
+        """Returns the path of a file in one of the user's folders, which is sampled."""
         return f"{HOME}/{self.rng.choice(self.folders)}/{name}"
 
     def service(self, name: str, protocol: str, settings: str) -> int:

@@ -249,14 +249,11 @@ class SmallML(TextEnv):
 
     def expert(self) -> str | None:
         """Fills columns, adds the features that the target depends on, and removes all others."""
-        table, state = self.table, self.state
-        for name in self._names("fill"):
-            return f"fill {name}"
-        missing = [name for name in table.truth if name not in state.features]
-        if missing:
+        truth, features = self.table.truth, self.state.features
+        if coded := self._names("fill"):
+            return f"fill {coded[0]}"
+        if missing := [name for name in truth if name not in features]:
             found = self._related(self._fit(), missing)
             return f"add {max(missing, key=found.__getitem__)}"
-        for name in state.features:
-            if name not in table.truth:
-                return f"remove {name}"
-        return "submit"
+        noise = [name for name in features if name not in truth]
+        return f"remove {noise[0]}" if noise else "submit"

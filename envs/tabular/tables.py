@@ -135,17 +135,18 @@ def _draw(rng: np.random.Generator, columns: int, rows: int) -> Table:
     chosen += [made[i] for i in rng.permutation(len(made))[:2].tolist()]
     chosen += [GROUP] * int(rng.integers(2))
     target, inputs = rng.normal(10, 0.5, total), _inputs(clean, frozenset())
-    for place in (place for feature in chosen for place in clean.places[feature]):
-        target = target + inputs[:, place] * rng.choice((-1, 1)) * rng.uniform(1, 3)
+    for feature in chosen:
+        for place in clean.places[feature]:
+            target = target + inputs[:, place] * rng.choice((-1, 1)) * rng.uniform(1, 3)
     coded = [names[i] for i in sorted(rng.permutation(len(names))[: rng.integers(3)].tolist())]
-    shown = {
-        n: np.where((rng.random(total) < 0.1) & (n in coded), MISSING, values[n]) for n in values
-    }
+    shown = dict(values)
+    for name in coded:
+        shown[name] = np.where(rng.random(total) < 0.1, MISSING, values[name])
     truth = tuple(feature for feature in clean.places if feature in chosen)
     return Table(rows, shown, target.round(2), truth, tuple(coded))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _inputs(table: Table, filled: frozenset[str]) -> Floats:
     """Returns the matrix of all inputs (see `Table.places`).
 
