@@ -5,8 +5,8 @@ The budget is the number of environment steps per search. Random actions and the
 the bounds.
 
 The second part trains a new model of 0.2 million parameters on a small environment with `exit`,
-which imitates the plans of MCTS, and with `agent_q`, which learns from pairs of actions in trees of
-its own episodes. It evaluates the policy before and after, alone and as the proposer of the search.
+which imitates the plans of MCTS, and evaluates the policy before and after, alone and as the
+proposer of the search.
 
 Prints tables and writes JSON. It takes less than 10 minutes on one core.
 
@@ -48,7 +48,7 @@ class Settings:
     learning_env: str = "NumberLine-v0"
     """Environment of the second part."""
     iterations: int = 30
-    """Iterations of each recipe (0: leave out the second part)."""
+    """Iterations of `exit` (0: leave out the second part)."""
     seed: int = 0
     """Random seed."""
     runs: Path = Path("runs/planning")
@@ -81,26 +81,19 @@ def search(settings: Settings) -> dict[str, dict[str, Any]]:
     return {env: {spec: measure(env, spec, settings) for spec in specs} for env in settings.envs}
 
 
-RECIPES: dict[str, dict[str, Any]] = {
-    "exit": {"lr": 2e-3},
-    "agent_q": {"lr": 1e-3, "group_size": 4, "simulations": 4},
-}
-"""Settings of the recipes of the second part."""
-
-
-def learn(recipe: str, settings: Settings) -> dict[str, Any]:
-    """Trains a policy on searches, and returns its numbers before and after."""
-    folder, env = settings.runs / f"{recipe}-{settings.learning_env}", settings.learning_env
+def learn(settings: Settings) -> dict[str, Any]:
+    """Trains a policy on the plans of a search, and returns its numbers before and after."""
+    folder, env = settings.runs / f"exit-{settings.learning_env}", settings.learning_env
     common: dict[str, Any] = {
         "env_id": env, "model": "nano", "context": "window", "constrain": True, "threads": 1,
         "instructions": False, "eval_episodes": 0, "seed": settings.seed, "device": "cpu",
-        "quiet": True, "resume": True, "bc_demonstrations": 0, "target_kl": 0.1,
-        "episodes_per_iteration": 64, **RECIPES[recipe],
+        "quiet": True, "resume": True, "bc_demonstrations": 0, "lr": 2e-3, "target_kl": 0.1,
+        "episodes_per_iteration": 64,
     }  # fmt: skip
     found = {}
     for name, iterations in (("before", 0), ("after", settings.iterations)):
         target = folder / name
-        train(recipe, **common, iterations=iterations, run_dir=str(target))
+        train("exit", **common, iterations=iterations, run_dir=str(target))
         found[name] = measure(env, f"policy:{target}", settings)
         guided = f"search:mcts,budget=16,policy={target}"
         found[f"search, policy {name}"] = measure(env, guided, settings)
@@ -124,8 +117,7 @@ def main(settings: Settings) -> None:
     """Measures both parts, prints tables and writes the results."""
     console, results = Console(width=100), {"search": search(settings)}
     if settings.iterations:
-        for part, recipe in (("learning", "exit"), ("agent_q", "agent_q")):
-            results[part] = {settings.learning_env: learn(recipe, settings)}
+        results["learning"] = {settings.learning_env: learn(settings)}
     for part in results.values():
         for env, rows in part.items():
             console.print(table(env, rows))

@@ -25,7 +25,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agentgym.agents import make_agent
 from agentgym.cli import main as cli
-from agentgym.errors import CheckpointError
+from agentgym.errors import CheckpointError, DataError
 from agentgym.making import full_id
 from agentgym.registration import REGISTRY
 from agentgym.trainers import recipes, train
@@ -152,11 +152,13 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
 
 
 def check_agent(spec: str) -> None:
-    """Checks that an agent can be written so; a policy need not exist."""
+    """Checks that an agent can be written so; a policy or a file of data need not exist."""
     try:
         make_agent(spec)
     except CheckpointError:
         assert spec.startswith("policy:") or "policy=" in spec
+    except DataError:
+        assert "data=" in spec
 
 
 def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:

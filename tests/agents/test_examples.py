@@ -113,7 +113,7 @@ def test_arguments_are_checked(tmp_path: Path):
     for wrong in ("k=0", "size=0", "length=0"):
         with pytest.raises(ConfigError, match="must be at least 1, got 0"):
             make_agent(f"examples,{wrong}:random")
-    with pytest.raises(ConfigError, match=r"name one that exists, got data=none\.jsonl"):
+    with pytest.raises(DataError, match=r"none\.jsonl cannot be read"):
         make_agent("examples,data=none.jsonl,keep=false:random")
     with pytest.raises(ConfigError, match="no folder"):
         ExamplesAgent(Watched(), data=str(tmp_path / "none" / "cases.jsonl"))

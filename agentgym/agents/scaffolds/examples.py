@@ -37,9 +37,9 @@ class ExamplesAgent(ScaffoldAgent):
         name: name in reports.
 
     Raises:
-        ConfigError: if a number is below 1, the folder of the file does not exist, or `keep` is
-            False and the file does not exist.
-        DataError: if the file has no episodes or holds anything else.
+        ConfigError: if a number is below 1, or the folder of the file does not exist.
+        DataError: if the file has no episodes or holds anything else, or does not exist and `keep`
+            is False.
     """
 
     kind = "examples"
@@ -62,13 +62,9 @@ class ExamplesAgent(ScaffoldAgent):
         self.data = None if data is None else Path(data)
         if self.data is not None and not self.data.parent.is_dir():
             raise ConfigError(f"There is no folder {str(self.data.parent)!r} for data={data}.")
-        if not (keep or (self.data and self.data.exists())):
-            raise ConfigError(
-                "With keep=false, the examples come from a file: name one that exists, got "
-                f"data={data}."
-            )
         self.k, self.keep, self.size, self.length = k, keep, size, length
-        found = read_episodes([self.data]) if self.data and self.data.exists() else []
+        begins = self.data is not None and keep and not self.data.exists()
+        found = [] if self.data is None or begins else read_episodes([self.data])
         self.episodes = [each for each in found if each.success or not each.rewarded][-size:]
 
     def program(self, view: View) -> Program[None]:
