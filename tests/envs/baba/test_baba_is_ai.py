@@ -42,7 +42,7 @@ def played(picture: str, *moves: str) -> Board:
         ("B I Y", [("baba", "you")]),
         ("YIB", []),
         ("BIYIN", [("baba", "you")]),
-        ("LIK", [("ball", "key")]),
+        ("KIL", [("key", "ball")]),
         (".L. BIY .N.", [("baba", "you"), ("ball", "win")]),
         ("BI. ..Y", []),
     ],
