@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 from agentgym.agents.chat import ChatAgent
@@ -39,7 +40,7 @@ class ChatOracle:
         """Returns the model's answer to a question about the secret."""
         system = self.system.replace("{secret}", secret)
         messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
-        return self.agent._ask(messages)
+        return self.agent._ask(messages, Counter())
 
 
 def make_oracle(oracle: str | Oracle, system: str, name: str = "oracle") -> Oracle | None:
