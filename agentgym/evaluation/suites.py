@@ -46,7 +46,7 @@ SUITES: dict[str, Suite] = {
     "balrog": Suite(
         "BALROG, arXiv 2411.13543, without Crafter and NetHack",
         {
-            "grid worlds": ["BabyAI-Text-v0"],
+            "grid worlds": ["BabyAI-Text-v0", "BabaIsAI-v0"],
             "text games": [
                 "TextWorld-TreasureHunter-v0",
                 "TextWorld-Cooking-v0",

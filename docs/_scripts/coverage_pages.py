@@ -64,7 +64,7 @@ def link(place: str) -> str:
         "recipe": {name: f"../recipes/{name}.md" for name in project.recipe_names()},
         "env": _environments(),
         "wrapper": {name: f"../wrappers/{name}.md" for name in project.wrappers()},
-        "agent": dict.fromkeys((word.split(":MODEL")[0].split(":FOLDER")[0] for word in KINDS), ""),
+        "agent": dict.fromkeys((re.sub(r":[A-Z].*", "", word) for word in KINDS), ""),
         "agentgym": dict.fromkeys([*COMMANDS], ""),
     }
     if kind in known and name in known[kind]:
