@@ -47,7 +47,7 @@ $(INSTALLED): pyproject.toml setup.cfg constraints.txt
 	touch $@
 
 demo: $(INSTALLED)
-	OMP_NUM_THREADS=2 $(BIN)/agentgym train poad --config benchmarks/demo.yaml
+	OMP_NUM_THREADS=1 $(BIN)/agentgym train poad --config benchmarks/demo.yaml
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup

@@ -7,9 +7,8 @@ same for every id:
 1. **Behaviour cloning** of the expert on training tasks: at most `demonstrations` episodes and
    about `demonstrated_turns` turns, at least 20 episodes.
 2. **Selection**, on training tasks alone: each of `CANDIDATES` trains the cloned policy for a
-   quarter of `env_steps`. The candidate with a critic that reads the hidden state is left out
-   where the environment does not describe it. The candidate with the highest mean return in the
-   second half of its iterations is selected, the first one of several that are equal.
+   quarter of `env_steps`. The candidate with the highest mean return in the second half of its
+   iterations is selected, the first one of several that are equal.
 3. **RL**: the selected candidate trains the cloned policy for `env_steps`, with another seed. Its
    last policy counts, whatever earlier ones reach.
 
@@ -167,21 +166,11 @@ class Place:
         """Trains all candidates for a part of the steps. Returns their training returns by name."""
         steps = self.settings.env_steps // 4
         found = {}
-        for candidate in candidates(self.name):
+        for candidate in CANDIDATES:
             run = f"select {candidate}"
             self.reinforce(candidate, run, env_steps=steps, seed=SELECTION_SEED, eval_episodes=0)
             found[candidate] = training_return(self.folder(run))
         return found
-
-
-def candidates(name: str) -> list[str]:
-    """Returns the candidates of an environment. Some show its hidden state, which few describe."""
-    described = name in privileged_ids()
-    return [
-        candidate
-        for candidate, (_, own) in CANDIDATES.items()
-        if described or own.get("critic_sees") != "state"
-    ]
 
 
 def measure(name: str, settings: Settings) -> dict[str, Any]:

@@ -133,8 +133,3 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     )
     assert "in 1 and below in 0" in figures.solve_summary()
     assert figures.solve_commands().split("\n")[1:4] == ["# X-v0", *row["commands"]]
-
-
-def test_a_critic_of_the_state_needs_a_described_state(solve):
-    assert "poad, state critic" in solve.candidates("Maze-v0")
-    assert set(solve.CANDIDATES) - set(solve.candidates("SQL-v0")) == {"poad, state critic"}
