@@ -272,7 +272,7 @@ class RolloutConfig:
     epsilon: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0
     """Epsilon-greedy exploration: probability of a uniform choice among the admissible actions, in
     place of the policy's (with `constrain`). Behaviour log-probabilities are those of the mixture,
-    and `importance_cap` corrects for them. Evaluations do not explore."""
+    and `importance_cap` corrects for them. Frozen opponents explore too. Evaluations do not."""
     max_tokens: int | None = None
     """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
     template_kwargs: KeyValues = field(default_factory=dict)
