@@ -6,31 +6,15 @@ A function of `BLOCKS` returns the text of a block, and one of `PICTURES` draws 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grid_tables
 import numpy as np
-
-RESULTS = Path(__file__).resolve().parent / "results"
-
-
-@functools.cache
-def results(name: str) -> Any:
-    """Returns the content of a results file."""
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a Markdown table whose columns after the first are aligned to the right."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
+from figure_results import results, table
 
 # Speed.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from figure_blocks import RESULTS, results, table
+from figure_results import NOTHING, results, results_if_any, table
 
 NAMES = (
     "kuhn",
@@ -26,21 +26,19 @@ NAMES = (
     "referential",
 )
 """The experiments with a table in the documentation."""
-NOTHING = "No results yet."
 
 
 def measured() -> dict[str, Any]:
     """Returns the results of the experiments by name, empty if there are none."""
-    file = RESULTS / "multiagent.json"
-    return results("multiagent")["experiments"] if file.exists() else {}
+    return (results_if_any("multiagent") or {"experiments": {}})["experiments"]
 
 
 def experiment_table(name: str) -> str:
     """Returns the measures of an experiment, a row per variant, or a note without results."""
-    found = measured().get(name)
-    if not found or not found["variants"]:
+    experiment = measured().get(name)
+    if not experiment or not experiment["variants"]:
         return NOTHING
-    rows = found["variants"]
+    rows = experiment["variants"]
     keys = list(dict.fromkeys(key for row in rows.values() for key in _cells(row)))
     lines = [
         (variant, str(len(row["seeds"])), *(_cells(row).get(key, "") for key in keys))
@@ -64,12 +62,12 @@ def _cell(estimate: Mapping[str, float | None]) -> str:
 
 def hops_table() -> str:
     """Returns the bias of MARFT with and without a discount between agents, or a note."""
-    found = results("credit_oracle")["estimators"]
+    estimators = results("credit_oracle")["estimators"]
     header = ("Estimator", "Bias", "x noise", "Gradient bias", "x noise")
     keys = ("bias", "bias_over_noise", "gradient_bias", "gradient_bias_over_noise")
     rows = [
         (name, *(f"{row[key]:.3f}" for key in keys))
-        for name, row in found.items()
+        for name, row in estimators.items()
         if name.startswith("MARFT")
     ]
     return table(header, rows) if rows else NOTHING
@@ -77,11 +75,12 @@ def hops_table() -> str:
 
 def cost_table() -> str:
     """Returns the cost of four-agent games, or a note without results."""
-    if not (RESULTS / "game_cost.json").exists():
+    content = results_if_any("game_cost")
+    if content is None:
         return NOTHING
     header = ("Game", "Game", "Single agents", "Update", "Ratio of rollouts", "Ratio of iterations")
     keys = ("game", "single", "update", "collection", "iteration")
-    rows = results("game_cost")["games"].items()
+    rows = content["games"].items()
     return table(header, [(name, *(f"{row[key]:.3f}" for key in keys)) for name, row in rows])
 
 

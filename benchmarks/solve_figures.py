@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from figure_blocks import RESULTS, results, table
+from figure_results import NOTHING, results_if_any, table
 
 from agentgym.evaluation.failures import FAILURES
 
-NOTHING = "No results yet."
 AGENTS = ("random", "cloned", "trained", "expert")
 
 
 def measured() -> dict[str, Any]:
     """Returns the results by environment, empty if there are none."""
-    file = RESULTS / "solve.json"
-    return results("solve")["environments"] if file.exists() else {}
+    return (results_if_any("solve") or {"environments": {}})["environments"]
 
 
 def solve_table() -> str:

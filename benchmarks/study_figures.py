@@ -6,21 +6,13 @@ A table without its file in `results/` is replaced by a note.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from figure_blocks import RESULTS, results, table
-
-NOTHING = "No results yet."
-
-
-def found(name: str) -> dict[str, Any] | None:
-    """Returns the content of a results file, or None if it does not exist."""
-    return results(name) if (RESULTS / f"{name}.json").exists() else None
+from figure_results import NOTHING, results_if_any, table
 
 
 def critics() -> str:
     """Returns the explained variance of each critic beside the best possible, by environment."""
-    content = found("critic")
+    content = results_if_any("critic")
     if content is None:
         return NOTHING
     environments = content["environments"]
@@ -38,7 +30,7 @@ def critics() -> str:
 
 def decisive_turns() -> str:
     """Returns how often the turn that decides an episode comes first, by estimator."""
-    content = found("decisive_turn")
+    content = results_if_any("decisive_turn")
     if content is None:
         return NOTHING
     environments = content["environments"]
@@ -64,7 +56,7 @@ def decisive_turns() -> str:
 
 def planning() -> str:
     """Returns the success of searches by budget, a row per environment and search."""
-    content = found("planning")
+    content = results_if_any("planning")
     if content is None:
         return NOTHING
     budgets = content["config"]["budgets"]
@@ -84,7 +76,7 @@ def planning() -> str:
 
 def planning_exit() -> str:
     """Returns the success of a policy before and after `exit`, alone and as a proposer."""
-    content = found("planning")
+    content = results_if_any("planning")
     if content is None:
         return NOTHING
     names = ("before", "after", "search, policy before", "search, policy after")
@@ -102,7 +94,7 @@ def _success(row: dict[str, Sequence[float]]) -> str:
 
 def serve_load() -> str:
     """Returns the load of a server, in one sentence."""
-    row = found("serve_load")
+    row = results_if_any("serve_load")
     if row is None:
         return NOTHING
     return (
@@ -114,7 +106,7 @@ def serve_load() -> str:
 
 def reader() -> str:
     """Returns reward and success of cloned models with and without practice in copying."""
-    content = found("reader")
+    content = results_if_any("reader")
     if content is None:
         return NOTHING
     settings, runs = content["settings"], content["runs"]

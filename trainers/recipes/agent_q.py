@@ -82,6 +82,7 @@ class Config(TrainConfig):
         self.fixed("every group is the root of a tree", filter_groups=False)
         self.fixed(
             "the buffer holds actions of earlier policies",
+            epsilon=0.0,
             max_staleness=0,
             cross_policy=0,
             importance_cap=None,

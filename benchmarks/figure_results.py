@@ -1,0 +1,30 @@
+"""Results files and Markdown tables, for the modules that write figures of the documentation."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent / "results"
+NOTHING = "No results yet."
+"""Takes the place of a table without results."""
+
+
+@functools.cache
+def results(name: str) -> Any:
+    """Returns the content of a results file."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def results_if_any(name: str) -> dict[str, Any] | None:
+    """Returns the content of a results file, or None if it does not exist."""
+    return results(name) if (RESULTS / f"{name}.json").exists() else None
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a Markdown table whose columns after the first are aligned to the right."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
