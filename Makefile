@@ -53,7 +53,7 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
 test-fast: $(INSTALLED)
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" --hypothesis-profile=fast
 
 # ScienceWorld runs on Java: on Debian and Ubuntu, `apt-get install default-jre-headless`.
 test-extras: $(EXTRAS)/.installed

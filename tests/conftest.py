@@ -16,6 +16,7 @@ import agentgym
 
 # No test may depend on the speed of the machine.
 settings.register_profile("agentgym", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=20)
 settings.load_profile("agentgym")
 
 

@@ -79,6 +79,7 @@ def test_the_place_of_the_decisive_turn(critic: Any):
     assert decisive.place(np.array([3.0, 2.0, 1.0]), 2) == (1, 0)
 
 
+@pytest.mark.slow
 def test_estimators_are_scored_at_decisive_turns(critic: Any, runs: Path):
     decisive = importlib.import_module("decisive_turn")
     settings = decisive.Settings(

@@ -64,6 +64,7 @@ def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert(solve: 
     assert "scores" not in solve.summary(*alike)
 
 
+@pytest.mark.slow
 def test_an_environment_is_trained_once_and_kept(
     solve: Any, launched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

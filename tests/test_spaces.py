@@ -96,6 +96,7 @@ def test_batched_space_samples_as_stock_and_leaves_the_space_alone():
     assert batch == pickle.loads(pickle.dumps(batch))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("method", fork_or_spawn())
 def test_async_transports_every_text(method: str, copy: bool):

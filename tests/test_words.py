@@ -12,6 +12,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 LIMITS = {"what": 1.0, "says, said": 0.3, "headless Who": 0.0, "semicolons": 4.0}
 HABITS = {
@@ -66,6 +68,7 @@ def test_the_habits_are_found():
     }
 
 
+@pytest.mark.slow
 def test_documentation_and_docstrings_keep_to_plain_words():
     total = sum((count(prose(path)) for path in files()), Counter())
     assert total["words"] > 50_000

@@ -461,6 +461,7 @@ def test_train_without_torch_says_what_to_install(monkeypatch, capsys):
     assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_core_installation_lists_recipes_and_says_what_training_needs():
     code = """
 import sys
@@ -563,6 +564,7 @@ def test_ctrl_c_at_the_prompt_ends_quietly(monkeypatch, capsys):
     assert "Interrupted" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
 def test_a_reader_that_leaves_is_no_error():
     reading, writing = os.pipe()

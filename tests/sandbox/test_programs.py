@@ -69,6 +69,7 @@ def test_cells_share_variables_and_a_stopped_cell_restarts_the_interpreter():
     assert "NameError" in cell(("x = 1", full, "x"), limits=small).error
 
 
+@pytest.mark.slow
 def test_a_session_replayed_from_its_cells_is_the_same(monkeypatch: pytest.MonkeyPatch):
     cells = (
         "import random\nx = random.random()",
@@ -82,6 +83,7 @@ def test_a_session_replayed_from_its_cells_is_the_same(monkeypatch: pytest.Monke
     assert [cell(cells[: n + 1]) for n in range(3)] == expected
 
 
+@pytest.mark.slow
 @both
 def test_outcomes_are_those_of_another_process(interpreter: Interpreter):
     code = "print({'b', 'a', 'c'}, hash('a'), id([]))\nimport random\nprint(random.random())"

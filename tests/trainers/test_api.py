@@ -111,6 +111,7 @@ def test_callbacks_are_called_in_order_with_their_arguments(tmp_path: Path):
             assert {"losses/kl", "rollout/return", "time/collect"} <= found[1].keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", [*ITERATION, "evaluation_end"])
 def test_each_hook_that_may_stop_stops_training(hook: str, tmp_path: Path):
     recorder = Recorder(stop_at=hook, count=2)

@@ -31,6 +31,7 @@ def runs(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_any_policy_plays_the_actions_that_the_judge_prefers(runs: Path, monkeypatch):
     scored: list[np.ndarray] = []
     plain = Judge.read
@@ -56,6 +57,7 @@ def test_any_policy_plays_the_actions_that_the_judge_prefers(runs: Path, monkeyp
     assert len(report.episodes) == 2 and scored
 
 
+@pytest.mark.slow
 def test_the_saved_judge_is_the_trained_model(runs: Path, tmp_path: Path):
     reader = load_agent(str(runs / "orm" / "judge"))
     judge = Judge.load(runs / "orm" / "judge", reader)  # type: ignore[arg-type]
@@ -68,6 +70,7 @@ def test_the_saved_judge_is_the_trained_model(runs: Path, tmp_path: Path):
     assert any((own[n] != w).any() for n, w in fresh.model.state_dict().items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "match"),
     [

@@ -89,6 +89,7 @@ def test_results_count_against_members_only(tmp_path: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_policy_of_another_run_plays_the_other_seats(tmp_path: Path):
     other, _ = run("rae", tmp_path / "other", iterations=1)
     folder = str(other.folder.latest())
@@ -262,6 +263,7 @@ def test_the_payoff_matrix_is_completed_once(tmp_path: Path):
     assert calls == [(0, 20), (10, 20), (20,)]
 
 
+@pytest.mark.slow
 def test_psro_meets_the_nash_mixture_and_its_average_policy_is_evaluated(tmp_path: Path):
     trainer, _ = run("rae", tmp_path, **PSRO)
     league = trainer.rollouts.players.league

@@ -59,6 +59,7 @@ class Returns(Callback):
         return min(self.last) <= 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notes", [True, False])
 def test_notes_are_learned_where_the_context_is_too_short(notes: bool, tmp_path: Path):
     def make() -> gymnasium.Env[str, str]:

@@ -106,6 +106,7 @@ def storages(policies: Iterable[Policy]) -> int:
 # Learning.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_update_of_a_role_changes_no_other(kind: str, tmp_path: Path):
     trainer = made("poad", tmp_path, **KINDS[kind])
@@ -154,6 +155,7 @@ def test_a_frozen_role_acts_and_the_other_learns_as_beside_a_learning_one(tmp_pa
     assert rows[0]["charts/player_1/lr"] == 0 < rows[0]["charts/player_0/lr"] == 1e-3
 
 
+@pytest.mark.slow
 def test_roles_alternate(tmp_path: Path):
     rates = {"player_0": 2e-3}
     trainer, rows = run("rae", tmp_path, roles="separate", iterations=5, alternate=2, role_lr=rates)
@@ -193,6 +195,7 @@ def test_each_seat_acts_and_is_scored_with_the_weights_of_its_role(
     trainer.folder.close()
 
 
+@pytest.mark.slow
 def test_four_adapters_share_one_base_in_memory(tmp_path: Path):
     """In a new run, in a resumed one, and in the agent of evaluations."""
     game = {"env_id": "Codenames-Menu-v0", "env_kwargs": {}, "episodes_per_iteration": 1}

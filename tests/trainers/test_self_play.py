@@ -268,6 +268,7 @@ def test_groups_of_a_single_trained_seat_are_allowed(tmp_path: Path):
 PAST = {"opponents": "past:2", "snapshot_every": 2, "iterations": 4, "episodes_per_iteration": 12}
 
 
+@pytest.mark.slow
 def test_one_seat_in_turn_is_trained_against_sampled_snapshots(tmp_path: Path):
     played = Played()
     trainer, _ = run("grpo", tmp_path, callbacks=[played], group_size=2, **PAST)
@@ -379,6 +380,7 @@ def acted(trajectory: Trajectory) -> list[Any]:
     return [(turn.observation, turn.action, turn.order) for turn in trajectory.turns]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "RockPaperScissors-v0"])
 def test_a_branch_repeats_a_game_up_to_a_turn(env_id: str, tmp_path: Path):
     """All seats act as before it, and see the same state. Hidden cards are the same too."""
@@ -415,6 +417,7 @@ def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
     trainer.folder.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("next_state", ["best", "first", "sampled"])
 def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, tmp_path: Path):
     settings = {"episodes_per_iteration": 8, "group_size": 4, "next_state": next_state}

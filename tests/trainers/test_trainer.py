@@ -127,6 +127,7 @@ def test_a_truncated_episode_is_credited_with_the_value_of_its_last_observation(
     assert alone == pytest.approx(float(values.bootstrap[cut.argmax()]), abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ratio", "critic"),
     [("token", TokenValueHead), ("turn", TurnValueHead), ("trajectory", TokenValueHead)],
@@ -223,6 +224,7 @@ def test_a_small_share_of_demonstrations_is_one(tmp_path):
     assert train("poad", **settings) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("iterations", "names"), [(0, ["imitation"]), (1, ["imitation", "poad"])])
 def test_every_evaluation_is_reported_once(iterations, names, tmp_path, capsys):
     settings: dict[str, Any] = dict(
@@ -243,6 +245,7 @@ class Longest(torch.nn.Module):
         return np.array(spans, np.float32)
 
 
+@pytest.mark.slow
 def test_the_best_of_several_answers_is_said(policy, tmp_path):
     from agentgym.trainers.critics.value_model import action_model
     from agentgym.trainers.policy_agent.best_of import BestOf

@@ -40,6 +40,7 @@ def test_hashing_is_the_signed_sum_of_the_words(words: list[str], size: int):
     assert together.vector(words).dtype == np.float32
 
 
+@pytest.mark.slow
 def test_hashes_are_pinned_and_do_not_depend_on_the_process():
     script = (
         "from agentgym.wrappers.encode_observation import WordHash\n"

@@ -141,6 +141,7 @@ def test_snapshots_continue_exactly(name: str):
             assert data_equivalence(env.reset(), other.reset(), exact=True)
 
 
+@pytest.mark.slow
 def test_snapshots_continue_in_another_process():
     script = (
         "import json, sys\n"

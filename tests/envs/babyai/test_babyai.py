@@ -259,6 +259,7 @@ def play(env: BabyAIText, turns: int = 100) -> dict[str, Any]:
     return info
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LEVELS if name != "OpenDoorsOrderN4Debug"])
 def test_the_expert_completes_missions(name: str):
     env = BabyAIText(levels=name, max_turns=None)

@@ -36,6 +36,7 @@ class Scripted:
         return self.cards.pop(0) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sab", "natural"), [(True, False), (False, True), (False, False), (True, True)]
 )

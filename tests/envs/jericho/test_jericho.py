@@ -85,6 +85,7 @@ def test_the_small_game_can_be_won():
         assert (reward, terminated, info["success"], info["progress"]) == (1.0, True, True, 1.0)
 
 
+@pytest.mark.slow
 @installed
 def test_surroundings_are_told_and_take_no_time():
     env, plain = Jericho(surroundings=True), Jericho()

@@ -134,6 +134,7 @@ def test_both_engines_play_the_same_game():
             return
 
 
+@pytest.mark.slow
 @installed
 def test_the_recipe_is_shown_once_it_was_read():
     env = Cooking(recipe=1, take=1, go=1, games=1)
@@ -165,6 +166,7 @@ def test_a_burned_meal_is_lost():
     raise AssertionError("nothing to cook in five games")
 
 
+@pytest.mark.slow
 @installed
 def test_the_decoy_loses():
     env = TreasureHunter(mode="easy", rooms=3, quest_length=2, games=1)

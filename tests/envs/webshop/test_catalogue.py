@@ -263,6 +263,7 @@ def test_of_several_files_takes_those_named_for_the_number(make_record: Maker, w
     assert [product.asin for product in Catalogue.load(folder, 1)] == ["A"]
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_agree(make_record: Maker, write_shop: Writer):
     folder = write_shop([make_record(f"A{i}") for i in range(50)])
     code = (

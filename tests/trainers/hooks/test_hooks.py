@@ -414,6 +414,7 @@ def test_sac_learns_only_from_turns_whose_future_is_known():
     assert len(steps_of(cut)) == len(known) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "sign"), [(0.0, -1), (1.0, 1)])
 def test_sac_learns_its_temperature_from_the_entropy(target: float, sign: int, tmp_path: Path):
     few: dict[str, Any] = {"iterations": 2, "critic_batch": 4, "alpha": 0.1, "alpha_lr": 0.01}
@@ -576,6 +577,7 @@ def test_information_is_read_before_every_prompt_and_fits_the_context():
     assert cut.segments[0].tokens.tolist() == [tokens[0], *before.segments[0].tokens]
 
 
+@pytest.mark.slow
 def test_the_first_advantages_of_sweet_rl_follow_the_preferences(tmp_path: Path):
     rows = train_quickly("sweet_rl", tmp_path, iterations=3, model_lr=1e-3)
     played = [row for row in rows if "credit/pairs" in row]

@@ -40,6 +40,7 @@ def policies(make_policy):
     return {(kind, size): make_policy(kind, size) for kind in KINDS for size in (1, 3, 64)}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12, phases=[Phase.generate])
 @given(data=st.data())
 def test_reuse_eviction_and_order_never_change_actions(policies, data):

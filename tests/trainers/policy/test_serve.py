@@ -100,6 +100,7 @@ def test_episodes_go_on_while_other_actions_are_generated(make_policy):
     assert passes[True] < 0.8 * passes[False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 3])
 def test_continuous_collection_plays_the_same_episodes(make_policy, workers):
     policy = make_policy()

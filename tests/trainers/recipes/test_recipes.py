@@ -263,6 +263,7 @@ def test_the_first_ratio_is_one(sampling: dict[str, Any], tmp_path: Path):
     assert rows[-1]["rollout/logprob_gap"] < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("normalization", ["sum", "token", "word"])
 def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: Path):

@@ -105,6 +105,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
     return hooks, played, actions
 
 
+@pytest.mark.slow
 def test_agent_q_pairs_actions_of_a_state_by_their_mean_return(grown: Grown):
     hooks, played, actions = grown
     returns: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -128,6 +129,7 @@ def test_agent_q_pairs_actions_of_a_state_by_their_mean_return(grown: Grown):
     assert any(each.turns[0].start < len(each.segments[0].tokens) for each in actions)
 
 
+@pytest.mark.slow
 def test_agent_q_pairs_share_a_prompt_and_differ_in_the_action(grown: Grown):
     hooks, _, actions = grown
     assert actions[0].extras[STATE][0] == 5  # the iteration

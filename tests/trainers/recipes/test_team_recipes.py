@@ -427,6 +427,7 @@ def test_an_action_is_asked_for_again_while_its_advantage_is_low(
         assert played == first.act(again)  # the first answer is the agent's own
 
 
+@pytest.mark.slow
 def test_read_saves_the_agent_that_asks_again_and_resumes(tmp_path: Path):
     _, whole = run("read", tmp_path / "a", **PIONEER)
     run("read", tmp_path / "b", **PIONEER, iterations=1)

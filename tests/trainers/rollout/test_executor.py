@@ -56,6 +56,7 @@ def plays_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "make_executor", make)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [0, 2])
 @pytest.mark.usefixtures("plays_at_once")
 def test_episodes_are_at_most_as_stale_as_the_bound(bound: int, tmp_path: Path):
@@ -75,6 +76,7 @@ def test_episodes_are_at_most_as_stale_as_the_bound(bound: int, tmp_path: Path):
         assert weights == [None] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plays_at_once")
 def test_a_bound_of_0_trains_as_one_process_does(tmp_path: Path):
     found = []

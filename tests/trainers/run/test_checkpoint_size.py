@@ -68,6 +68,7 @@ def test_minutes_between_checkpoints(tmp_path: Path, minutes: float | None, save
     assert (names[0], names[-1]) == ("000000", "000003")
 
 
+@pytest.mark.slow
 def test_loaded_models_are_saved_every_ten_minutes(tmp_path: Path):
     train("rloo", tmp_path / "first", iterations=0, group_size=2)
     model = tmp_path / "first" / "policy"

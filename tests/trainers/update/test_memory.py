@@ -145,6 +145,7 @@ def of_implicit_q(policy: Policy, batch: Batch) -> Any:
 LOOPS = (cloned, of_actions, of_a_critic, of_features, of_preferences, of_implicit_q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_every_loop_halves_its_microbatches(make_policy, batch, loop: Callable[..., Any]):
     expected = loop(make_policy(), batch)

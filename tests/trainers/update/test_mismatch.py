@@ -157,6 +157,7 @@ def test_an_engine_that_agrees_passes_a_tight_bound(tmp_path: Path):
     assert 0 <= read_metrics(tmp_path)[-1]["rollout/logprob_gap"] < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("other_precision")
 def test_rewards_of_istar_come_from_the_forward_pass_of_training(tmp_path: Path, monkeypatch):
     """With an equal model, log-ratios are 0. Those to the sampler under autocast are not."""

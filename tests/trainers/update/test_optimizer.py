@@ -183,6 +183,7 @@ def test_an_adapter_is_float32_on_a_base_in_bfloat16(folder: Path, tmp_path: Pat
     assert not any("master" in state for state in trainer.updater.optimizer.state.values())
 
 
+@pytest.mark.slow
 def test_learning_rates_warm_up_over_iterations(folder: Path, tmp_path: Path):
     settings = FEW | {"model": str(folder), "iterations": 3, "lr": 1e-3, "lr_warmup": 2}
     train("turn", **settings, run_dir=str(tmp_path))
