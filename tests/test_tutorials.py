@@ -1,7 +1,8 @@
 """The tutorials: their Python code runs, their output is real, their command lines parse.
 
 The Python blocks of a page run in order, in one namespace and in an empty folder. A block with a
-title is the file of that name. A block of kind `text` right after a Python block is its output. `pytest --update-golden` rewrites these blocks.
+title is the file of that name. A block of kind `text` right after a Python block is its output.
+`pytest --update-golden` rewrites these blocks.
 """
 
 from __future__ import annotations
