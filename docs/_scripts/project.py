@@ -21,9 +21,10 @@ from typing import Any
 import gymnasium
 
 from agentgym.cli.catalogue import describe as describe
+from agentgym.entry import Entry
 from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.making import author_class
-from agentgym.registration import TABLE, Entry
+from agentgym.registration import TABLE
 from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
 
