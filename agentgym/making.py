@@ -8,9 +8,10 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from agentgym.entry import NAMESPACE, Entry, import_module_of
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
-from agentgym.registration import NAMESPACE, REGISTRY, TABLE, Entry, find, import_module_of
+from agentgym.registration import REGISTRY, TABLE, find
 from agentgym.tasks import Tasks
 from agentgym.textify.text_actions import as_text_env
 from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional

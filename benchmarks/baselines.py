@@ -19,10 +19,11 @@ from rich.console import Console
 from rich.progress import track
 
 from agentgym.agents.expert import NoExpertError
+from agentgym.entry import Entry
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation.report import Report, compare
 from agentgym.evaluation.runner import evaluate
-from agentgym.registration import TABLE, Entry
+from agentgym.registration import TABLE
 
 RESULT = Path(__file__).parent / "results" / "baselines.json"
 

@@ -1,7 +1,8 @@
 """The tutorials: their Python code runs, their output is real, their command lines parse.
 
-The Python blocks of a page run in order, in one namespace and in an empty folder. A block of kind
-`text` right after a Python block is its output. `pytest --update-golden` rewrites these blocks.
+The Python blocks of a page run in order, in one namespace and in an empty folder. A block with a
+title is the file of that name. A block of kind `text` right after a Python block is its output.
+`pytest --update-golden` rewrites these blocks.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ SLOW = {
     *("real_model.md", "self_play.md", "tensorboard.md", "served_model.md", "evaluating_games.md"),
 }
 """Pages that train, which takes seconds."""
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r'^```(\w*)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 OTHER_COMMANDS = ("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start ")
 """Beginnings of command lines that are not checked."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
     """Returns the code blocks of a language."""
-    return [body for kind, body in FENCE.findall(page.read_text("utf-8")) if kind == language]
+    return [body for kind, _, body in FENCE.findall(page.read_text("utf-8")) if kind == language]
 
 
 def commands(page: Path) -> list[str]:
@@ -71,7 +72,10 @@ def run(page: Path, namespace: dict[str, Any]) -> list[Output]:
     for fence, following in zip(fences, [*fences[1:], None], strict=True):
         if fence[1] != "python":
             continue
-        code = compile("\n" * text.count("\n", 0, fence.start(2)) + fence[2], str(page), "exec")
+        if fence[2]:
+            Path(fence[2]).write_text(fence[3], "utf-8")
+            continue
+        code = compile("\n" * text.count("\n", 0, fence.start(3)) + fence[3], str(page), "exec")
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             exec(code, namespace)
@@ -79,7 +83,7 @@ def run(page: Path, namespace: dict[str, Any]) -> list[Output]:
             continue
         if not text[fence.end() : following.start()].strip():
             real = re.sub(r" +$", "", output.getvalue(), flags=re.MULTILINE)
-            found.append(Output(real, following[2], slice(*following.span(2))))
+            found.append(Output(real, following[3], slice(*following.span(3))))
     return found
 
 

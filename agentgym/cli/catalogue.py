@@ -6,9 +6,10 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.entry import Entry
 from agentgym.errors import MissingExtraError
 from agentgym.making import author_class
-from agentgym.registration import TABLE, Entry
+from agentgym.registration import TABLE
 from agentgym.utils.arguments import keyword_parameters
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
+from agentgym.entry import NAMESPACE, SINGLE_SEAT, Entry
 from agentgym.errors import ConfigError
-from agentgym.registration import NAMESPACE, REGISTRY, SINGLE_SEAT, Entry, find
+from agentgym.registration import REGISTRY, find
 
 if TYPE_CHECKING:
     from agentgym.multiagent.game import TextGame

@@ -84,7 +84,7 @@ def _parse(spec: str) -> tuple[str, Any, dict[str, Any]]:
     """Returns name, class and arguments."""
     import agentgym.wrappers as wrappers
 
-    names = [n for n in wrappers.__all__ if n != "TextWrapper"]
+    names = [n for n in wrappers.__all__ if n not in ("TextWrapper", "Transition")]
     name, _, rest = spec.partition(":")
     following = rest.partition(":")
     if name in names:

@@ -12,7 +12,7 @@ import transcripts
 from project import EnvironmentClass
 from writing import anchor, code_block, details, link_papers, sections, table
 
-from agentgym.registration import Entry
+from agentgym.entry import Entry
 
 GENERATED = ("Example Transcript", "Baselines", "Registered Configurations")
 """Sections of older docstrings that the pages generate."""

@@ -21,9 +21,10 @@ from typing import Any
 import gymnasium
 
 from agentgym.cli.catalogue import describe as describe
+from agentgym.entry import Entry
 from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.making import author_class
-from agentgym.registration import TABLE, Entry
+from agentgym.registration import TABLE
 from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
 
@@ -48,9 +49,14 @@ FAMILIES: dict[str, str] = {
     "office": "Office tools",
     "database": "Databases",
     "search": "Search and knowledge",
+    "web": "Web pages",
+    "tabular": "Tables",
+    "diary": "Memory",
+    "generation": "Text generation",
     "shell": "Shell",
     "code": "Code",
     "grid": "Grid worlds",
+    "baba": "Baba Is AI",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",
     "numbers": "Numbers",
@@ -218,6 +224,14 @@ MISSING: Any = dataclasses.MISSING
 def recipe_names() -> tuple[str, ...]:
     """Returns the names of all recipes."""
     return recipes.names()
+
+
+def recipe_groups() -> dict[str, list[str]]:
+    """Returns the names of the recipes by the source of their credit, as the README lists them."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = text.partition("| credit from | recipes |")[2].partition("\n\n")[0].split("\n")[2:]
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    return {title: re.findall(r"`(\w+)`", listed) for title, listed in cells}
 
 
 def recipe_module(name: str) -> Any:

@@ -29,8 +29,11 @@ def pages() -> dict[str, str]:
 
 def navigation() -> list[Any]:
     """Returns the section of the navigation."""
-    names = project.recipe_names()
-    return ["recipes/index.md", *({name: f"recipes/{name}.md"} for name in names)]
+    groups = [
+        {title.capitalize(): [{name: f"recipes/{name}.md"} for name in names]}
+        for title, names in project.recipe_groups().items()
+    ]
+    return ["recipes/index.md", *groups]
 
 
 def _page(name: str) -> str:
@@ -134,28 +137,24 @@ def _results(name: str) -> list[str]:
 
 INDEX = """
 A recipe is one training algorithm in one file. All recipes share rollouts, policy, optimiser,
-evaluation and checkpoints, so that they can be compared from the same start. `agentgym train` lists
-them. [Benchmarks](../benchmarks.md) compares twelve of them in three environments.
+evaluation and checkpoints, so that they can be compared from the same start. They are listed by
+the source of their credit. [Choosing a recipe](../tutorials/choosing_a_recipe.md) goes by
+situation, and [Benchmarks](../benchmarks.md) compares twelve of them in three environments.
+`agentgym train` lists them in the terminal.
 """
 
 
 def _index() -> str:
-    grid = project.results(GRID)
-    envs = list(grid["envs"])
-    final = {
-        env: {recipe: cells[1] for recipe, cells in grid_tables.rows(grid, env)} for env in envs
-    }
-    rows = []
-    for name in project.recipe_names():
-        doc = inspect.getdoc(project.recipe_module(name)) or ""
-        summary = link_papers(doc.partition("\n")[0])
-        paper = ARXIV.search(doc)
-        link = f"[{paper[2]}](https://arxiv.org/abs/{paper[2]})" if paper else "-"
-        measured = (final[env].get(name, "-") for env in envs)
-        rows.append((f"[{name}]({name}.md)", summary, link, *measured))
-    lines = ["# Recipes", "", *inspect.cleandoc(INDEX).split("\n"), "", "## All Recipes", ""]
-    lines += table(("Recipe", "Description", "Paper", *envs), rows, len(envs))
-    names = ", ".join(f"{env}: `{grid['envs'][env]['config']['env_id']}`" for env in envs)
-    lines += ["", f"The last columns are the final rewards on held-out tasks ({names}), means of"]
-    lines += ["three seeds with 95 % confidence intervals, from `benchmarks/results/grid.json`."]
+    lines = ["# Recipes", "", *inspect.cleandoc(INDEX).split("\n")]
+    for title, names in project.recipe_groups().items():
+        rows = [_index_row(name) for name in names]
+        lines += ["", f"## {title.capitalize()}", ""]
+        lines += table(("Recipe", "Description", "Paper"), rows)
     return "\n".join(lines) + "\n"
+
+
+def _index_row(name: str) -> tuple[str, str, str]:
+    doc = inspect.getdoc(project.recipe_module(name)) or ""
+    paper = ARXIV.search(doc)
+    link = f"[{paper[2]}](https://arxiv.org/abs/{paper[2]})" if paper else "-"
+    return f"[{name}]({name}.md)", link_papers(doc.partition("\n")[0]), link

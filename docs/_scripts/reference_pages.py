@@ -13,8 +13,8 @@ import agentgym
 from agentgym import (
     agents,
     core,
+    entry,
     errors,
-    registration,
     sandbox,
     spaces,
     tasks,
@@ -58,7 +58,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             agentgym.textify,
             agentgym.ToolEnvironment,
             agentgym.tool_rows,
-            registration.Entry,
+            entry.Entry,
         ],
     ),
     "core": (

@@ -7,11 +7,12 @@ import math
 import pytest
 
 from agentgym.cli import main as cli
+from agentgym.entry import Entry
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation import suites
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.suites import SUITES, Suite, available, summary
-from agentgym.registration import REGISTRY, Entry
+from agentgym.registration import REGISTRY
 
 
 def report(env: str, *progress: float, agent: str = "a") -> Report:

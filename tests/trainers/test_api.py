@@ -441,8 +441,10 @@ def test_sampled_actions_vary_and_are_repeated_by_the_seed(runs: dict[str, Path]
 
 
 def test_a_folder_without_a_policy_is_named(tmp_path: Path):
-    with pytest.raises(CheckpointError, match="holds no policy"):
+    with pytest.raises(CheckpointError, match=r"holds no policy: agentgym_policy\.json is missing"):
         load_policy(tmp_path)
+    with pytest.raises(CheckpointError, match="holds no policy: there is no such folder"):
+        load_policy(tmp_path / "absent")
 
 
 # Arguments.

@@ -47,6 +47,8 @@ def load_model(
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
     folder = Path(name)
+    if _is_path(str(name)) and not folder.is_dir():
+        raise ConfigError(f"There is no model folder {name}.")
     if folder.is_dir() and (folder / "adapter_config.json").is_file():
         if lora is not None:
             raise ConfigError(f"{name} is an adapter already. Load it without lora settings.")
@@ -60,6 +62,11 @@ def load_model(
         raise ConfigError(f"{name} is a run folder. Its model is in {folder / 'policy'}.")
     model, tokenizer = _load_base(str(name), dtype, trust_remote_code)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name cannot be an id of the hub, which has at most one slash."""
+    return name.startswith((".", "/", "~")) or len(Path(name).parts) > 2
 
 
 def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:

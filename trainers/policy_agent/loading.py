@@ -173,9 +173,15 @@ def read_settings(folder: str | Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _no_policy(path: Path, error: Exception) -> CheckpointError:
+    if not path.is_dir():
+        problem = "there is no such folder"
+    elif isinstance(error, FileNotFoundError):
+        problem = f"{SETTINGS_FILE} is missing"
+    else:
+        problem = f"{SETTINGS_FILE} is damaged ({error!r:.200})"
     return CheckpointError(
-        f"{path} holds no policy: {SETTINGS_FILE} is missing or damaged ({error!r:.200}). "
-        "Give the folder `policy` or `best` of a training run."
+        f"{path} holds no policy: {problem}. Give the folder of a training run, or the folder "
+        "`policy` or `best` in it."
     )
 
 

@@ -86,13 +86,10 @@ class RunLog:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[note]}"),
                 TimeRemainingColumn(),
                 console=self.console,
             )
-            self._task = self._progress.add_task(
-                "iterations", total=total, completed=start, note=""
-            )
+            self._task = self._progress.add_task("iterations", total=total, completed=start)
             self._progress.start()
 
     def say(self, text: str) -> None:
@@ -119,10 +116,9 @@ class RunLog:
             for label, name, digits, always in _SHOWN
             if name in metrics and (always or metrics[name])
         )
-        if self._progress is not None and "eval/reward" not in metrics:
-            self._progress.update(self._task, completed=progress.iteration, note=note)
-        else:
-            self.say(f"iteration {progress.iteration:4d}  {note}")
+        self.say(f"iteration {progress.iteration:4d}  {note}")
+        if self._progress is not None:
+            self._progress.update(self._task, completed=progress.iteration)
         for warning in self._watch.warnings(metrics):
             self.say(f"warning: {warning}")
 

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertConfig, BertModel
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.candidates import candidate_logprobs
@@ -487,6 +487,13 @@ def test_models_that_cannot_be_opened(make_model, make_policy, tokenizer, tmp_pa
         )  # fmt: skip
     with pytest.raises(ConfigError, match="no output head"):
         Policy(bert, tokenizer)
+
+
+@pytest.mark.parametrize("name", ["runs/none/policy", "./none", "/none", "~/none"])
+def test_a_missing_model_folder_is_not_looked_for_on_the_hub(name, monkeypatch):
+    monkeypatch.setattr(AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked"))
+    with pytest.raises(ConfigError, match=f"no model folder {name}"):
+        Policy.load(name)
 
 
 def test_a_tokenizer_of_another_model(make_model, tokenizer, tmp_path):

@@ -439,7 +439,7 @@ def test_histograms_of_any_numbers(values: list[float], tmp_path: Path):
 def test_damaged_settings_of_a_policy_are_named(text: str, finished: Path):
     (finished / "policy" / "agentgym_policy.json").unlink()  # it may be a hard link
     (finished / "policy" / "agentgym_policy.json").write_text(text)
-    with pytest.raises(CheckpointError, match=r"agentgym_policy\.json is missing or damaged"):
+    with pytest.raises(CheckpointError, match=r"agentgym_policy\.json is damaged"):
         make_agent(f"policy:{finished / 'policy'}")
 
 

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from accelerate import Accelerator
 from matplotlib.image import imread
 
-from agentgym.trainers.run.logger import critic_curve, draw_curve, read_metrics
+from agentgym.trainers.run.logger import RunLog, critic_curve, draw_curve, read_metrics
 
 
 @pytest.mark.parametrize("name", [None, "losses/explained_variance", "credit/explained_variance"])
@@ -32,6 +34,27 @@ def test_the_curve_has_a_panel_for_nashconv_if_it_was_computed(tmp_path: Path):
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     draw_curve(tmp_path, "title")
     assert _height(tmp_path) == round(120 * 6.6)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_every_iteration_is_a_whole_line_on_the_console(
+    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TTY_COMPATIBLE", str(int(terminal)))
+    log = RunLog(
+        tmp_path, start=0, evaluated=0, total=9, accelerator=Accelerator(), tensorboard=False
+    )
+    names = ("losses/kl", "losses/entropy", "losses/explained_variance", "time/tokens_per_second")
+    for iteration in (1, 2):
+        state: Any = SimpleNamespace(iteration=iteration, env_steps=0, episodes=0)
+        log.row(state, dict.fromkeys(names, 0.5) | {"rollout/return": iteration / 4})
+    log.close()
+    shown = capsys.readouterr().out
+    rest = "kl 0.5000 entropy 0.50 explained variance 0.50 tokens/s 0"
+    assert f"iteration    1  return 0.250 {rest}\n" in shown
+    assert f"iteration    2  return 0.500 {rest}\n" in shown
+    assert ("2/9" in shown) == terminal
 
 
 def _height(folder: Path) -> int:

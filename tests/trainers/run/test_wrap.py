@@ -58,6 +58,7 @@ def test_every_environment_of_a_run_is_wrapped_in_the_order_given(made: Any, tmp
     ("settings", "message"),
     [
         ({"wrap": ("ExtractActions",)}, r"Unknown wrapper 'ExtractActions'. Did you mean"),
+        ({"wrap": ("Transition",)}, "Unknown wrapper 'Transition'"),
         ({"wrap": ("ExtractAction:formt=tags",)}, "unexpected keyword argument 'formt'"),
         ({"wrap": ("ExtractAction:format=tag",)}, "Did you mean: tags"),
         ({"wrap": ("MultiTrial",)}, "MultiTrial:n="),
