@@ -56,6 +56,8 @@ class Settings:
     """Runs in parallel."""
     runs: Path = Path("runs/grid")
     """Folder of the runs."""
+    out: Path = RESULT
+    """Results, and their figure with the suffix .png."""
     report: bool = False
     """Start no runs, and report the finished ones."""
 
@@ -240,8 +242,8 @@ def main(settings: Settings) -> None:
     found = collect(settings, places)
     if not found["runs"]:
         raise SystemExit("No run has finished yet.")
-    write(RESULT, found)
-    draw(found, RESULT.with_suffix(".png"))
+    write(settings.out, found)
+    draw(found, settings.out.with_suffix(".png"))
     print(tables(found))
 
 
