@@ -17,22 +17,30 @@ class Preferences(RecipeHooks):
 
     Args:
         beta: temperature of the preference loss.
+        mean: compares means over the tokens of episodes instead of sums.
     """
 
     needs_reference = True
 
-    def __init__(self, beta: float):
+    def __init__(self, beta: float, *, mean: bool = False):
         super().__init__()
-        self.beta = beta
+        self.beta, self.mean = beta, mean
 
     def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
         """Returns the indices (better, worse) of all pairs: here, of a group by their returns."""
         return pairs_of(trajectories)
 
+    def temperatures(self, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Returns the temperature of each pair that `pairs` has returned."""
+        return np.full(len(pairs), self.beta)
+
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Returns -d loss / d log pi of every episode, times the number of episodes."""
+        """Returns -d loss / d score of every episode, times the number of episodes.
+
+        The score is log pi/ref of the episode, a sum over its tokens, or their mean.
+        """
         assert forward is not None
         pairs = self.pairs(batch.trajectories)
         weights = np.zeros(len(batch.trajectories))
@@ -40,20 +48,22 @@ class Preferences(RecipeHooks):
         if pairs:
             owner = batch.turn_trajectory[batch.token_turn]
             scores = np.bincount(owner, forward.log_ratio, minlength=len(batch.trajectories))
-            weights, accuracy = preference_weights(scores, pairs, self.beta)
+            if self.mean:
+                scores /= np.maximum(np.bincount(owner, minlength=len(scores)), 1)
+            weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs))
             self.metrics["preference_accuracy"] = accuracy
         return episode_credit(weights * len(batch.trajectories), batch)
 
 
 def preference_weights(
-    scores: np.ndarray, pairs: list[tuple[int, int]], beta: float
+    scores: np.ndarray, pairs: list[tuple[int, int]], beta: float | np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Returns -d loss / d score of the mean DPO loss over pairs [n], and its accuracy.
 
     Args:
         scores: [n] log pi - log reference of each trajectory.
         pairs: (better, worse), at least one.
-        beta: temperature.
+        beta: temperature, of all pairs or of each.
     """
     better, worse = np.array(pairs).T
     margin = beta * (scores[better] - scores[worse])

@@ -32,6 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "etpo": {"episodes_per_iteration": 64, "iterations": 20},
     "bilevel": {"episodes_per_iteration": 64},
     "vl_dac": {"episodes_per_iteration": 64},
+    "steppo": {"episodes_per_iteration": 64},
     "grpo": {"group_size": 8, "iterations": 20},
     "rloo": {"group_size": 8, "iterations": 20},
     "dr_mas": {"group_size": 8, "iterations": 20},
@@ -70,6 +71,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "inverse_prm": {"episodes_per_iteration": 64, "model_epochs": 4, "iterations": 20},
     "orm": {"group_size": 8, "iterations": 20, "model_epochs": 8, "label_every": 1},
     "dpo": {"group_size": 4, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
+    "trpa": {"group_size": 8, "iterations": 44, "lr": 1e-3, "episodes_per_iteration": 64},
     "agent_q": {
         "group_size": 4,
         "simulations": 4,
@@ -382,6 +384,7 @@ REFUSED: dict[str, set[str]] = {
     "rae": HOOKED,
     "at_grpo": HOOKED,
     "dpo": {"normalize_advantages"} | HOOKED,
+    "trpa": {"normalize_advantages"} | HOOKED,
     "malt": {"normalize_advantages"} | HOOKED,
     "spag": UNREWARDED,
     "agent_q": IMITATION,
