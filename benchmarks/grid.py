@@ -23,11 +23,12 @@ import numpy as np
 import tyro
 import yaml
 from grid_tables import THRESHOLDS, ranks, tables
-from learning import launch, training_return
+from learning import launch
 from result_files import versions, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.run.logger import critic_curve, read_metrics
+from agentgym.trainers.run.sweep import training_return
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"
