@@ -65,7 +65,7 @@ ROWS = {
     "POAD": "poad etpo",  # etpo: in the limit of a KL coefficient of 0
     "NTPO": "ntpo nlpo",
     "MARFT": "marft",
-    "turn GAE": "turn vl_dac twosome glam steppo spa inverse_prm",  # the last two: exact rewards
+    "turn GAE": "turn vl_dac twosome glam steppo vsc_rl spa inverse_prm",  # last two: exact rewards
     "bi-level GAE": "bilevel",
     "chunks of 2 turns": "chunk",
     "ArCHer": "archer sac_glam",

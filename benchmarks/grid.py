@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import tyro
 import yaml
-from grid_tables import THRESHOLDS, ranks, tables
+from grid_tables import OVER_ENVIRONMENTS, THRESHOLDS, over_environments, ranks, tables
 from learning import launch
 from result_files import versions, write
 
@@ -246,6 +246,8 @@ def main(settings: Settings) -> None:
     write(settings.out, found)
     draw(found, settings.out.with_suffix(".png"))
     print(tables(found))
+    for cells in (OVER_ENVIRONMENTS, *over_environments(found)):
+        print("".join(f"{cell:32}" for cell in cells))
 
 
 if __name__ == "__main__":

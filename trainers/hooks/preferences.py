@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from agentgym.trainers.credit.turn_rewards import episode_credit
 from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
+
+STATE, VALUE = "tree_state", "tree_value"
+"""Keys of the state and of the value of an action in the `extras` of `ActionPreferences`."""
 
 
 class Preferences(RecipeHooks):
@@ -53,6 +57,33 @@ class Preferences(RecipeHooks):
             weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs))
             self.metrics["preference_accuracy"] = accuracy
         return episode_credit(weights * len(batch.trajectories), batch)
+
+
+class ActionPreferences(Preferences):
+    """Pairs actions of one state whose values differ, each in a trajectory of its own.
+
+    Args:
+        beta: temperature of the preference loss.
+        threshold: difference of two values that makes a pair.
+    """
+
+    def __init__(self, beta: float, threshold: float = 0.0):
+        super().__init__(beta)
+        self.threshold = threshold
+
+    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+        """Returns (better, worse) for actions of a state whose values differ enough."""
+        states: dict[tuple[int, ...], list[int]] = {}
+        for i, trajectory in enumerate(trajectories):
+            if STATE in trajectory.extras:
+                states.setdefault(tuple(trajectory.extras[STATE]), []).append(i)
+        value = [trajectory.extras.get(VALUE, 0.0) for trajectory in trajectories]
+        return [
+            (better, worse)
+            for members in states.values()
+            for better, worse in permutations(members, 2)
+            if value[better] - value[worse] > self.threshold
+        ]
 
 
 def preference_weights(

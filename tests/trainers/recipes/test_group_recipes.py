@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.credit import group
-from agentgym.trainers.recipes import mt_grpo, p3o, spo, steppo, trpa
+from agentgym.trainers.credit import group, two_clock
+from agentgym.trainers.recipes import mt_grpo, p3o, spo, steppo, trpa, vsc_rl
 from agentgym.trainers.trajectory import Batch, Trajectory, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import aggregation_weights, clipped_surrogate
 
-from ...helpers.worlds import generators, random_batch, trajectory
+from ...helpers.worlds import generators, random_batch, trajectory, values
 
 few = settings(max_examples=20, deadline=None)
 
@@ -144,6 +144,28 @@ def test_levels_of_outcomes():
     assert [trpa.outcome_level(each) for each in (good, failed, invalid)] == [1, 2, 3]
     with pytest.raises(ConfigError, match="module:function"):
         trpa.Config.of(levels="returns")
+
+
+def test_golden_subgoals():
+    # gamma 0.5, lambda 1. The second turn reaches a subgoal: returns (0 + 0.5 * 1, 1), (0 + 2).
+    some = trajectory([1, 2, 1, 1], [0.0, 1.0, 0.0, 4.0])
+    some.turns[1].reward_terms = {"subgoal": 1.0}
+    critic = Values(None, np.array([0.25, 9, 0.5, 0], np.float32), np.zeros(1, np.float32))
+    found = vsc_rl.SubgoalGAE(0.5, 1.0)(Batch.of([some]), critic)
+    assert found.targets is not None and np.allclose(found.targets, [0.5, 1, 2, 4])
+    assert np.allclose(found.advantages, [0.25, -8, -8, 1.5, 4])
+    weights = vsc_rl.Regression(2.0).on_advantages(Batch.of([some]), found, 0).advantages
+    assert np.allclose(weights, [np.exp(0.5), 0, 0, 20, 20], atol=1e-5)  # at most 20
+
+
+@given(generators)
+@few
+def test_without_subgoals_vsc_rl_has_the_advantages_of_turns(rng):
+    batch = random_batch(rng)
+    critic = values(batch, rng)
+    one, other = vsc_rl.SubgoalGAE(0.9, 0.8)(batch, critic), two_clock.turn(0.9, 0.8)(batch, critic)
+    assert np.allclose(one.advantages, other.advantages, atol=1e-5)
+    assert np.allclose(one.targets, other.targets, atol=1e-5)
 
 
 def test_golden_steps():
