@@ -65,7 +65,7 @@ ROWS = {
     "POAD": "poad etpo",  # etpo: in the limit of a KL coefficient of 0
     "NTPO": "ntpo nlpo",
     "MARFT": "marft",
-    "turn GAE": "turn vl_dac twosome glam spa inverse_prm",  # the last two: with exact rewards
+    "turn GAE": "turn vl_dac twosome glam steppo vsc_rl spa inverse_prm",  # last two: exact rewards
     "bi-level GAE": "bilevel",
     "chunks of 2 turns": "chunk",
     "ArCHer": "archer sac_glam",
@@ -79,7 +79,7 @@ ROWS = {
     "AgentPRM": "agentprm",
 }
 # Recipes whose credit is a weight of behaviour cloning or of preferences.
-IMITATION = "dpo eto archer_iql digi_q ilql mc bc filtered_bc exit"
+IMITATION = "dpo trpa eto archer_iql digi_q ilql mc bc filtered_bc exit"
 
 
 @dataclass

@@ -170,6 +170,11 @@ def grid_final() -> str:
     return table(("Recipe", *final), rows)
 
 
+def grid_over_environments() -> str:
+    """Returns the statistics of every recipe over all environments."""
+    return table(grid_tables.OVER_ENVIRONMENTS, grid_tables.over_environments(results("grid")))
+
+
 # Learning.
 
 
@@ -327,6 +332,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         credit_oracle,
         grid_tables_block,
         grid_final,
+        grid_over_environments,
         learning_webshop,
         learning_webshop_files,
         learning_webshop_gain,

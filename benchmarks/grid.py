@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 import tyro
 import yaml
-from grid_tables import THRESHOLDS, ranks, tables
-from learning import launch, training_return
+from grid_tables import OVER_ENVIRONMENTS, THRESHOLDS, over_environments, ranks, tables
+from learning import launch
 from result_files import versions, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.run.logger import critic_curve, read_metrics
+from agentgym.trainers.run.sweep import training_return
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"
@@ -56,6 +57,8 @@ class Settings:
     """Runs in parallel."""
     runs: Path = Path("runs/grid")
     """Folder of the runs."""
+    out: Path = RESULT
+    """Results, and their figure with the suffix .png."""
     report: bool = False
     """Start no runs, and report the finished ones."""
 
@@ -240,9 +243,11 @@ def main(settings: Settings) -> None:
     found = collect(settings, places)
     if not found["runs"]:
         raise SystemExit("No run has finished yet.")
-    write(RESULT, found)
-    draw(found, RESULT.with_suffix(".png"))
+    write(settings.out, found)
+    draw(found, settings.out.with_suffix(".png"))
     print(tables(found))
+    for cells in (OVER_ENVIRONMENTS, *over_environments(found)):
+        print("".join(f"{cell:32}" for cell in cells))
 
 
 if __name__ == "__main__":

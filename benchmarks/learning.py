@@ -29,6 +29,7 @@ from rich.table import Table
 
 from agentgym.evaluation.report import Report
 from agentgym.trainers.run.logger import critic_curve, read_metrics
+from agentgym.trainers.run.sweep import train_in_process
 from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent
@@ -81,21 +82,13 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
         flags: flags that override the file.
         threads: number of OpenMP threads.
     """
-    if (folder / "report.json").exists():
-        return
-    command = [sys.executable, "-m", "agentgym.trainers", recipe, "--config", config]
-    command += ["--run-dir", folder, *flags, "--resume", "--quiet"]
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
-    subprocess.run(
-        [str(word) for word in command], check=True, env=environment, stdout=subprocess.DEVNULL
-    )
-
-
-def training_return(folder: Path) -> float:
-    """Returns the mean return on training tasks in the second half of a run's iterations."""
-    returns = [row["rollout/return"] for row in read_metrics(folder) if "rollout/return" in row]
-    return float(np.mean(returns[len(returns) // 2 :]))
+    try:
+        words = ["--config", config, *flags]
+        train_in_process(recipe, words, folder, threads, {"PYTHONPATH": path})
+    except subprocess.CalledProcessError as error:
+        print(error.stderr, file=sys.stderr)
+        raise
 
 
 def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from typing import Any
 
 import tyro
 from imitation import cloning
-from learning import launch, training_return
+from learning import launch
 from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
@@ -51,6 +51,7 @@ from agentgym.evaluation.report import Report, mean_interval
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import privileged_ids
 from agentgym.registration import TABLE
+from agentgym.trainers.run.sweep import training_return
 from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent

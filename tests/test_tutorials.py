@@ -31,6 +31,7 @@ from agentgym.making import full_id
 from agentgym.registration import REGISTRY
 from agentgym.trainers import recipes, train
 from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.sweep import read_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -176,6 +177,10 @@ def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return
     if words[0] != "agentgym":
         assert line.startswith(OTHER_COMMANDS), f"not checked: {line}"
+        return
+    if words[1] == "sweep":
+        sweep, _ = read_sweep(words[2:])
+        assert len(sweep.runs) > 1, line
         return
     if words[1] == "train":
         if words[3:] == ["--help"]:

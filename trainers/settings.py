@@ -431,12 +431,12 @@ class RewardConfig:
     process_iterations: Count = 0
     """Iterations in which the weight falls linearly to 0, so that outcomes decide in the end
     (Atom-Searcher, 0: a constant weight)."""
-    process_combine: Literal["mean", "outcome", "episode", "turn"] = "mean"
+    process_combine: Literal["mean", "outcome", "gated", "episode", "turn"] = "mean"
     """Process reward of an episode: the mean score of its turns ("mean"), or scores that are moved
     by the outcome so that no turn of a success is penalised and none of a failure is rewarded
-    ("outcome", ReNorm). Or the rewards of all agents, divided anew in proportion to the scores:
-    over all turns of the episode ("episode"), or over the agents that act in a turn of the
-    environment ("turn")."""
+    ("outcome", ReNorm), or the mean score in a success and 0 in a failure ("gated", DeepTravel). Or
+    the rewards of all agents, divided anew in proportion to the scores: over all turns of the
+    episode ("episode"), or over the agents that act in a turn of the environment ("turn")."""
     reward_constraints: KeyValues = field(default_factory=dict)
     """Least means of reward terms per episode, such as format=0. The weight of a term starts at 1,
     grows while its mean is below and falls while it is above."""

@@ -18,9 +18,9 @@ from rich.text import Text
 from agentgym.agents import Agent, HumanAgent, NoExpertError, make_agent
 from agentgym.cli.command_line import INTERRUPTED, KeyValues, Wrappers, standard_output
 from agentgym.cli.cross_play import show_cross_play
-from agentgym.cli.eval_output import ProgressLines, Usages, failure_lines, tell_apart
+from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
 from agentgym.errors import ConfigError
-from agentgym.evaluation.report import Report, compare
+from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.suites import SUITES, Suite, available, summary
 from agentgym.evaluation.transcripts import read_saved

@@ -10,7 +10,6 @@ from pathlib import PurePath
 from typing import Any, TextIO
 
 from agentgym.agents import Agent
-from agentgym.evaluation.failures import FAILURES
 from agentgym.evaluation.report import Report
 
 COUNTS = ("requests", "prompt_tokens", "completion_tokens", "unreported")
@@ -46,22 +45,6 @@ def _endings(texts: Sequence[str]) -> list[str]:
         if len(set(endings)) == len(set(texts)):
             return endings
     return list(texts)
-
-
-def failure_lines(reports: Sequence[Report]) -> list[str]:
-    """Returns a line with the kinds of failure, the most frequent first, per report with any."""
-    lines = []
-    for report in reports:
-        counts = Counter(episode.failure for episode in report.episodes)
-        shares = [
-            f"{FAILURES[kind]} {100 * count / len(report.episodes):.0f} %"
-            for kind, count in counts.most_common()
-            if kind
-        ]
-        if shares:
-            name = f"{report.agent} on {report.env.removeprefix('AgentGym/')}"
-            lines.append(f"{name}, failures: {', '.join(shares)}.")
-    return lines
 
 
 class Usages:

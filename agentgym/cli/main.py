@@ -1,4 +1,4 @@
-"""The command `agentgym`: list | play | eval | train | view | export | serve | mcp."""
+"""The command `agentgym`: list | play | eval | train | sweep | view | export | serve | mcp."""
 
 from __future__ import annotations
 
@@ -206,14 +206,28 @@ def train(recipe: tyro.conf.Positional[str], /) -> int:
     raise AssertionError("`main` hands the rest of the line to the recipe")
 
 
-def _train(words: list[str]) -> int:
-    """Hands `agentgym train [RECIPE] ...` on; without a recipe the trainers list theirs."""
+def sweep(recipe: tyro.conf.Positional[str], /) -> int:
+    """Train with several settings and seeds. `agentgym sweep --help` lists the options.
+
+    Args:
+        recipe: Name of the recipe.
+    """
+    raise AssertionError("`main` hands the rest of the line to the trainers")
+
+
+HANDED_ON = {"train": "cli", "sweep": "sweep"}
+"""Commands that modules of the trainers parse, with the names of the modules."""
+
+
+def _hand_on(command: str, words: list[str]) -> int:
+    """Runs `agentgym train` or `agentgym sweep`. Without a recipe, `train` lists them."""
     try:
-        return importlib.import_module("agentgym.trainers.run.cli").main(words)
+        module = importlib.import_module(f"agentgym.trainers.run.{HANDED_ON[command]}")
+        return module.main(words)
     except ModuleNotFoundError as error:
         if error.name not in TRAIN_PACKAGES:
             raise
-        raise MissingExtraError("agentgym train", "train", error.name) from error
+        raise MissingExtraError(f"agentgym {command}", "train", error.name) from error
 
 
 def view_run(
@@ -245,6 +259,7 @@ COMMANDS = {
     "play": play,
     "eval": run_evaluation,
     "train": train,
+    "sweep": sweep,
     "view": view_run,
     "export": export,
     "serve": serve,
@@ -280,8 +295,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words[:1] == ["--version"]:
             print(agentgym.__version__)
             return 0
-        if words[:1] == ["train"]:
-            return _train(words[1:])
+        if words and words[0] in HANDED_ON:
+            return _hand_on(words[0], words[1:])
         with plain_errors():
             command = tyro.extras.subcommand_cli_from_dict(
                 {name: _later(command) for name, command in COMMANDS.items()},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,8 @@ class Record:
         valid: share of valid actions, in [0, 1].
         terminated: whether the episode terminated.
         truncated: whether the turn limit truncated it.
-        costs: resources that the agent used, by name: see `View.costs`.
+        costs: resources that the agent used, by name (see `View.costs`), and the "regret" if the
+            environment measures it.
         failure: why the episode failed, one of `FAILURES`, "" for a success (see `failure_of`).
     """
 
@@ -237,6 +239,22 @@ def compare(reports: Sequence[Report]) -> Table:
         caption += "\ninterrupted: short episodes are over-represented"
     table.caption, table.caption_justify = Text(caption), "left"
     return table
+
+
+def failure_lines(reports: Sequence[Report]) -> list[str]:
+    """Returns a line with the kinds of failure, the most frequent first, per report with any."""
+    lines = []
+    for report in reports:
+        counts = Counter(episode.failure for episode in report.episodes)
+        shares = [
+            f"{FAILURES[kind]} {100 * count / len(report.episodes):.0f} %"
+            for kind, count in counts.most_common()
+            if kind
+        ]
+        if shares:
+            name = f"{report.agent} on {report.env.removeprefix('AgentGym/')}"
+            lines.append(f"{name}, failures: {', '.join(shares)}.")
+    return lines
 
 
 def _heading(report: Report) -> str:

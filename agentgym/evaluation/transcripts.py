@@ -45,6 +45,9 @@ class EpisodeLog:
         for info in self.infos:
             terms.update(info["reward_terms"])
         last = self.infos[-1]
+        costs = {name: float(cost) for name, cost in self.view.costs.items()}
+        if "regret" in last:
+            costs["regret"] = float(last["regret"])
         return Record(
             task=self.task,
             seed=self.seed,
@@ -56,7 +59,7 @@ class EpisodeLog:
             valid=sum(bool(info["valid"]) for info in self.infos) / len(self.infos),
             terminated=bool(self.terminated),
             truncated=bool(self.truncated),
-            costs={name: float(cost) for name, cost in self.view.costs.items()},
+            costs=costs,
             failure=failure_of(
                 self.state_key,
                 self.infos,
@@ -69,7 +72,8 @@ class EpisodeLog:
         """Returns instructions, observations, actions and rewards as JSON values.
 
         `action_span` holds the indices of the first character of the action in a reply and of the
-        one after it. It is None without `ExtractAction`, and if the reply has no action.
+        one after it. It is None without `ExtractAction`, and if the reply has no action. `regret`
+        is the regret so far, if the environment measures it.
         """
         try:
             span = self.view.env.get_wrapper_attr("action_span")
@@ -85,6 +89,7 @@ class EpisodeLog:
                 "reward_terms": info["reward_terms"],
                 "valid": info["valid"],
                 "progress": info["progress"],
+                **({"regret": info["regret"]} if "regret" in info else {}),
             }
             for (observation, action), admissible, reward, info in zip(
                 self.view.history, self.admissible, self.rewards, self.infos, strict=True

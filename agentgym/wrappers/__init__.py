@@ -10,6 +10,7 @@ from agentgym.wrappers.memory import Memory
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reward_function import RewardFunction, Transition
+from agentgym.wrappers.subgoals import Subgoals
 from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.tool_rules import ToolRules
 from agentgym.wrappers.weighted_reward import WeightedReward
@@ -24,6 +25,7 @@ __all__ = [
     "MultiTrial",
     "PrivilegedText",
     "RewardFunction",
+    "Subgoals",
     "TextWrapper",
     "TokenAction",
     "ToolRules",

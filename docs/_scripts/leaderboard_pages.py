@@ -47,7 +47,7 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """Returns the cells of the table."""
         success = "-" if self.success is None else f"{100 * self.success:.0f} %"
-        reward = grid_tables.interval(self.reward)
+        reward = grid_tables.plus_minus(self.reward)
         return self.agent, f"`{self.command}`", reward, success, self.measured
 
 

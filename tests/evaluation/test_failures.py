@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.cli.eval_output import failure_lines
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.evaluation.failures import FAILURES, OVERFLOWS, failure_of
+from agentgym.evaluation.report import failure_lines
 from agentgym.evaluation.runner import evaluate
 
 

@@ -31,6 +31,10 @@ def same_reward(step: wrappers.Transition) -> dict[str, float]:
     return {"custom": step.reward}
 
 
+def next_step(env: gymnasium.Env[Any, Any]) -> str:
+    return str(env.get_wrapper_attr("expert")() or "")
+
+
 WRAPPERS: dict[str, Make] = {
     "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=400),
     "token-constrained": lambda env: wrappers.TokenAction(env, LATIN, constrain=True, gamma=0.9),
@@ -45,6 +49,7 @@ WRAPPERS: dict[str, Make] = {
     "privileged": lambda env: wrappers.PrivilegedText(env),
     "reward": lambda env: wrappers.RewardFunction(env, same_reward),
     "weighted": lambda env: wrappers.WeightedReward(env, {"task": 2.0, "invalid": 0.5}),
+    "subgoals": lambda env: wrappers.Subgoals(env, f"{__name__}:next_step", bonus=0.0),
     "trials": lambda env: wrappers.MultiTrial(env, 3),
     "trials-transcripts": lambda env: wrappers.MultiTrial(
         env, 2, transcripts=True, stop_on_success=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from agentgym.trainers.trajectory import Batch, Credit, Values
 
 @dataclass(frozen=True)
 class ChunkGAE:
-    """GAE over chunks of `size` turns. All tokens of a chunk share one advantage.
+    """GAE over chunks of turns. All tokens of a chunk share one advantage.
 
     With G the lambda-return, computed over turns,
 
@@ -26,6 +27,11 @@ class ChunkGAE:
     i-th turn of a chunk (from 0) enters the advantage with a factor gamma^i. The value targets are
     G at every turn.
 
+    With `end` "valid", a chunk ends with a valid action, whatever its size: rejected attempts are
+    one decision with the action that is accepted in the end. These are the chunks from one
+    interaction to the next of IPA ("Let It Flow: Agentic Crafting on Rock and Roll", arXiv
+    2512.24873).
+
     Based on "Reinforcement Learning with Action Chunking" (arXiv 2507.07969), with turns instead of
     actions.
 
@@ -33,6 +39,7 @@ class ChunkGAE:
         size: turns per chunk, counted from the start of the trajectory.
         gamma: discount per turn.
         lambda_: GAE lambda per chunk.
+        end: the end of a chunk: after `size` turns, or after each valid action.
 
     Raises:
         ValueError: if `size` is below 1, or `gamma` or `lambda_` is not in [0, 1].
@@ -41,6 +48,7 @@ class ChunkGAE:
     size: int = 4
     gamma: float = 0.99
     lambda_: float = 0.95
+    end: Literal["size", "valid"] = "size"
 
     def __post_init__(self) -> None:
         """Checks the parameters."""
@@ -61,10 +69,14 @@ class ChunkGAE:
         """
         values = require_values(values, batch, "turns")
         value = np.asarray(values.turns, np.float64)
-        start = batch.turn_offsets[batch.turn_trajectory]
-        place = np.arange(batch.num_turns) - start
-        first = np.arange(batch.num_turns) - place % self.size
-        ends = (place + 1) % self.size == 0
+        number = np.arange(batch.num_turns)
+        place = number - batch.turn_offsets[batch.turn_trajectory]
+        if self.end == "valid":
+            ends = np.array([turn.valid for turn in batch.turns])
+        else:
+            ends = (place + 1) % self.size == 0
+        begins = (place == 0) | np.append(True, ends[:-1])
+        first = np.maximum.accumulate(np.where(begins, number, 0))
         last = batch.turn_offsets[1:] - 1
         following = np.append(value[1:], 0.0)
         rewards = batch.rewards + np.where(ends, self.gamma * (1 - self.lambda_) * following, 0.0)

@@ -25,7 +25,7 @@ ScoreFn = Callable[[Trajectory], Sequence[float]]
 """Scores the turns of a trajectory, in [0, 1]."""
 Scorer = Callable[[Sequence[Trajectory]], Sequence[Sequence[float]]]
 """Scores the turns of several trajectories, in [0, 1]."""
-Combine = Literal["mean", "outcome", "episode", "turn"]
+Combine = Literal["mean", "outcome", "gated", "episode", "turn"]
 
 
 def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bool) -> Batch:
@@ -175,12 +175,15 @@ def process_rewards(batch: Batch, scores: Float64, combine: Combine = "mean") ->
 
         "mean"     p_t / T
         "outcome"  (p_t + o - 1) / (sigma T), with o = 1 for a success, else 0
+        "gated"    o p_t / T
 
     and sigma the standard deviation of the numerator over the turns of the group. With "outcome",
     no turn of a success has a negative reward and no turn of a failure a positive one, whatever its
     score. This is the idea of ReNorm, "Hybrid Reward Normalization for Process-supervised
-    Non-verifiable Agentic Tasks" (arXiv 2509.25598), with a scale of our own. With "episode" and
-    "turn", the scores divide the rewards of the batch instead (see `split_rewards`).
+    Non-verifiable Agentic Tasks" (arXiv 2509.25598), with a scale of our own. With "gated",
+    turns are only scored in successes, as the turn-level verifier of DeepTravel (arXiv 2509.21842)
+    only sees what the one of trajectories has accepted. With "episode" and "turn", the scores
+    divide the rewards of the batch instead (see `split_rewards`).
 
     Args:
         batch: the trajectories.
@@ -190,10 +193,10 @@ def process_rewards(batch: Batch, scores: Float64, combine: Combine = "mean") ->
     if combine in ("episode", "turn"):
         return split_rewards(batch, scores, combine)
     owner = batch.turn_trajectory
-    rewards = scores
+    success = np.array([t.success for t in batch.trajectories], np.float64)[owner]
+    rewards = scores * success if combine == "gated" else scores
     if combine == "outcome":
-        success = np.array([t.success for t in batch.trajectories], np.float64)
-        rewards = scores + success[owner] - 1.0
+        rewards = scores + success - 1.0
         group = members_of(batch.groups[owner])
         sigma = np.sqrt(group.mean((rewards - group.mean(rewards)) ** 2))
         rewards = rewards / np.where(sigma > 1e-6, sigma, 1.0)

@@ -145,15 +145,20 @@ class ReplayBuffer:
         self._kept.extend(zip(state["born"], unpack_all(state["kept"]), strict=True))
 
 
-def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
-    """Returns (better, worse) for all pairs of one group with different returns."""
+def members_by_group(trajectories: Sequence[Trajectory]) -> list[list[int]]:
+    """Returns the indices of the trajectories of each group."""
     groups: dict[tuple[str, str, int, str], list[int]] = {}
     for number, trajectory in enumerate(trajectories):
         groups.setdefault(trajectory.group, []).append(number)
+    return list(groups.values())
+
+
+def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+    """Returns (better, worse) for all pairs of one group with different returns."""
     returns = [trajectory.episode_return for trajectory in trajectories]
     return [
         (a, b)
-        for members in groups.values()
+        for members in members_by_group(trajectories)
         for a in members
         for b in members
         if returns[a] > returns[b] + 1e-9

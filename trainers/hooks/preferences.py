@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -11,28 +12,39 @@ from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
+STATE, VALUE = "tree_state", "tree_value"
+"""Keys of the state and of the value of an action in the `extras` of `ActionPreferences`."""
+
 
 class Preferences(RecipeHooks):
     """Assigns each episode its weight in the gradient of DPO.
 
     Args:
         beta: temperature of the preference loss.
+        mean: compares means over the tokens of episodes instead of sums.
     """
 
     needs_reference = True
 
-    def __init__(self, beta: float):
+    def __init__(self, beta: float, *, mean: bool = False):
         super().__init__()
-        self.beta = beta
+        self.beta, self.mean = beta, mean
 
     def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
         """Returns the indices (better, worse) of all pairs: here, of a group by their returns."""
         return pairs_of(trajectories)
 
+    def temperatures(self, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Returns the temperature of each pair that `pairs` has returned."""
+        return np.full(len(pairs), self.beta)
+
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Returns -d loss / d log pi of every episode, times the number of episodes."""
+        """Returns -d loss / d score of every episode, times the number of episodes.
+
+        The score is log pi/ref of the episode, a sum over its tokens, or their mean.
+        """
         assert forward is not None
         pairs = self.pairs(batch.trajectories)
         weights = np.zeros(len(batch.trajectories))
@@ -40,20 +52,49 @@ class Preferences(RecipeHooks):
         if pairs:
             owner = batch.turn_trajectory[batch.token_turn]
             scores = np.bincount(owner, forward.log_ratio, minlength=len(batch.trajectories))
-            weights, accuracy = preference_weights(scores, pairs, self.beta)
+            if self.mean:
+                scores /= np.maximum(np.bincount(owner, minlength=len(scores)), 1)
+            weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs))
             self.metrics["preference_accuracy"] = accuracy
         return episode_credit(weights * len(batch.trajectories), batch)
 
 
+class ActionPreferences(Preferences):
+    """Pairs actions of one state whose values differ, each in a trajectory of its own.
+
+    Args:
+        beta: temperature of the preference loss.
+        threshold: difference of two values that makes a pair.
+    """
+
+    def __init__(self, beta: float, threshold: float = 0.0):
+        super().__init__(beta)
+        self.threshold = threshold
+
+    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+        """Returns (better, worse) for actions of a state whose values differ enough."""
+        states: dict[tuple[int, ...], list[int]] = {}
+        for i, trajectory in enumerate(trajectories):
+            if STATE in trajectory.extras:
+                states.setdefault(tuple(trajectory.extras[STATE]), []).append(i)
+        value = [trajectory.extras.get(VALUE, 0.0) for trajectory in trajectories]
+        return [
+            (better, worse)
+            for members in states.values()
+            for better, worse in permutations(members, 2)
+            if value[better] - value[worse] > self.threshold
+        ]
+
+
 def preference_weights(
-    scores: np.ndarray, pairs: list[tuple[int, int]], beta: float
+    scores: np.ndarray, pairs: list[tuple[int, int]], beta: float | np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Returns -d loss / d score of the mean DPO loss over pairs [n], and its accuracy.
 
     Args:
         scores: [n] log pi - log reference of each trajectory.
         pairs: (better, worse), at least one.
-        beta: temperature.
+        beta: temperature, of all pairs or of each.
     """
     better, worse = np.array(pairs).T
     margin = beta * (scores[better] - scores[worse])

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, permutations
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ import numpy as np
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.hooks.continuations import discounted
-from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
     Fraction,
@@ -48,8 +48,6 @@ from agentgym.trainers.update.learner import ForwardPass
 
 TREES = 1 << 23
 """Offset that separates the seeds of a tree's episodes from those of other episodes."""
-STATE, VALUE = "tree_state", "tree_value"
-"""Keys of the state and of the value of an action in a trajectory's `extras`."""
 
 
 @dataclass
@@ -177,7 +175,7 @@ class State:
             left += [edge.state for edge in state.edges.values() if edge.state is not None]
 
 
-class TreePreferences(Preferences):
+class TreePreferences(ActionPreferences):
     """Grows a tree from each start, and learns from pairs of actions of its states.
 
     Args:
@@ -190,7 +188,7 @@ class TreePreferences(Preferences):
     branches = True
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(config.beta)
+        super().__init__(config.beta, config.threshold)
         self.trainer, self.config = trainer, config
         self.buffer = ReplayBuffer(config.replayed)
         self.grown: dict[str, float] = {}
@@ -236,20 +234,6 @@ class TreePreferences(Preferences):
             single_turn(edge.trajectory, edge.turn, **{STATE: key, VALUE: edge.value})
             for edge in state.edges.values()
             if max(high - edge.value, edge.value - low) > self.config.threshold
-        ]
-
-    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
-        """Returns (better, worse) for actions of a state whose values differ enough."""
-        states: dict[tuple[int, int], list[int]] = {}
-        for i, trajectory in enumerate(trajectories):
-            if STATE in trajectory.extras:
-                states.setdefault(tuple(trajectory.extras[STATE]), []).append(i)
-        value = [trajectory.extras.get(VALUE, 0.0) for trajectory in trajectories]
-        return [
-            (better, worse)
-            for members in states.values()
-            for better, worse in permutations(members, 2)
-            if value[better] - value[worse] > self.config.threshold
         ]
 
     def credit(

@@ -5,24 +5,33 @@
 that took the same action in the same state. The advantage of an action is the increase of Q over
 the previous action, whose Q is the value of the state.
 
-Kept: the targets, gamma = 0.95, groups of 16, iterated training. Changed: outcomes are discounted
-by the distance to the *end* (the authors' code counts from the start). The policy is updated by the
-clipped surrogate (the paper's method: online DPO).
+The policy is updated by the clipped surrogate, or with `--update dpo` as in the paper, by online
+DPO: a second action is sampled in states of the rollout, and Q prefers it or the one played,
+
+    -log sigmoid(beta [log pi/ref (better) - log pi/ref (worse)]).
+
+The paper's reference is the policy of the stage before (`--kl-reference moving:K`).
+
+Kept: the targets, gamma = 0.95, groups of 16, iterated training, the beta of 0.03. Changed:
+outcomes are discounted by the distance to the *end* (the authors' code counts from the start).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Gt, Le
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import monte_carlo_values, turn_credit, value_gains
+from agentgym.trainers.critics.transitions import answer, prompt_of
+from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
+from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     NonNegative,
@@ -31,7 +40,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -48,10 +57,17 @@ class Config(TrainConfig):
     """Epochs of the process reward model per iteration."""
     best_of: Positive = 1
     """Actions sampled per turn in evaluations, of which the one with the highest Q is played."""
+    update: Literal["ppo", "dpo"] = "ppo"
+    """Update of the policy: the clipped surrogate with the gains of Q as advantages ("ppo"), or DPO
+    between two actions of a state ("dpo")."""
+    beta: NonNegative = 0.03
+    """Temperature of the preference loss."""
+    paired: Positive = 256
+    """Turns per iteration in which a second action is sampled for DPO."""
 
 
 class ProcessReward(TurnJudge):
-    """Assigns the gains of predicted values as advantages.
+    """Assigns gains of predicted values as advantages, or preferences between actions.
 
     Args:
         trainer: the trainer of the policy.
@@ -60,19 +76,47 @@ class ProcessReward(TurnJudge):
 
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
-        self.gamma, self.best_of = config.gamma, config.best_of
+        self.gamma, self.best_of, self.paired = config.gamma, config.best_of, config.paired
+        self.preferences = ActionPreferences(config.beta) if config.update == "dpo" else None
+        self.needs_reference = self.preferences is not None
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the rollout. With DPO, fits the model to it and returns the paired actions."""
+        if self.preferences is None:
+            return fresh
+        self._fit(Batch.of(fresh), rng)
+        turns = [single_turn(t, place) for t in fresh for place in range(len(t.turns))]
+        first = [turns[i] for i in rng.permutation(len(turns))[: self.paired]]
+        constrain = self.trainer.config.rollout.constrain
+        prompts = [prompt_of(trajectory) for trajectory in first]
+        actions = [*first, *answer(self.trainer.act, prompts, constrain, rng)]
+        values = self.model.predict(Batch.of(actions))
+        return [
+            replace(action, extras={STATE: (i % len(first),), VALUE: float(value)})
+            for i, (action, value) in enumerate(zip(actions, values, strict=True))
+        ]
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Fits the model to the batch and returns the gain of each turn."""
+        """Returns the gain of each turn by the fitted model, or the weights of preferences."""
+        if self.preferences is not None:
+            credit = self.preferences.credit(batch, forward, iteration, rng)
+            self.metrics |= self.preferences.metrics
+            return credit
+        return turn_credit(value_gains(batch, self._fit(batch, rng), self.gamma), batch)
+
+    def _fit(self, batch: Batch, rng: np.random.Generator) -> FloatArray:
+        """Fits the model to the outcomes of a batch and returns its values [M]."""
         values = monte_carlo_values(batch, self.gamma)
         error = self.model.fit(batch, values, rng)[-1]
         predicted = self.model.predict(batch)
         spread = float(np.var(values))
         explained = 1 - float(np.var(values - predicted)) / spread if spread > 1e-12 else 0.0
         self.metrics = {"process_loss": error, "process_explained_variance": explained}
-        return turn_credit(value_gains(batch, predicted, self.gamma), batch)
+        return predicted
 
     def agent(self, policy: PolicyAgent) -> PolicyAgent:
         """Returns the policy with best-of-N sampling."""

@@ -4,11 +4,18 @@ After "Reinforcement Learning with Action Chunking" (arXiv 2507.07969), with tur
 actions. The lambda-return bootstraps only at the end of a chunk of `chunk_size` turns, and the
 turns of a chunk share one advantage. Size 1 equals `turn`. A size longer than every episode gives
 Monte-Carlo returns.
+
+`--chunk-end valid` takes chunks by meaning, from one accepted action to the next, as in IPA ("Let
+It Flow: Agentic Crafting on Rock and Roll, Building the ROME Model within an Open Agentic Learning
+Ecosystem", arXiv 2512.24873): a call of a tool and its rejected attempts are one decision. Kept of
+it: the unit of credit. Left out: the ratio and the masking of whole chunks, and its resampling from
+states within episodes (`vine` and `arpo_entropy` branch there).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.chunk import ChunkGAE
@@ -28,11 +35,13 @@ class Config(TrainConfig):
     """GAE lambda between turns."""
     chunk_size: Positive = 4
     """Turns per chunk."""
+    chunk_end: Literal["size", "valid"] = "size"
+    """End of a chunk: after `chunk_size` turns ("size"), or after each valid action ("valid")."""
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of chunked credit."""
     return Algorithm(
-        credit=ChunkGAE(config.chunk_size, config.gamma, config.lambda_turn),
+        credit=ChunkGAE(config.chunk_size, config.gamma, config.lambda_turn, config.chunk_end),
         critic=value_head(TurnValueHead, config),
     )

@@ -14,7 +14,7 @@ from rich.console import Console
 from agentgym.agents import Agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.exploitability import nashconv
-from agentgym.evaluation.report import Record, Report, compare
+from agentgym.evaluation.report import Record, Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
 from agentgym.mixture import Mixture
 from agentgym.trainers.config import TrainConfig
@@ -262,6 +262,8 @@ def conclude(
     console = Console(highlight=False)
     if reports:
         console.print(compare(reports))
+    for line in failure_lines(reports):
+        console.print(line, markup=False, soft_wrap=True)
     console.print(f"Policy, logs and curve.png: {folder.path}", soft_wrap=True)
     return reports
 

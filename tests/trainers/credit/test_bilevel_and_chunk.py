@@ -103,6 +103,17 @@ def test_chunk_golden():
     assert np.allclose(credit.advantages, [2.125, 2.125, 2.125, 3.0])
 
 
+def test_chunks_end_with_valid_actions():
+    # The second action is rejected: chunks (1), (2, 3). G3 = 4, G2 = 2 + 0.5 * 4 = 4,
+    # G1 = 1 + 0.5 (0.5 * 9 + 0.5 * 4) = 4.25. The next trajectory begins a chunk of its own.
+    one, other = trajectory([1, 2, 1], [1.0, 2.0, 4.0]), trajectory([1], [1.0])
+    one.turns[1].valid = other.turns[0].valid = False
+    critic = Values(None, np.array([0.5, 9.0, 1.0, 0.0], np.float32), np.zeros(2, np.float32))
+    credit = ChunkGAE(99, 0.5, 0.5, "valid")(Batch.of([one, other]), critic)
+    assert np.allclose(credit.targets, [4.25, 4.0, 4.0, 1.0])
+    assert np.allclose(credit.advantages, [3.75, -5.0, -5.0, -5.0, 1.0])
+
+
 def test_mistakes_are_named():
     with pytest.raises(ValueError, match="size 0"):
         ChunkGAE(0)

@@ -100,6 +100,12 @@ def test_process_scores_never_flip_the_sign_of_the_outcome(episodes):
         assert (np.diff(rewards[start:stop][order]) >= -1e-9).all()
 
 
+def test_gated_scores_count_in_successes_alone():
+    batch = Batch.of([scored([1.0, 0.5], True), scored([1.0], False)])
+    rewards = shaping.process_rewards(batch, shaping.turn_scores(batch, "format"), "gated")
+    assert np.allclose(rewards, [0.5, 0.25, 0.0])
+
+
 def test_the_count_bonus_falls_with_each_visit_and_is_resumed():
     def visits(*pairs: str) -> Batch:
         found = trajectory([1] * len(pairs), [0.0] * len(pairs))

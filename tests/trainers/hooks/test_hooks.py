@@ -502,6 +502,14 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
     assert same and all(same)
 
 
+@pytest.mark.usefixtures("without_files")
+def test_agentprm_prefers_actions_with_higher_values(tmp_path: Path):
+    changes = {"update": "dpo", "paired": 64, "iterations": 1, "bc_demonstrations": 0}
+    row = train_quickly("agentprm", tmp_path, **changes)[-1]
+    assert 0 < row["credit/pairs"] <= 64
+    assert row["losses/policy_grad_norm"] > 0
+
+
 @pytest.mark.parametrize("setting", [{"gamma": 2.0}, {"expectile": 1.0}, {"critic_steps": 0}])
 def test_offline_archer_checks_its_settings_at_once(setting: dict[str, Any]):
     with pytest.raises(ConfigError, match=next(iter(setting))):

@@ -1,4 +1,4 @@
-"""Group recipes with one formula each: win rates, pairs, and turns compared at equal places."""
+"""Recipes with one formula each: win rates, pairs, levels, and turns compared or standardised."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import torch
 from hypothesis import given, settings
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.credit import group
-from agentgym.trainers.recipes import mt_grpo, p3o, spo
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.credit import group, two_clock
+from agentgym.trainers.recipes import mt_grpo, p3o, spo, steppo, trpa, vsc_rl
+from agentgym.trainers.trajectory import Batch, Trajectory, Values
+from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import aggregation_weights, clipped_surrogate
 
-from ...helpers.worlds import generators, random_batch, trajectory
+from ...helpers.worlds import generators, random_batch, trajectory, values
 
 few = settings(max_examples=20, deadline=None)
 
@@ -103,3 +104,75 @@ def test_golden_turn_groups():
     )
     with pytest.raises(ConfigError, match="module:function"):
         mt_grpo.Config.of(turn_score="nowhere:halves")
+
+
+def of_level(trajectory: Trajectory) -> int:
+    return int(trajectory.episode_return)
+
+
+@given(generators)
+@few
+def test_trpa_is_the_gradient_of_its_loss(rng):
+    levels = [1, 2, 2, 3]
+    batch = Batch.of(
+        [trajectory(rng.integers(1, 5, 2), [level, 0.0], seed=1) for level in levels]
+        + [trajectory([1], [1.0])]  # alone in its group
+    )
+    owner = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
+    reference = torch.from_numpy(rng.normal(size=batch.num_tokens))
+    logprobs = torch.from_numpy(rng.normal(size=batch.num_tokens)).requires_grad_()
+    config = trpa.Config.of(levels=f"{__name__}:of_level")
+    forward = ForwardPass(logprobs.detach().numpy(), reference=reference.numpy())
+    credit = trpa.LevelPreferences(config).credit(batch, forward, 0, rng)
+    weights = aggregation_weights(config.loss.aggregation, owner, owner, dtype=torch.float64)
+    ours = -(torch.from_numpy(credit.advantages) * logprobs * weights.weight).sum()
+    (found,) = torch.autograd.grad(ours / weights.share.sum(), logprobs)
+
+    means = [(logprobs - reference)[owner == i].mean() for i in range(4)]
+    pairs = [(i, j) for i in range(4) for j in range(4) if levels[i] < levels[j]]
+    losses = [
+        -torch.nn.functional.logsigmoid((0.25 if i == 0 else 0.1) * (means[i] - means[j]))
+        for i, j in pairs
+    ]
+    (expected,) = torch.autograd.grad(sum(losses) / len(pairs), logprobs)  # type: ignore[arg-type]
+    assert torch.allclose(found, expected, atol=1e-6)
+
+
+def test_levels_of_outcomes():
+    good, failed, invalid = (trajectory([1, 1], [0, 0], success=i == 0) for i in range(3))
+    good.turns[0].valid = invalid.turns[1].valid = False
+    assert [trpa.outcome_level(each) for each in (good, failed, invalid)] == [1, 2, 3]
+    with pytest.raises(ConfigError, match="module:function"):
+        trpa.Config.of(levels="returns")
+
+
+def test_golden_subgoals():
+    # gamma 0.5, lambda 1. The second turn reaches a subgoal: returns (0 + 0.5 * 1, 1), (0 + 2).
+    some = trajectory([1, 2, 1, 1], [0.0, 1.0, 0.0, 4.0])
+    some.turns[1].reward_terms = {"subgoal": 1.0}
+    critic = Values(None, np.array([0.25, 9, 0.5, 0], np.float32), np.zeros(1, np.float32))
+    found = vsc_rl.SubgoalGAE(0.5, 1.0)(Batch.of([some]), critic)
+    assert found.targets is not None and np.allclose(found.targets, [0.5, 1, 2, 4])
+    assert np.allclose(found.advantages, [0.25, -8, -8, 1.5, 4])
+    weights = vsc_rl.Regression(2.0).on_advantages(Batch.of([some]), found, 0).advantages
+    assert np.allclose(weights, [np.exp(0.5), 0, 0, 20, 20], atol=1e-5)  # at most 20
+
+
+@given(generators)
+@few
+def test_without_subgoals_vsc_rl_has_the_advantages_of_turns(rng):
+    batch = random_batch(rng)
+    critic = values(batch, rng)
+    one, other = vsc_rl.SubgoalGAE(0.9, 0.8)(batch, critic), two_clock.turn(0.9, 0.8)(batch, critic)
+    assert np.allclose(one.advantages, other.advantages, atol=1e-5)
+    assert np.allclose(one.targets, other.targets, atol=1e-5)
+
+
+def test_golden_steps():
+    # Deltas 1 and 3 (values 0, gamma 0): mean 2 and standard deviation 1 over turns, although the
+    # first turn has three tokens.
+    batch = Batch.of([trajectory([3, 1], [1.0, 3.0])])
+    critic = Values(None, np.zeros(2, np.float32), np.zeros(1, np.float32))
+    found = steppo.StepAdvantages(0.0)(batch, critic)
+    assert np.allclose(found.advantages, [-1, -1, -1, 1])
+    assert found.targets is not None and np.allclose(found.targets, [1, 3])

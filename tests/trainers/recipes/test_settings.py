@@ -40,6 +40,8 @@ VALUES: dict[str, Any] = {
     "spear.replayed": 1,
     "spo.preference": "success",
     "mt_grpo.turn_score": "valid",
+    "agentprm.paired": 1,
+    "trpa.levels": f"{__name__}:by_turns",
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
     "exit.teacher": "search:best_first,budget=2",
@@ -66,6 +68,8 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     # Episodes of different lengths in a group.
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
+    "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
+    **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
@@ -128,6 +132,11 @@ def reward(transition: Any) -> float:
 def nothing(env: Any) -> str:
     """A hint that is none."""
     return "none"
+
+
+def by_turns(trajectory: Any) -> int:
+    """Levels by the length of an episode."""
+    return len(trajectory.turns)
 
 
 def outcome(recipe: str, folder: Path, settings: dict[str, Any]) -> Any:

@@ -1,0 +1,78 @@
+"""Measures of exploration: golden episodes, and bandits with known regret."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.evaluation.exploration import exploration, regret_exponent
+from agentgym.evaluation.runner import evaluate
+from agentgym.evaluation.transcripts import read_saved
+
+
+def turn(action: str, reward: float, thought: str = "", valid: bool = True) -> dict[str, Any]:
+    """A turn of a saved episode with three arms, whose reply begins with a thought."""
+    reply = f"{thought} {action}"
+    span = [len(thought) + 1, len(reply)] if thought else None
+    return {
+        "action": reply if thought else action,
+        "action_span": span,
+        "admissible": ["red", "blue", "green"],
+        "reward": reward,
+        "valid": valid,
+    }
+
+
+def test_golden_exploration():
+    turns = [
+        turn("red", 0.0, "red?"),  # nothing is known yet
+        turn("blue", 1.0, "blue, no: red."),  # knows red, the only one tried, and takes another
+        turn("purple", 0.0, valid=False),  # neither greedy nor counted
+        turn("red", 0.0, "blue is better than red"),  # names red last: does not know
+        turn("red", 0.0, "Certainly blue."),  # knows, and takes the most frequent one
+        turn("blue", 0.0, "So blue."),  # knows and does
+    ]
+    found = exploration([{"transcript": turns}])
+    assert found == pytest.approx(
+        {
+            "coverage": 2 / 3,
+            "greedy": 1 / 5,
+            "habit": 1 / 2,  # red is more frequent than blue before the last two turns
+            "knowing": 3 / 4,
+            "knowing_doing_gap": 2 / 3,
+        }
+    )
+
+
+def test_without_turns_to_measure_there_is_no_number():
+    found = exploration([{"transcript": [turn("red", 1.0)]}])
+    assert found.pop("coverage") == 1 / 3
+    assert all(map(math.isnan, found.values()))
+
+
+def test_the_exponent_of_a_power_is_found():
+    time = np.arange(1, 50)
+    constant, exponent = regret_exponent([3 * time**0.5, time**0.5])
+    assert (constant, exponent) == pytest.approx((2.0, 0.5))
+    with pytest.raises(ValueError, match="two turns with a positive regret, got 0"):
+        regret_exponent([[0.0, 0.0]])
+
+
+def test_regret_is_reported_and_saved(tmp_path: Path):
+    found = {}
+    for agent in ("random", "expert"):
+        file = tmp_path / f"{agent}.jsonl"
+        report = evaluate("Bandit-v0", agent, tasks=20, save=file)
+        episodes = read_saved(file)
+        regrets = [[each["regret"] for each in episode["transcript"]] for episode in episodes]
+        mean = report.aggregate()["cost/regret"].mean
+        assert mean == pytest.approx(np.mean([each[-1] for each in regrets]))
+        found[agent] = (mean, regret_exponent(regrets)[1], exploration(episodes)["greedy"])
+    (random, straight, _), (expert, bent, greedy) = found["random"], found["expert"]
+    assert expert < random / 2
+    assert straight == pytest.approx(1, abs=0.1) and bent < 0.8
+    assert greedy > 0.5

@@ -1,0 +1,106 @@
+"""`agentgym sweep`: settings, runs that are kept, and tables with intervals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.cli.main import main
+from agentgym.errors import ConfigError
+from agentgym.trainers.run import sweep
+from agentgym.trainers.run.cli import read_config
+
+
+def test_settings_are_a_grid_or_draws_that_more_draws_extend():
+    grid = sweep.settings_of(["lr=1e-3,1e-4", "constrain=true,false"], 0)
+    assert len(grid) == 4 and grid[0] == (("lr", "1e-3"), ("constrain", "true"))
+    assert sweep.flags_of(grid[1]) == ["--lr", "1e-3", "--no-constrain"]
+    drawn = sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 40)
+    assert len(drawn) > 20 and drawn[:5] == sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 5)
+    rates = [float(dict(setting)["lr"]) for setting in drawn]
+    assert 1e-5 <= min(rates) and max(rates) <= 1e-3
+    assert 8 < sum(rate < 1e-4 for rate in rates) < 32  # uniform in the logarithm
+
+
+@pytest.mark.parametrize(
+    ("word", "draws", "message"),
+    [
+        ("lr", 0, "NAME=A,B"),
+        ("lr=", 0, "NAME=A,B"),
+        ("lr=1e-5..1e-3", 0, "--draws"),
+        ("lr=0..1", 4, "0 < LOW < HIGH"),
+        ("model=nano..tiny", 4, "0 < LOW < HIGH"),
+    ],
+)
+def test_wrong_values_are_explained(word: str, draws: int, message: str):
+    with pytest.raises(ConfigError, match=message):
+        sweep.settings_of([word], draws)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders of runs that were started. One with a learning rate of 7 fails."""
+    names: list[str] = []
+
+    def run(command: list[str], **_: Any) -> None:
+        assert command[1:4] == ["-m", "agentgym.trainers", "rloo"] and "--resume" in command
+        config = read_config("rloo", command[4:])
+        folder = Path(config.run.run_dir)
+        if config.optimisation.lr == 7:
+            raise subprocess.CalledProcessError(1, command, stderr="...\nerror: diverged\n")
+        folder.mkdir(parents=True)
+        rows = [
+            {"iteration": i, "env_steps": 8 * i, "rollout/return": 0.1 * i, "eval/reward": 0.2 * i}
+            for i in (1, 2)
+        ]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / "report.json").write_text("[]")
+        names.append(f"{folder.parent.name}/{folder.name}")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return names
+
+
+def test_a_sweep_continues_reports_and_refuses_other_settings(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = ["--out", str(tmp_path)]
+    words = ["sweep", "rloo", "--constrain", *out]
+    assert main([*words, "--vary", "lr=1e-3,7", "--seeds", "0"]) == 1
+    shown = capsys.readouterr()
+    assert "lr=7/seed-0 failed with status 1: error: diverged" in shown.err
+    assert "1 of 2 runs have finished" in shown.out
+    varied = ["--vary", "lr=1e-3", "epochs=1", "--seeds", "0", "1"]
+    assert main([*words, *varied]) == 0
+    assert trained == ["lr=1e-3/seed-0", "lr=1e-3,epochs=1/seed-0", "lr=1e-3,epochs=1/seed-1"]
+    assert main([*words, *varied, "--report"]) == 0 and len(trained) == 3
+    text = capsys.readouterr().out
+    assert "2 of 2 runs" in text and "epochs=1" in text and "bootstrap over settings" in text
+    saved = json.loads((tmp_path / "sweep.json").read_text())
+    assert [run["seed"] for run in saved["runs"]] == [0, 1]
+    assert (saved["runs"][0]["training_return"], saved["runs"][0]["reward"]) == (0.2, 0.4)
+    for more, message in [
+        (["--temperature", "0.5"], "holds a sweep of other settings"),
+        (["--seed", "3"], "leave it out"),
+        (["--eval-episodes", "0"], "eval_episodes above 0"),
+    ]:
+        assert main([*words, *varied, *more]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_settings_are_ordered_by_training_and_values_are_pooled():
+    rows = [
+        {"setting": {"lr": lr, "epochs": e}, "seed": s, "training_return": t + s, "reward": 0.5}
+        for lr, e, t in [("1", "1", 0.0), ("1", "2", 5.0), ("2", "1", 1.0)]
+        for s in (0, 1)
+    ]
+    lines = sweep.tables(rows).splitlines()
+    assert [line.split("  ")[0] for line in lines[1:4]] == [
+        "lr=1 epochs=2", "lr=2 epochs=1", "lr=1 epochs=1",
+    ]  # fmt: skip
+    assert any(line.startswith("lr=1 ") and line.split()[1] == "4" for line in lines[5:])
+    assert lines[-1].split()[-3:] == ["0.500", "[0.500,", "0.500]"]

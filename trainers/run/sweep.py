@@ -1,0 +1,347 @@
+"""`agentgym sweep RECIPE`: runs over settings and seeds, in processes, and their comparison.
+
+Every run is an `agentgym train` in a process and a folder of its own. Finished runs are kept and
+interrupted ones are resumed, so the same command continues a sweep, and more values, draws or seeds
+extend it. Settings are compared by their return on *training* tasks in the second half of the run.
+Held-out rewards are reported for them and select nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import ConfigError
+from agentgym.evaluation.bootstrap import best_of
+from agentgym.evaluation.report import Estimate, mean_interval
+from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.logger import read_metrics
+
+Setting = tuple[tuple[str, str], ...]
+"""Names and values of the settings that vary."""
+RESULT = "sweep.json"
+OWN = ("--seed", "--run-dir", "--resume", "--no-resume", "--threads")
+"""Flags of a run that the sweep sets."""
+KEYS = ("training_return", "reward")
+"""Numbers of a run: the one that settings are compared by, and the one that is reported."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a sweep.
+
+    Attributes:
+        setting: values of the varied settings, by name.
+        seed: its seed.
+    """
+
+    setting: Setting
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, such as `lr=0.001,epochs=1/seed-0`."""
+        words = ",".join(f"{name}={value}" for name, value in self.setting)
+        return f"{re.sub(r'[^A-Za-z0-9_.,=+-]', '_', words)}/seed-{self.seed}"
+
+    @property
+    def flags(self) -> list[str]:
+        """Its flags of `agentgym train`."""
+        return [*flags_of(self.setting), "--seed", str(self.seed)]
+
+
+def flags_of(setting: Setting) -> list[str]:
+    """Returns the values of settings as flags of `agentgym train`."""
+    flags = []
+    for name, value in setting:
+        flag = name.replace("_", "-")
+        if value in ("true", "false"):
+            flags.append(f"--{flag}" if value == "true" else f"--no-{flag}")
+        else:
+            flags += [f"--{flag}", value]
+    return flags
+
+
+def settings_of(vary: Sequence[str], draws: int, seed: int = 0) -> list[Setting]:
+    """Returns the settings of a sweep: the whole grid, or random draws from it.
+
+    Args:
+        vary: NAME=A,B,C for a choice, or NAME=LOW..HIGH for a number that is drawn log-uniformly.
+        draws: number of random draws (0: the grid). The first ones do not depend on their number.
+        seed: seed of the draws.
+
+    Raises:
+        ConfigError: for other words, or for a range without draws.
+    """
+    spaces: dict[str, list[str] | tuple[float, float]] = {}
+    for word in vary:
+        name, equals, values = word.partition("=")
+        if not name or not equals or not values:
+            raise ConfigError(f"--vary takes NAME=A,B or NAME=LOW..HIGH, got {word!r}.")
+        spaces[name.replace("-", "_")] = _space(word, values)
+    if not draws:
+        ranged = [name for name, space in spaces.items() if isinstance(space, tuple)]
+        if ranged:
+            raise ConfigError(f"{ranged[0]} has a range: set --draws N to sample from it.")
+        grid = itertools.product(*spaces.values())
+        return [tuple(zip(spaces, values, strict=True)) for values in grid]  # type: ignore[misc]
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(draws):
+        found.append(tuple((name, _drawn(space, rng)) for name, space in spaces.items()))
+    return list(dict.fromkeys(found))
+
+
+def _space(word: str, values: str) -> list[str] | tuple[float, float]:
+    low, dots, high = values.partition("..")
+    if not dots:
+        return values.split(",")
+    try:
+        limits = float(low), float(high)
+    except ValueError:
+        limits = 0.0, 0.0
+    if not 0 < limits[0] < limits[1]:
+        raise ConfigError(f"A range needs numbers 0 < LOW < HIGH, got {word!r}.")
+    return limits
+
+
+def _drawn(space: list[str] | tuple[float, float], rng: np.random.Generator) -> str:
+    if isinstance(space, list):
+        return space[int(rng.integers(len(space)))]
+    return f"{np.exp(rng.uniform(*np.log(space))):.3g}"
+
+
+def train_in_process(
+    recipe: str,
+    flags: Sequence[Any],
+    folder: Path,
+    threads: int = 1,
+    variables: Mapping[str, str] | None = None,
+) -> None:
+    """Runs a recipe in a process of its own unless the run has finished.
+
+    Args:
+        recipe: the name of the recipe.
+        flags: flags of `agentgym train`.
+        folder: the run's folder. An interrupted run in it is resumed.
+        threads: number of OpenMP threads.
+        variables: environment variables, besides those of this process.
+
+    Raises:
+        subprocess.CalledProcessError: if the run fails. `stderr` holds its messages.
+    """
+    if (folder / "report.json").exists():
+        return
+    command = [sys.executable, "-m", "agentgym.trainers", recipe, *flags]
+    command += ["--run-dir", folder, "--resume", "--quiet"]
+    subprocess.run(
+        [str(word) for word in command],
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def training_return(folder: Path) -> float:
+    """Returns the mean return on training tasks in the second half of a run's iterations."""
+    returns = [row["rollout/return"] for row in read_metrics(folder) if "rollout/return" in row]
+    return float(np.mean(returns[len(returns) // 2 :]))
+
+
+def result_of(run: Run, folder: Path) -> dict[str, Any]:
+    """Returns the results of a finished run as JSON values."""
+    rows = read_metrics(folder)
+    rewards = [row["eval/reward"] for row in rows if "eval/reward" in row]
+    return {
+        "setting": dict(run.setting),
+        "seed": run.seed,
+        "training_return": training_return(folder),
+        "reward": rewards[-1],
+        "env_steps": rows[-1]["env_steps"],
+    }
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs of a recipe over settings and seeds.
+
+    Attributes:
+        recipe: the name of the recipe.
+        flags: flags of every run.
+        runs: the runs.
+        folder: the folder of their folders and of the results.
+        jobs: runs in parallel.
+        threads: threads per run.
+    """
+
+    recipe: str
+    flags: tuple[str, ...]
+    runs: tuple[Run, ...]
+    folder: Path
+    jobs: int = 1
+    threads: int = 1
+
+    def check(self) -> None:
+        """Checks the settings of all runs, and that the folder holds no other sweep.
+
+        Raises:
+            ConfigError: otherwise.
+        """
+        for flag in self.flags:
+            if flag.partition("=")[0] in OWN:
+                raise ConfigError(f"A sweep sets {flag} of its runs itself: leave it out.")
+        for run in {run.setting: run for run in self.runs}.values():
+            config = read_config(self.recipe, [*self.flags, *run.flags])
+            if not config.evaluation.eval_episodes:
+                raise ConfigError("A sweep compares held-out rewards: set eval_episodes above 0.")
+        known = self.folder / RESULT
+        if known.exists():
+            before = json.loads(known.read_text(encoding="utf-8"))
+            if (before["recipe"], tuple(before["flags"])) != (self.recipe, self.flags):
+                words = " ".join([before["recipe"], *before["flags"]])
+                raise ConfigError(
+                    f"{self.folder} holds a sweep of other settings ({words}): set --out to a new "
+                    "folder."
+                )
+
+    def play(self) -> list[str]:
+        """Runs all that has not finished and returns a line for each run that failed."""
+        self.write()
+
+        def train(run: Run) -> str:
+            flags = [*self.flags, *run.flags, "--threads", self.threads]
+            try:
+                train_in_process(self.recipe, flags, self.folder / run.name, self.threads)
+            except subprocess.CalledProcessError as error:
+                last = (error.stderr or "").strip().rpartition("\n")[2]
+                return f"{run.name} failed with status {error.returncode}: {last}"
+            self.write()
+            return ""
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            return [line for line in pool.map(train, self.runs) if line]
+
+    def results(self) -> list[dict[str, Any]]:
+        """Returns the results of the finished runs."""
+        folders = ((run, self.folder / run.name) for run in self.runs)
+        return [result_of(run, path) for run, path in folders if (path / "report.json").exists()]
+
+    def write(self) -> None:
+        """Writes the results of the finished runs to `sweep.json`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = {"recipe": self.recipe, "flags": self.flags, "runs": self.results()}
+        path = self.folder / RESULT
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def by_setting(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Returns the runs of each setting, the one with the highest training return first."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for each in results:
+        words = " ".join(f"{name}={value}" for name, value in each["setting"].items())
+        found.setdefault(words, []).append(each)
+    return sorted(found.items(), key=lambda item: -_mean(item[1], "training_return").mean)
+
+
+def tables(results: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the results as text: by setting, by value, and the best of n settings.
+
+    Intervals of settings and values are t intervals over their runs. The last table estimates the
+    held-out reward of the best of n random settings (see `bootstrap.best_of`).
+    """
+    settings = by_setting(results)
+    lines = [_row("setting", "runs", "training return", "held-out reward")]
+    lines += [_described(words, runs) for words, runs in settings]
+    values: dict[str, list[Mapping[str, Any]]] = {}
+    for each in results:
+        for name, value in each["setting"].items():
+            values.setdefault(f"{name}={value}", []).append(each)
+    if len(results[0]["setting"]) > 1:
+        lines += ["", _row("value", "runs", "training return", "held-out reward")]
+        lines += [_described(words, values[words]) for words in sorted(values)]
+    columns = [[[run[key] for run in runs] for _, runs in settings] for key in KEYS]
+    lines += ["", _row("best of n settings", "n", "", "held-out reward")]
+    for n in itertools.takewhile(lambda n: n <= len(settings), (1, 2, 4, 8, 16, 32, 64)):
+        found = best_of(n, *columns)
+        lines.append(_row("bootstrap over settings and seeds", str(n), "", _interval(found)))
+    return "\n".join(lines)
+
+
+def _mean(runs: Sequence[Mapping[str, Any]], key: str) -> Estimate:
+    return mean_interval([run[key] for run in runs])
+
+
+def _described(words: str, runs: Sequence[Mapping[str, Any]]) -> str:
+    return _row(words, str(len(runs)), *(_interval(_mean(runs, key)) for key in KEYS))
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.mean:.3f}"
+    return f"{estimate.mean:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _row(first: str, count: str, *cells: str) -> str:
+    return f"{first:40} {count:>4}" + "".join(f"  {cell:>23}" for cell in cells)
+
+
+def read_sweep(argv: Sequence[str]) -> tuple[Sweep, bool]:
+    """Returns the sweep of a command line, and whether it only reports.
+
+    Args:
+        argv: the name of a recipe, the options of the sweep, and flags of `agentgym train`.
+
+    Raises:
+        ConfigError: if the settings of a run are wrong, or the folder holds another sweep.
+        SystemExit: after the help text or a wrong option.
+    """
+    parser = argparse.ArgumentParser(
+        prog="agentgym sweep",
+        description="Train a recipe with several settings and seeds, and compare them. Further "
+        "options are those of `agentgym train RECIPE`, the same for every run.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("recipe", help="name of the recipe")
+    add("--vary", nargs="+", required=True, metavar="NAME=VALUES", help="settings that vary: "
+        "NAME=A,B,C, or with --draws NAME=LOW..HIGH, drawn log-uniformly")  # fmt: skip
+    add("--draws", type=int, default=0, help="number of random settings (0: the whole grid)")
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of each setting")
+    add("--jobs", type=int, default=1, help="runs in parallel")
+    add("--threads", type=int, default=1, help="threads per run")
+    add("--out", type=Path, default=Path("runs/sweep"), help="folder of the runs and sweep.json")
+    add("--report", action="store_true", help="start no runs, and show the finished ones")
+    given, flags = parser.parse_known_args(list(argv))
+    settings = settings_of(given.vary, given.draws)
+    runs = tuple(Run(setting, seed) for seed in given.seeds for setting in settings)
+    sweep = Sweep(given.recipe, tuple(flags), runs, given.out, given.jobs, given.threads)
+    sweep.check()
+    return sweep, given.report
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `agentgym sweep` and returns the exit status: 1 if a run failed."""
+    sweep, report = read_sweep(argv)
+    failed = [] if report else sweep.play()
+    for line in failed:
+        print(f"error: {line}", file=sys.stderr)
+    results = sweep.results()
+    if not results:
+        raise ConfigError(f"No run of the sweep in {sweep.folder} has finished.")
+    sweep.write()
+    print(tables(results))
+    print(f"\n{len(results)} of {len(sweep.runs)} runs have finished: {sweep.folder / RESULT}")
+    return 1 if failed else 0
