@@ -8,14 +8,17 @@ ratio above 1 means that this project is faster. Times are CPU times of one thre
 processes affect little. Weights are random. Prints a table and writes JSON.
 
 A fourth comparison is of updates of GRPO with TRL's `GRPOTrainer`, each side in its own process
-(`peers_grpo.py` lists what is equal). It is left out if TRL, which is in the extra `dev`, is not
-installed: `pip install "trl>=1.16" -c constraints.txt`.
+(`peers_grpo.py` lists what is equal): with returns that differ in every group, and with equal
+returns in half of the groups, as in training on tasks that a policy always or never solves. It is
+left out if TRL, which is in the extra `dev`, is not installed:
+`pip install "trl>=1.16" -c constraints.txt`.
 
     python benchmarks/peers.py [--rows 1 8 32 64] [--lengths 64 512] [--grpo-updates 3]
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -116,13 +119,21 @@ def generate(
     return rows
 
 
-def act(policy: Policy, prompts: Sequence[np.ndarray], sampling: Sampling, choices: Any) -> int:
-    """Returns the number of tokens that the policy generates."""
-    requests = [
-        Request(prompt, np.random.default_rng(i), choices and choices[i])
-        for i, prompt in enumerate(prompts)
-    ]
-    return sum(len(sample.tokens) for sample in policy.act(requests, sampling))
+def acting(
+    policy: Policy, prompts: Sequence[np.ndarray], sampling: Sampling, choices: Any = None
+) -> Program:
+    """Returns the program of the policy, which samples anew in each call, as `generate` does."""
+    calls = itertools.count()
+
+    def act() -> int:
+        rngs = np.random.default_rng(next(calls)).spawn(len(prompts))
+        requests = [
+            Request(prompt, rng, choices and choices[i])
+            for i, (prompt, rng) in enumerate(zip(prompts, rngs, strict=True))
+        ]
+        return sum(len(sample.tokens) for sample in policy.act(requests, sampling))
+
+    return act
 
 
 def free(policy: Policy, settings: Settings, rows: int, length: int) -> tuple[Program, Program]:
@@ -131,7 +142,7 @@ def free(policy: Policy, settings: Settings, rows: int, length: int) -> tuple[Pr
     prompts = list(rng.integers(10, len(policy.tokenizer), (rows, length)).astype(np.int32))
     sampling = Sampling(max_new_tokens=settings.new_tokens)
     return (
-        lambda: act(policy, prompts, sampling, None),
+        acting(policy, prompts, sampling),
         lambda: sum(map(len, generate(policy, prompts, settings.new_tokens))),
     )
 
@@ -189,7 +200,7 @@ def constrained(policy: Policy, settings: Settings, rows: int) -> tuple[Program,
 
         return sum(map(len, generate(policy, prompts, longest, allowed)))
 
-    return lambda: act(policy, prompts, Sampling(), choices), peer
+    return acting(policy, prompts, Sampling(), choices), peer
 
 
 def episodes(policy: Policy, settings: Settings) -> tuple[Program, Program]:
@@ -240,8 +251,13 @@ def compare(programs: tuple[Program, Program], repeats: int) -> dict[str, float]
     }
 
 
-def grpo(settings: Settings) -> dict[str, float]:
-    """Returns the figures of GRPO on both sides, and the medians of their ratios."""
+def grpo(settings: Settings, equal: float) -> dict[str, float]:
+    """Returns the figures of GRPO on both sides, and the medians of their ratios.
+
+    Args:
+        settings: settings of the benchmark.
+        equal: share of the tasks whose groups have equal returns.
+    """
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         tiny_policy(settings.grpo_env_id, seed=settings.seed, size=settings.size).save(folder)
@@ -251,6 +267,7 @@ def grpo(settings: Settings) -> dict[str, float]:
             "episodes": settings.grpo_episodes,
             "tokens": settings.grpo_tokens,
             "updates": settings.grpo_updates,
+            "equal": equal,
             "seed": settings.seed,
         }
         path = Path(folder) / "settings.json"
@@ -302,7 +319,8 @@ def main(settings: Settings) -> None:
     if settings.grpo_updates and find_spec("trl") is None:
         Console().print("TRL is not installed, so the comparison of GRPO is left out.")
     elif settings.grpo_updates:
-        results["GRPO against TRL"] = grpo(settings)
+        results["GRPO against TRL"] = grpo(settings, equal=0.0)
+        results["GRPO against TRL, half of the groups equal"] = grpo(settings, equal=0.5)
     for name, row in results.items():
         own, peer = (row[key] for key in row if key.endswith("tokens_per_second"))
         table.add_row(name, f"{own:,.0f}", f"{peer:,.0f}", f"{row['ratio']:.2f}")

@@ -4,7 +4,10 @@ Equal on both sides: the model and its tokenizer, the environment with one turn 
 and seeds, the prompts token by token, the episodes per update and their groups, the maximum length
 of a completion, sampling from the whole vocabulary at temperature 1, float32, one epoch with one
 optimiser step, AdamW, no KL term, no gradient checkpointing, one thread. An update is a rollout,
-its rewards, the loss, its gradient, a step and a line of metrics. `peers.py` runs it:
+its rewards, the loss, its gradient, a step and a line of metrics. A random model never solves a
+task, so the reward is whether the length of the answer is odd. In a share of the groups it is 0, as
+in groups that all fail: these have no advantage, and this project leaves out their backward pass.
+`peers.py` runs it:
 
     python benchmarks/peers_grpo.py {own,trl} SETTINGS.json
 
@@ -19,6 +22,7 @@ import resource
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +52,7 @@ class Settings:
         episodes: episodes per update, a multiple of the group size.
         tokens: maximum length of an action in tokens.
         updates: updates after a first one that is not measured.
+        equal: share of the tasks whose answers all get the reward 0.
         seed: seed of the run.
     """
 
@@ -56,7 +61,13 @@ class Settings:
     episodes: int
     tokens: int
     updates: int
+    equal: float = 0.0
     seed: int = 0
+
+    def reward(self, task: str, answer: str) -> float:
+        """Returns the reward of an answer."""
+        place = zlib.crc32(task.encode()) / 2**32  # in [0, 1), without order
+        return 0.0 if place < self.equal else float(len(answer) % 2)
 
 
 Clock = Callable[[int], None]
@@ -67,6 +78,7 @@ def own(settings: Settings, folder: str, clock: Clock) -> None:
     """Trains with this project's recipe `grpo`."""
     trainer = make_trainer(
         "grpo",
+        reward=lambda turn: settings.reward(turn.info["task"], turn.action),
         model=settings.model,
         env_id=settings.env_id,
         horizons=(1,),
@@ -126,7 +138,8 @@ def trl(settings: Settings, folder: str, clock: Clock) -> None:
         found = []
         for text, name, number in zip(completions, task, seed, strict=True):
             env.reset(seed=number, options={"task": name, "max_turns": 1})
-            found.append(float(env.step(text)[1]))
+            env.step(text)
+            found.append(settings.reward(name, text))
         return found
 
     class Clocked(TrainerCallback):

@@ -153,6 +153,10 @@ class Trainer:
             quiet=config.run.quiet,
         )
         self.log.say(config.chosen_defaults())
+        if self.saver.saved is not None:
+            iteration, _, epoch = self.saver.saved
+            cloning = f"epoch {epoch} of behaviour cloning"
+            self.log.say(f"Resumed after {f'iteration {iteration}' if epoch is None else cloning}.")
 
     def _build(self, env: Any, reward: RewardFn | None) -> None:
         """Makes the parts that learn and play, and restores them from the newest checkpoint."""

@@ -287,6 +287,11 @@ class AnswerFormat:
             return None
         return found.start, found.stop
 
+    def ends_with_action(self, answer: str) -> bool:
+        """Returns whether an answer has an action and nothing but white space after it."""
+        span = self.action_span(answer)
+        return span is not None and not answer[span[1] :].strip()
+
     def _find(self, answer: str) -> Found:
         start, stop = find_answer(answer)
         found = FORMATS[self.format].read(answer[start:stop], self.call_format)

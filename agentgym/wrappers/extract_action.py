@@ -20,11 +20,14 @@ class ExtractAction(TextWrapper):
 
     **Observations**: unchanged.
 
-    **Rewards**: `format_penalty` is subtracted for an answer without an action. A bonus for the
-    right format would instead favour long episodes.
+    **Rewards**: `format_penalty` is subtracted for an answer without an action. `format_reward` is
+    added for an answer that ends with its action, after any thoughts: a format reward as in
+    "DeepSeek-R1", arXiv 2501.12948. Paid for each answer, it favours long episodes, and the penalty
+    favours short ones, so both should be small beside the reward of the task.
 
     **Info**: `action` (str) is added: the extracted action, or "" after a reset and if the answer
-    has no action. With a `format_penalty`, `reward_terms` has the term `format`.
+    has no action. With a `format_penalty` or a `format_reward`, `reward_terms` has the term
+    `format`.
 
     Args:
         env: an environment with text actions.
@@ -37,10 +40,12 @@ class ExtractAction(TextWrapper):
             with one argument stands for this argument.
         format_penalty: penalty of an answer without an action, besides the environment's penalty of
             invalid actions. At least 0.
+        format_reward: reward of an answer with an action and nothing after it. The closing tag may
+            be missing, as it is with a stop string. At least 0.
 
     Raises:
         ConfigError: if the environment's actions are not text, or for an unknown `format` or an
-            invalid `call_format` or `format_penalty`.
+            invalid `call_format`, `format_penalty` or `format_reward`.
     """
 
     def __init__(
@@ -50,13 +55,22 @@ class ExtractAction(TextWrapper):
         *,
         call_format: str = "{name}[{arguments}]",
         format_penalty: float = 0.0,
+        format_reward: float = 0.0,
     ):
-        super().__init__(env, format=format, call_format=call_format, format_penalty=format_penalty)
+        super().__init__(
+            env,
+            format=format,
+            call_format=call_format,
+            format_penalty=format_penalty,
+            format_reward=format_reward,
+        )
         self._need_text("actions")
         self.answer_format = AnswerFormat(format, call_format)
-        if format_penalty < 0:
-            raise ConfigError(f"format_penalty must be at least 0, got {format_penalty}.")
-        self.format_penalty = float(format_penalty)
+        scores = {"format_penalty": format_penalty, "format_reward": format_reward}
+        for name, score in scores.items():
+            if score < 0:
+                raise ConfigError(f"{name} must be at least 0, got {score}.")
+        self.format_penalty, self.format_reward = float(format_penalty), float(format_reward)
 
     @property
     def instructions(self) -> str:
@@ -71,12 +85,22 @@ class ExtractAction(TextWrapper):
         """
         extracted = self.extract(action)
         observation, reward, terminated, truncated, info = super().step(extracted)
-        unreadable = isinstance(extracted, UnreadableAction)
-        if unreadable and self.format_penalty:
-            reward -= self.format_penalty
-            info["reward_terms"]["format"] = -self.format_penalty
-        info["action"] = "" if unreadable else extracted
+        if self.scores_format:
+            info["reward_terms"]["format"] = self.format_score(action)
+            reward += info["reward_terms"]["format"]
+        info["action"] = "" if isinstance(extracted, UnreadableAction) else extracted
         return observation, reward, terminated, truncated, info
+
+    @property
+    def scores_format(self) -> bool:
+        """Whether there is a penalty or a reward for the format."""
+        return self.format_penalty > 0 or self.format_reward > 0
+
+    def format_score(self, answer: str) -> float:
+        """Returns the term `format` of the reward of an answer."""
+        if isinstance(self.extract(answer), UnreadableAction):
+            return 0.0 - self.format_penalty
+        return self.format_reward if self.answer_format.ends_with_action(answer) else 0.0
 
     def extract(self, answer: str) -> str:
         """Returns the action in an answer: see `AnswerFormat.extract`."""
@@ -88,7 +112,7 @@ class ExtractAction(TextWrapper):
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         info = {**info, "action": ""}
-        if self.format_penalty:
+        if self.scores_format:
             info["reward_terms"] = {**info.get("reward_terms", {}), "format": 0.0}
         return observation, info
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import gymnasium
@@ -49,8 +50,8 @@ def answer_format(specs: Sequence[str]) -> AnswerFormat | None:
     for spec in specs:
         if spec.partition(":")[0] == ExtractAction.__name__:  # wrappers of modules are not imported
             options = _parse(spec)[2]
-            options.pop("format_penalty", None)
-            return AnswerFormat(**options)
+            names = [each.name for each in fields(AnswerFormat)]
+            return AnswerFormat(**{n: value for n, value in options.items() if n in names})
     return None
 
 

@@ -221,8 +221,40 @@ def test_a_missing_action_costs_the_format_penalty_and_an_invalid_action_does_no
     assert terms[0] == {"task": 0.0, "invalid": -1.0, "format": -0.25}
     assert terms[1] == {"task": 0.0, "invalid": -1.0, "format": 0.0}
     assert env.step("x")[1] == -1.25
-    with pytest.raises(ConfigError, match="format_penalty must be at least 0"):
-        ExtractAction(Echo(), format_penalty=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("format", "answer", "score"),
+    [
+        ("tags", "<think>x</think>hm <action>go</action>\n", 0.5),
+        ("tags", "hm <action>go", 0.5),  # before a stop string
+        ("tags", "<action>go</action> bye", 0.0),
+        ("tags", "<action>go</action><action>later</action>", 0.0),
+        ("tags", "<action>go</action><think>hm", 0.0),
+        ("tags", "<think>hm <action>go</action>", -0.25),
+        ("tags", "go", -0.25),
+        ("thought_action", "Thought: x\nAction: go", 0.5),
+        ("thought_action", "Thought: x\nAction: go\nObservation: y", 0.0),
+        ("json", 'so {"action": "go"}', 0.5),
+        ("json", '{"action": "go"} or not', 0.0),
+        ("tool_call", 'so <tool_call>{"name": "go"}</tool_call>', 0.5),
+        ("llama_call", '{"name": "go"}; {"name": "c"}', 0.0),
+    ],
+)
+def test_an_answer_that_ends_with_its_action_gets_the_format_reward(
+    format: str, answer: str, score: float
+):
+    env = ExtractAction(Echo(), format, format_penalty=0.25, format_reward=0.5)
+    assert env.reset(seed=0)[1]["reward_terms"]["format"] == 0.0
+    _, reward, _, _, info = env.step(answer)
+    assert info["reward_terms"]["format"] == score
+    assert reward == sum(info["reward_terms"].values())
+
+
+@pytest.mark.parametrize("name", ["format_penalty", "format_reward"])
+def test_scores_of_the_format_are_not_negative(name: str):
+    with pytest.raises(ConfigError, match=f"{name} must be at least 0"):
+        ExtractAction(Echo(), **{name: -1.0})
 
 
 @given(

@@ -318,8 +318,16 @@ class Members:
         sums = np.bincount(self.group, self.weight * x)
         return (sums / np.bincount(self.group, self.weight))[self.group]
 
+    def range(self, x: Float64) -> tuple[Float64, Float64]:
+        """Returns the smallest and the largest item of each item's group [n]."""
+        low = np.full(self.group.max() + 1, np.inf)
+        high = -low
+        np.minimum.at(low, self.group, x)
+        np.maximum.at(high, self.group, x)
+        return low[self.group], high[self.group]
+
     def compare(self, x: Float64, *, scale: bool, epsilon: float, correction: int = 1) -> Float64:
-        """Returns each item minus its group's mean [n], 0 for single items.
+        """Returns each item minus its group's mean [n], exactly 0 in groups of equal items.
 
         Args:
             x: [n] items.
@@ -327,7 +335,10 @@ class Members:
             epsilon: added to the standard deviation.
             correction: subtracted from the total weight in the variance (1: sample variance).
         """
-        difference = np.where(self.count > 1, x - self.mean(x), 0.0)
+        if not len(x):
+            return x
+        # The mean of equal items may be rounded to another number.
+        difference = x - np.clip(self.mean(x), *self.range(x))
         if not scale:
             return difference
         total = np.bincount(self.group, self.weight)
@@ -337,13 +348,10 @@ class Members:
 
     def metrics(self, name: str, x: Float64) -> dict[str, float]:
         """Returns the fractions of items that are alone, and of those in groups of equal items."""
-        low = np.full(self.group.max() + 1, np.inf)
-        high = -low
-        np.minimum.at(low, self.group, x)
-        np.maximum.at(high, self.group, x)
+        low, high = self.range(x)
         return {
             f"{name}/alone": float((self.count == 1).mean()),
-            f"{name}/all_equal": float((low == high)[self.group].mean()),
+            f"{name}/all_equal": float((low == high).mean()),
         }
 
 

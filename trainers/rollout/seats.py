@@ -13,7 +13,6 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
@@ -106,7 +105,7 @@ class SeatPlay(Play):
         self._clocks: dict[int, float] = {}
         self.at_limit = False
         self._wrapper = game.wrapper
-        self._unreadable = False
+        self._format_score = 0.0
 
     def request(self, constrain: bool) -> Request:
         """Returns the generation request of this turn, for the weights of the seat."""
@@ -117,9 +116,10 @@ class SeatPlay(Play):
         """Returns the action for the game: the reply, or the part that `ExtractAction` reads."""
         assert self.sample is not None
         said = self.sample.text
-        action = said if self._wrapper is None else self._wrapper.extract(said)
-        self._unreadable = isinstance(action, UnreadableAction)
-        return action
+        if self._wrapper is None:
+            return said
+        self._format_score = self._wrapper.format_score(said)
+        return self._wrapper.extract(said)
 
     def receive(self) -> None:
         """Takes the result of the seat's last step, or its first observation, from the table."""
@@ -149,8 +149,8 @@ class SeatPlay(Play):
     def _info(self, step: TimeStep) -> dict[str, Any]:
         names, penalty = self._table.game.reward_names, self._single.invalid_penalty
         info = step_info(step, self.episode.task, len(self.turns), names, penalty)
-        if self._wrapper is not None and self._wrapper.format_penalty:
-            info["reward_terms"]["format"] = -self._wrapper.format_penalty * self._unreadable
+        if self._wrapper is not None and self._wrapper.scores_format:
+            info["reward_terms"]["format"] = self._format_score
         return info
 
     def trajectory(self) -> Trajectory:

@@ -22,6 +22,7 @@ from agentgym.trainers.run.checkpoint import writing
 from agentgym.trainers.run.json_lines import read_jsonl, truncate_jsonl
 from agentgym.trainers.run.watch import Watch
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
+from agentgym.wrappers.wrapping import answer_format
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.alternatives import Alternatives
@@ -65,7 +66,8 @@ class RunLog:
         self.console = Console(quiet=quiet or not active, highlight=False)
         self._board: Any = None
         self._accelerator = accelerator
-        self._watch = Watch()
+        wrap = (settings or {}).get("wrap", ())
+        self._watch = Watch(replies=answer_format(wrap) is not None)
         self._progress: Progress | None = None
         if not active:
             return

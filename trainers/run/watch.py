@@ -12,9 +12,14 @@ CRITIC_PATIENCE = 5
 
 
 class Watch:
-    """Reads the scalars of each iteration and warns at most once per cause."""
+    """Reads the scalars of each iteration and warns at most once per cause.
 
-    def __init__(self) -> None:
+    Args:
+        replies: whether actions are read from longer replies (`ExtractAction`).
+    """
+
+    def __init__(self, replies: bool = False) -> None:
+        self._replies = replies
         self._returns: deque[float] = deque(maxlen=PATIENCE)
         self._explained: deque[float] = deque(maxlen=CRITIC_PATIENCE)
         self._warned: set[str] = set()
@@ -51,6 +56,13 @@ class Watch:
             return None
         valid = metrics.get("rollout/valid", 1.0)
         start = f"The return has not changed for {PATIENCE} iterations and no episode succeeds."
+        if valid < 0.5 and self._replies:
+            return (
+                f"{start} {valid:.0%} of the replies hold a valid action. trajectories.jsonl has "
+                "examples: raise --max-new-tokens if thoughts are cut off, reward the format "
+                "(--wrap ExtractAction:format_reward=0.1), or clone more episodes "
+                "(--bc-demonstrations, --data)."
+            )
         if valid < 0.5:
             return (
                 f"{start} {valid:.0%} of the actions are valid: sample from the admissible ones "

@@ -27,6 +27,7 @@ def accumulate(
     step: Step,
     *,
     together: bool = False,
+    idle: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Accumulates the gradient of a minibatch, of which each process computes a share.
 
@@ -44,6 +45,9 @@ def accumulate(
         step: computes the loss of a microbatch, a term of a sum over the minibatch, with the
             unwrapped learner.
         together: keep the rows of a trajectory in one microbatch.
+        idle: [R] rows on which the gradient does not depend. They get no backward pass. If all rows
+            of the minibatch are idle, the gradient is 0. Not supported with FSDP2, nor with a
+            gradient scaler. None: no rows.
 
     Returns:
         The sums of the numbers of `step` over all microbatches and processes.
@@ -53,19 +57,26 @@ def accumulate(
     """
     rank, world = accelerator.process_index, accelerator.num_processes
     sharded = is_sharded(learner)
+    idle = np.zeros(len(rows.rows), bool) if idle is None else idle
+    kinds = part[~idle[part]], part[idle[part]]
+
+    def microbatches(process: int, limit: int) -> list[NDArray[np.int64]]:
+        shares = [rows.share(some, process, world, together) for some in kinds]
+        return [each for share in shares for each in rows.microbatches(share, limit, together)]
 
     def attempt(limit: int) -> Tensor:
-        shares = [rows.share(part, i, world, together) for i in range(world)]
-        pieces = [rows.microbatches(share, limit, together) for share in shares]
+        pieces = [microbatches(process, limit) for process in range(world)]
         # Under FSDP2 all processes need the same number of passes. An idle one needs gradients to
         # exchange. The additional passes have the weight 0.
         own, needed = len(pieces[rank]), max(map(len, pieces)) if sharded else 1
         total: Tensor | None = None
         for i, piece in enumerate(pieces[rank] + [part[:1]] * (needed - own)):
-            with accelerator.autocast():
+            learns = not idle[piece].any()
+            with accelerator.autocast(), torch.set_grad_enabled(learns):
                 loss, numbers = step(piece)
-            # FSDP2 averages over processes.
-            accelerator.backward(loss * (float(i < own) * (world if sharded else 1)))
+            if learns:
+                # FSDP2 averages over processes.
+                accelerator.backward(loss * (float(i < own) * (world if sharded else 1)))
             numbers = numbers * float(i < own)
             total = numbers if total is None else total + numbers
         assert total is not None
@@ -73,19 +84,25 @@ def accumulate(
 
     drop = learner.zero_grad
     sums = budget.attempt(rows, attempt, drop, repeatable=not sharded or world == 1)
+    trained = [parameter for parameter in learner.parameters() if parameter.requires_grad]
+    if idle[part].all() or (world > 1 and not sharded):
+        _fill_gradients(trained)
     if world > 1:
         if not sharded:
-            _sum_over_processes(learner.parameters())
+            _sum_over_processes(trained)
         distributed.all_reduce(sums)
     return sums.cpu().numpy()
 
 
-def _sum_over_processes(parameters: Iterable[nn.Parameter]) -> None:
-    """Replaces gradients by their sums over all processes."""
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
+def _fill_gradients(trained: Iterable[nn.Parameter]) -> None:
+    """Sets missing gradients to 0: of parameters that are unused in this process."""
     for parameter in trained:
-        if parameter.grad is None:  # unused in this process, such as an expert
+        if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
+
+
+def _sum_over_processes(trained: Iterable[nn.Parameter]) -> None:
+    """Replaces gradients by their sums over all processes."""
     works = [distributed.all_reduce(p.grad, async_op=True) for p in trained]
     for work in works:
         assert work is not None

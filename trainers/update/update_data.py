@@ -123,6 +123,20 @@ class UpdateData:
             detached=None if detached is None else detached.to(device),
         )
 
+    def idle(self, settings: LossConfig) -> NDArray[np.bool_] | None:
+        """Returns the tokens whose log-probability and entropy have no gradient in the loss, [K].
+
+        Their advantage is 0, as in a group of equal returns. None if an entropy bonus, a KL penalty
+        or a value loss gives a gradient to all tokens.
+
+        Args:
+            settings: settings of the policy loss.
+        """
+        penalised = self.reference is not None and settings.kl_in == "loss" and settings.kl_coef
+        if settings.entropy_coef or penalised or self.targets is not None:
+            return None
+        return ((self.advantages == 0) | ~self.free).cpu().numpy()
+
     def counts(self, tokens: NDArray[np.int64]) -> Counts:
         """Returns the denominators of sums over these action tokens."""
         index = torch.from_numpy(tokens).to(self.turn.device)

@@ -30,7 +30,12 @@ from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
 from agentgym.trainers.update.memory import TokenBudget, fitting_tokens
-from agentgym.trainers.update.sharding import copy_weights, free_weights, optimizer_state
+from agentgym.trainers.update.sharding import (
+    copy_weights,
+    free_weights,
+    is_sharded,
+    optimizer_state,
+)
 from agentgym.trainers.update.update_data import FREE, KL, SUMS, Counts, UpdateData, metrics_of
 
 
@@ -226,6 +231,7 @@ class Updater:
         rows = Rows.of(batch, self._bootstraps)
         data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio.startswith("trajectory")
+        idle = self._idle(rows, data)
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
         self.withdraw()
@@ -234,8 +240,9 @@ class Updater:
                 counts = data.counts(np.concatenate([rows.tokens[i] for i in part]))
                 step = partial(self._loss, batch, rows, data, counts)
                 sums = accumulate(
-                    self.accelerator, self.learner, self.budget, rows, part, step, together=together
-                )
+                    self.accelerator, self.learner, self.budget, rows, part, step,
+                    together=together, idle=idle,
+                )  # fmt: skip
                 kl = sums[KL] / max(sums[FREE], 1.0)
                 self._check(sums, kl)
                 if loss.target_kl is not None and kl > loss.target_kl:
@@ -271,6 +278,21 @@ class Updater:
             generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
             first_pass=first_pass,
         )
+
+    def _idle(self, rows: Rows, data: UpdateData) -> NDArray[np.bool_] | None:
+        """Returns the rows of trajectories that give no gradient, [R], or None without any.
+
+        None also if sharded processes, the scaler of fp16 or a pass that was kept with its gradient
+        need the backward pass of every row.
+        """
+        tokens = data.idle(self.loss)
+        scaled = self.accelerator.scaler is not None
+        if tokens is None or scaled or self._kept is not None or is_sharded(self.learner):
+            return None
+        owners = np.array([trajectory for trajectory, _ in rows.rows])
+        idle = np.array([tokens[each].all() for each in rows.tokens])
+        # The ratio of a trajectory depends on all its rows.
+        return ~np.isin(owners, owners[~idle])
 
     def _loss(
         self,

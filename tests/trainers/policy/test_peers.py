@@ -44,7 +44,7 @@ def test_a_side_of_the_comparison_with_trl_trains(tmp_path: Path, monkeypatch, c
     tiny_policy("AgentGym/Countdown-v0", size="nano").save(tmp_path)
     settings = {"model": str(tmp_path), "env_id": "Countdown-v0", "episodes": 8, "tokens": 3}
     path = tmp_path / "settings.json"
-    path.write_text(json.dumps(settings | {"updates": 2}))
+    path.write_text(json.dumps(settings | {"updates": 2, "equal": 0.5}))
     try:
         side.main("own", str(path))
     finally:

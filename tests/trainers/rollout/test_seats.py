@@ -123,14 +123,17 @@ def test_a_single_seat_beside_scripts_is_the_single_seat_environment(game: str, 
     assert compared >= 4
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.5])
-def test_a_seat_that_thinks_before_it_acts_is_the_wrapped_single_seat(penalty: float):
+@pytest.mark.parametrize(("penalty", "reward"), [(0.0, 0.0), (0.5, 0.25)])
+def test_a_seat_that_thinks_before_it_acts_is_the_wrapped_single_seat(
+    penalty: float, reward: float
+):
     def think(request: Any) -> str:
         place = int(request.rng.integers(len(request.candidates) + 1))
         said = [*(f"hm <action>{each}</action>" for each in request.candidates), "hm"]
         return said[place]
 
-    kwargs = {"hands": 3, "wrap": [f"ExtractAction:format=tags,format_penalty={penalty}"]}
+    scores = f"format_penalty={penalty},format_reward={reward}"
+    kwargs = {"hands": 3, "wrap": [f"ExtractAction:format=tags,{scores}"]}
     actions = []
     for agent in agents_of("KuhnPoker-v0"):
         specs = specs_of("KuhnPoker-v0", range(6), [agent])
@@ -145,7 +148,7 @@ def test_a_seat_that_thinks_before_it_acts_is_the_wrapped_single_seat(penalty: f
     for turn in actions:
         thought = None if turn.thought is None else int(turn.thought.sum())
         assert thought == (len("hm ") if turn.valid else None)
-        assert turn.reward_terms.get("format", 0.0) == (0.0 if turn.valid else -penalty)
+        assert turn.reward_terms.get("format", 0.0) == (reward if turn.valid else -penalty)
 
 
 @pytest.mark.parametrize("game", GAMES)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.evaluation.runner import evaluate
+from agentgym.trainers import load_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.logger import read_metrics
 from tests.helpers.chat_models import chat_model
@@ -20,9 +21,10 @@ pytestmark = pytest.mark.xdist_group("processes")
 TRAIN = ("-m", "agentgym.trainers")
 FLAGS = (
     "grpo --env-id NumberLine-v0 --env-kwargs size=5 max_turns=3 --context window --lora-rank 4 "
-    "--wrap ExtractAction:format=tags --stop </action> --template-kwargs enable_thinking=true "
-    "--thought-coef 0.5 --kl-coef 0.1 --max-new-tokens 12 --iterations 3 --group-size 4 "
-    "--episodes-per-iteration 8 --eval-every 2 --eval-episodes 4 --device cpu --threads 1 --lr 1e-2"
+    "--wrap ExtractAction:format=tags,format_reward=0.1 --stop </action> --thought-coef 0.5 "
+    "--template-kwargs enable_thinking=true --kl-coef 0.1 --max-new-tokens 12 --iterations 2 "
+    "--bc-demonstrations 2 --bc-epochs 1 --group-size 2 --episodes-per-iteration 4 "
+    "--eval-every 0 --eval-episodes 2 --device cpu --threads 1 --lr 1e-2"
 ).split()
 
 # A child that is killed when it has played half of the second iteration.
@@ -48,9 +50,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(program: Sequence[str], model: Path, folder: Path, *flags: str, code: int = 0) -> None:
+def run(program: Sequence[str], model: Path, folder: Path, *flags: str, code: int = 0) -> str:
+    """Returns the output of a run."""
     command = [*program, *FLAGS, "--model", str(model), "--run-dir", str(folder), *flags]
-    finish([Child(command)], code)
+    child = Child(command)
+    finish([child], code)
+    return child.output
 
 
 @pytest.mark.slow
@@ -59,7 +64,8 @@ def test_a_thinking_model_with_an_adapter_survives_a_kill(model: Path, tmp_path:
     run(TRAIN, model, whole)
     run(["-c", KILL], model, killed, code=-signal.SIGKILL)
     assert len([row for row in read_metrics(killed) if "losses/kl" in row]) == 1
-    run(TRAIN, model, killed, "--resume")
+    # A loaded model is saved every 10 minutes: the killed run had the checkpoint after cloning.
+    assert "Resumed after iteration 0." in run(TRAIN, model, killed, "--resume")
     rows = [
         [
             {k: v for k, v in row.items() if not k.startswith("time/")}
@@ -78,6 +84,8 @@ def test_a_thinking_model_with_an_adapter_survives_a_kill(model: Path, tmp_path:
     assert prompt.endswith("assistant\n")
     assert "<action>" in prompt  # the wrapper explains its format
 
+    loaded = load_policy(whole)
+    assert loaded.act("You are at 1. Go to 3.") in loaded.reply("You are at 1. Go to 3.")
     agent = load_agent(str(whole / "policy"))
     report = evaluate("NumberLine-v0", agent, tasks=2, num_envs=2)
     assert len(report.episodes) == 2

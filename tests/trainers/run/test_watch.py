@@ -26,6 +26,14 @@ def test_a_run_that_learns_gives_no_warning():
     assert watched(rows) == [[]] * len(rows)
 
 
+def test_replies_without_an_action_have_a_remedy_of_their_own():
+    failing = {"rollout/return": 0.0, "rollout/success": 0.0, "rollout/valid": 0.1}
+    watch = Watch(replies=True)
+    [*_, [warning]] = [watch.warnings(failing) for _ in range(PATIENCE)]
+    assert "10% of the replies" in warning and "format_reward" in warning
+    assert "--constrain" not in warning  # refused with ExtractAction
+
+
 @pytest.mark.parametrize("name", ["rollout/context_overflows", "rollout/observations_cut"])
 def test_a_context_that_overflows_is_reported_once(name: str):
     found = watched([FINE, FINE | {name: 3.0}, FINE | {name: 5.0}, FINE])

@@ -83,7 +83,7 @@ def test_a_policy_is_evaluated_and_played_with_its_wrappers(tmp_path: Path, caps
     for folder in (run, run / "best", *(run / "checkpoints").iterdir()):
         assert load_agent(str(folder)).wrap == WRAP
 
-    assert answer_format(("no_such_module:Wrapper", "ExtractAction:format=tags,format_penalty=1"))
+    assert answer_format(("no_such_module:Wrapper", "ExtractAction:format=tags,format_reward=1"))
     assert answer_format(("no_such_module:Wrapper",)) is None
     loaded, replies = load_policy(run), iter(["hm <action>+</action>", "no action"])
     loaded.agent.act = lambda views: [next(replies)]  # type: ignore[method-assign]

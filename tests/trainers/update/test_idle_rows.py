@@ -1,0 +1,113 @@
+"""Rows without a gradient, such as those of groups with equal returns, get no backward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentgym.trainers.credit.group import members_of
+from agentgym.trainers.policy.sampling import Request, Sampling
+from agentgym.trainers.recipes import grpo
+from agentgym.trainers.run.setup import build_updater
+from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.update_data import UpdateData
+
+SHARED = [HealthCheck.function_scoped_fixture]
+ROWS = 6
+
+
+@pytest.fixture(scope="module")
+def batch(make_policy: Any, as_batch: Any) -> Batch:
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(2, 250, size=n).astype(np.int32) for n in (9, 3, 12, 4, 7, 5)]
+    requests = [Request(p, np.random.default_rng(i)) for i, p in enumerate(prompts)]
+    batch = as_batch(prompts, make_policy().act(requests, Sampling(max_new_tokens=4)))
+    for trajectory in batch.trajectories:
+        trajectory.bootstrap = None
+    return batch
+
+
+def advantages(batch: Batch, equal: list[bool]) -> np.ndarray:
+    """Returns the advantages of tokens [K], 0 in the trajectories that are `equal`."""
+    each = np.where(equal, 0.0, np.linspace(-1, 1.6, len(equal)))
+    return each[batch.turn_trajectory][batch.token_turn].astype(np.float32)
+
+
+def learn(policy: Any, batch: Batch, equal: list[bool], **changes: Any) -> tuple[Any, ...]:
+    """Returns the weights, the scalars and the rows with a gradient of two updates.
+
+    In the second one, all advantages are 0, and only the averages of Adam move the weights. Its
+    epsilon makes the steps about as long as the gradients.
+    """
+    options = {"epochs": 1, "minibatches": 1, "max_new_tokens": 4, "adam_eps": 1.0, "lr": 1.0}
+    config = grpo.Config.of(**options | changes)
+    updater = build_updater(Accelerator(cpu=True), config, policy, None, None)
+    learned: list[int] = []
+
+    def count(_: Any, args: Any, output: Any) -> None:
+        if output.logprobs.requires_grad:
+            learned.append(len(args[0].tokens))
+
+    updater.trained.register_forward_hook(count)
+    scalars = []
+    for step, zeros in enumerate((equal, [True] * ROWS)):
+        credit, rngs = Credit(advantages(batch, zeros)), iter([np.random.default_rng(step)])
+        scalars.append(updater.update(batch, credit, None, step, rngs))
+    return dict(updater.trained.named_parameters()), scalars, sum(learned)
+
+
+@pytest.mark.parametrize("ratio", ["token", "trajectory"])
+@settings(deadline=None, max_examples=5, suppress_health_check=SHARED)
+@given(equal=st.lists(st.booleans(), min_size=ROWS, max_size=ROWS))
+def test_weights_and_scalars_are_those_of_a_backward_pass_of_all_rows(
+    make_policy: Any, batch: Batch, ratio: str, equal: list[bool]
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UpdateData, "idle", lambda data, loss: None)
+        expected, all_scalars, learned = learn(make_policy(), batch, equal, ratio=ratio)
+        assert learned == 2 * ROWS
+    weights, scalars, learned = learn(make_policy(), batch, equal, ratio=ratio)
+    assert learned == ROWS - sum(equal)
+    for own, others in zip(scalars, all_scalars, strict=True):
+        assert own == pytest.approx(others, rel=1e-3, abs=1e-6)
+    for name, weight in expected.items():
+        torch.testing.assert_close(weights[name], weight, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "forward", "some"),
+    [
+        ({}, {}, True),
+        ({"entropy_coef": 0.1}, {}, False),
+        ({"kl_coef": 0.1}, {"reference": True}, False),
+        ({"kl_coef": 0.1, "kl_in": "reward"}, {"reference": True}, True),
+        ({}, {"values": True}, False),
+    ],
+)
+def test_a_term_for_all_tokens_needs_every_row(
+    batch: Batch, changes: Any, forward: dict[str, bool], some: bool
+):
+    zeros = np.zeros(batch.num_tokens, np.float32)
+    values = Values(zeros, zeros[: batch.num_turns], zeros[:ROWS]) if "values" in forward else None
+    reference = zeros if "reference" in forward else None
+    loss = grpo.Config.of(**changes).loss
+    data = UpdateData.of(
+        batch, Credit(zeros, zeros), ForwardPass(zeros, values, reference, zeros), loss,
+        length=4, device=torch.device("cpu"), generator=torch.Generator(),
+    )  # fmt: skip
+    idle = data.idle(loss)
+    assert (idle is not None and idle.all()) == some
+
+
+def test_equal_returns_have_no_advantage_whatever_the_group_size():
+    returns = np.array([0.1, 0.1, 0.1, 0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 1.0, 2.0])
+    members = members_of(np.array([0] * 3 + [1] * 6 + [2] * 2))
+    compared = members.compare(returns, scale=True, epsilon=1e-6)
+    assert np.flatnonzero(compared).tolist() == [9, 10]
