@@ -2,8 +2,8 @@
 
 Per environment and seed, a small decoder with random weights is trained by behaviour cloning on
 demonstrations of the expert, and each recipe trains this same policy. The settings are
-`families.yaml` and those of the environment in `FAMILIES`. They were selected in runs with seed 0,
-and are the same for all recipes. All agents play the same held-out tasks, the policies
+`families.yaml`, those of the environment in `FAMILIES`, which are the same for all recipes, and the
+critic of POAD in `RECIPES`. They were selected in runs with seed 0. All agents play the same held-out tasks, the policies
 greedily. The last policy counts.
 
 Every stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
@@ -29,6 +29,11 @@ from result_files import versions, write
 HERE = Path(__file__).parent
 CONFIG = HERE / "families.yaml"
 RESULT = HERE / "results" / "families.json"
+RECIPES: dict[str, dict[str, Any]] = {
+    "poad": {"critic_trunk": "own", "critic_lr": 2e-3, "critic_episodes": 128},
+    "grpo": {},
+}
+"""Settings of each recipe. The critic has a model of its own."""
 FAMILIES: dict[str, dict[str, Any]] = {
     "KG-QA-v0": {
         "env_kwargs": "hops=1",
@@ -67,8 +72,6 @@ class Settings:
 
     ids: tuple[str, ...] = tuple(FAMILIES)
     """Environments, keys of `FAMILIES`."""
-    recipes: tuple[str, ...] = ("poad", "grpo")
-    """Recipes that train each cloned policy."""
     seeds: tuple[int, ...] = (1, 2, 3)
     """Seeds of each recipe."""
     jobs: int = 1
@@ -86,9 +89,9 @@ def train(name: str, seed: int, settings: Settings) -> list[dict[str, Any]]:
     launch("poad", CONFIG, cloned, as_flags(cloning))
     agents = summary("poad", seed, cloned)["agents"]
     runs = []
-    for recipe in settings.recipes:
-        own = {**chosen, "model": cloned / "policy", "bc_demonstrations": 0}
-        launch(recipe, CONFIG, folder / f"{recipe}-{seed}", as_flags(own))
+    for recipe, own in RECIPES.items():
+        start = {"model": cloned / "policy", "bc_demonstrations": 0}
+        launch(recipe, CONFIG, folder / f"{recipe}-{seed}", as_flags(chosen | start | own))
         run = summary(recipe, seed, folder / f"{recipe}-{seed}")
         runs.append(run | {"agents": agents | {"trained": run["agents"][recipe]}})
     return runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ TINY = {
     "iterations": 2,
     "episodes_per_iteration": 8,
     "minibatches": 1,
-    "critic_episodes": 4,
     "eval_episodes": 2,
 }
 
@@ -46,9 +46,7 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
     def launch(recipe: str, config: Path, folder: Path, flags: list[str]) -> None:
         words = ["--config", str(config), "--run-dir", str(folder), *flags, "--quiet"]
         make_trainer(recipe, read_config(recipe, words)).run()
-        launched.append(
-            (folder.name, dict(zip(flags, flags[1:], strict=False)).get("--model", "new"))
-        )
+        launched.append((folder.name, dict(pairwise(flags)).get("--model", "new")))
 
     result = tmp_path / "families.json"
     other = {"settings": {}, "runs": []}
