@@ -3,8 +3,8 @@
 Per environment and seed, a small decoder with random weights is trained by behaviour cloning on
 demonstrations of the expert, and each recipe trains this same policy. The settings are
 `families.yaml`, those of the environment in `FAMILIES`, which are the same for all recipes, and the
-critic of POAD in `RECIPES`. They were selected in runs with seed 0. All agents play the same held-out tasks, the policies
-greedily. The last policy counts.
+critic of POAD in `RECIPES`. They were selected in runs with seed 0. All agents play the same
+held-out tasks, the policies greedily. The last policy counts.
 
 Every stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
 ones are resumed, so the same command continues an interrupted benchmark. Results of other
