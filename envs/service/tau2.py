@@ -60,6 +60,8 @@ def original_tasks(folder: str) -> Tasks:
         raise DataError(f"split_tasks.json in {folder!r} has no list {error!s:.80}.") from error
     if missing:
         raise DataError(f"tasks.json in {folder!r} has no task {missing[0]!r}.")
+    if not all(found.values()):
+        raise DataError(f"split_tasks.json in {folder!r} has a split without tasks.")
     return Tasks(**found)
 
 

@@ -134,6 +134,7 @@ def test_tasks_of_tau2_are_judged_by_their_basis(
         ("tasks.json", {"id": 1}, r"tasks\.json in .* has an entry without"),
         ("split_tasks.json", {"train": []}, "has no list 'test'"),
         ("split_tasks.json", {"train": [], "test": ["c"]}, "has no task 'c'"),
+        ("split_tasks.json", {"train": [], "test": ["b"]}, "has a split without tasks"),
     ],
 )
 def test_damaged_files_of_tau2_are_named(
