@@ -4,9 +4,9 @@ README.md, benchmarks/README.md and docs/*.md hold measured figures only between
 
     <!-- figures:NAME -->generated<!-- end -->
 
-NAME is a function in the `BLOCKS` of `figure_blocks.py`, `multiagent_figures.py`,
-`solve_figures.py` or `study_figures.py`. A block may also span lines, for tables. Pictures in
-`PICTURES` are drawn from the results, too.
+NAME is a function in the `BLOCKS` of `figure_blocks.py`, `families_figures.py`,
+`multiagent_figures.py`, `solve_figures.py` or `study_figures.py`. A block may also span lines, for
+tables. Pictures in `PICTURES` are drawn from the results, too.
 
     python benchmarks/figures.py --write    # after new results
     python benchmarks/figures.py --check    # in `make lint`: fails if a block or picture is stale
@@ -20,15 +20,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import families_figures
 import figure_blocks
 import multiagent_figures
 import solve_figures
 import study_figures
 
 BLOCKS = (
-    figure_blocks.BLOCKS | multiagent_figures.BLOCKS | solve_figures.BLOCKS | study_figures.BLOCKS
+    figure_blocks.BLOCKS
+    | multiagent_figures.BLOCKS
+    | solve_figures.BLOCKS
+    | study_figures.BLOCKS
+    | families_figures.BLOCKS
 )
-PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES
+PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES | families_figures.PICTURES
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- figures:(\S+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 RESULT = re.compile(

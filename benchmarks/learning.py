@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +89,16 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
     except subprocess.CalledProcessError as error:
         print(error.stderr, file=sys.stderr)
         raise
+
+
+def as_flags(settings: Mapping[str, Any]) -> list[str]:
+    """Returns the flags of `agentgym train` that set these settings."""
+    words = []
+    for name, value in settings.items():
+        flag = name.replace("_", "-")
+        switch = f"--{flag}" if value else f"--no-{flag}"
+        words += [switch] if isinstance(value, bool) else [f"--{flag}", str(value)]
+    return words
 
 
 def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:

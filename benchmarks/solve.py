@@ -41,7 +41,7 @@ from typing import Any
 
 import tyro
 from imitation import cloning
-from learning import launch
+from learning import as_flags, launch
 from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
@@ -153,15 +153,10 @@ class Place:
         return recipe, own
 
     def _train(self, recipe: str, run: str, settings: Mapping[str, Any]) -> list[str]:
-        flags: list[Any] = []
-        for name, value in settings.items():
-            flag = name.replace("_", "-")
-            switch = f"--{flag}" if value else f"--no-{flag}"
-            flags += [switch] if isinstance(value, bool) else [f"--{flag}", value]
-        folder = self.folder(run)
+        flags, folder = as_flags(settings), self.folder(run)
         launch(recipe, CONFIG, folder, flags)
         shown = ["agentgym", "train", recipe, "--config", "benchmarks/solve.yaml", "--run-dir"]
-        return [*shown, str(folder), *map(str, flags)]
+        return [*shown, str(folder), *flags]
 
     def select(self) -> dict[str, float]:
         """Trains all candidates for a part of the steps. Returns their training returns by name."""

@@ -1,6 +1,7 @@
 """Gymnasium wrappers of text environments, one per file."""
 
 from agentgym.wrappers.admissible_action import AdmissibleAction
+from agentgym.wrappers.ask_expert import AskExpert
 from agentgym.wrappers.base import TextWrapper
 from agentgym.wrappers.code_action import CodeAction
 from agentgym.wrappers.encode_observation import EncodeObservation
@@ -17,6 +18,7 @@ from agentgym.wrappers.weighted_reward import WeightedReward
 
 __all__ = [
     "AdmissibleAction",
+    "AskExpert",
     "CodeAction",
     "EncodeObservation",
     "ExtractAction",

@@ -55,8 +55,8 @@ class Airline(AirlineTools):
       receives the facts as its instruction) or a function (instruction, conversation) -> message.
       Only the scripted user checks the policy.
     - `data_dir` (str or None, default None): folder `tau_bench/envs/airline` with the original data
-      of tau-bench as JSON. The original has 50 tasks: those with even numbers are the test tasks.
-      Its users are descriptions for a chat model: the scripted user tells the whole description and
+      of tau-bench as JSON, or folder `data/tau2/domains/airline` of tau2-bench. tau-bench has 50
+      tasks: those with even numbers are the test tasks. Its users are descriptions for a chat model: the scripted user tells the whole description and
       agrees to everything. None means the generated airline.
     - `world` (int, default 0): seed of the generated airline.
     - `call_format` (str, default "json"): format of calls in the instructions and in the expert's
@@ -67,7 +67,8 @@ class Airline(AirlineTools):
     The airline domain of tau-bench (arXiv 2406.12045). Tools, formats of records and the rules of
     the reward are those of the original. With `data_dir`, observations, database hashes and rewards
     equal the original's for the same actions, but error messages about the format of calls differ.
-    The generated data and users are original, the policy is a simpler one, and the policy term is
+    With the files of tau2-bench (arXiv 2506.07982), tools and observations are still those of
+    tau-bench, and the reward leaves out assertions in natural language. The generated data and users are original, the policy is a simpler one, and the policy term is
     new.
 
     ## Version History

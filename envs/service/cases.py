@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
-from agentgym.envs.service.database import Tables, read_json, read_tables
+from agentgym.envs.service.database import Tables, read_json, read_policy, read_tables
 from agentgym.envs.service.user import Scenario
 from agentgym.errors import DataError
 from agentgym.tools import Call
@@ -69,10 +68,7 @@ def original_policy(folder: str) -> str:
     Raises:
         DataError: if the file is missing.
     """
-    path = Path(folder).expanduser() / "wiki.md"
-    if not path.is_file():
-        raise DataError(f"There is no file wiki.md, the policy, in {folder!r}.")
-    return path.read_text("utf-8").strip()
+    return read_policy(folder, "wiki.md")
 
 
 @lru_cache(maxsize=16)

@@ -151,10 +151,23 @@ def read_json(folder: str, name: str) -> Any:
     except FileNotFoundError:
         raise DataError(
             f"There is no file {name} in {folder!r}. data_dir is a folder of tau-bench, such as "
-            "tau_bench/envs/retail (data and tasks as JSON)."
+            "tau_bench/envs/retail (data and tasks as JSON), or of tau2-bench, such as "
+            "data/tau2/domains/retail."
         ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path} is not a readable JSON file: {error!s:.200}") from error
+
+
+def read_policy(folder: str, name: str) -> str:
+    """Returns the text of a policy.
+
+    Raises:
+        DataError: if the file is missing.
+    """
+    path = Path(folder).expanduser() / name
+    if not path.is_file():
+        raise DataError(f"There is no file {name}, the policy, in {folder!r}.")
+    return path.read_text("utf-8").strip()
 
 
 def read_tables(folder: str, names: tuple[str, ...]) -> Tables:
@@ -163,9 +176,21 @@ def read_tables(folder: str, names: tuple[str, ...]) -> Tables:
     Raises:
         DataError: if a file is missing, damaged or not an object of objects.
     """
-    records = {name: read_json(folder, f"{name}.json") for name in names}
+    return checked_tables({name: read_json(folder, f"{name}.json") for name in names}, folder)
+
+
+def checked_tables(records: dict[str, Any], folder: str) -> Tables:
+    """Returns the tables of a folder.
+
+    Args:
+        records: name of a table -> its content.
+        folder: the folder, for errors.
+
+    Raises:
+        DataError: if a table is not an object of objects.
+    """
     for name, table in records.items():
         rows = table.values() if isinstance(table, dict) else [None]
         if not all(isinstance(record, dict) for record in rows):
-            raise DataError(f"{name}.json in {folder!r} must be an object of records.")
+            raise DataError(f"The table {name} in {folder!r} must be an object of records.")
     return Tables(records)

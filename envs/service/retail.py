@@ -55,8 +55,9 @@ class Retail(RetailTools):
       receives the facts as its instruction) or a function (instruction, conversation) -> message.
       Only the scripted user checks the policy.
     - `data_dir` (str or None, default None): folder `tau_bench/envs/retail` with the original data
-      of tau-bench as JSON. Its users are descriptions for a chat model: the scripted user tells the
-      whole description and agrees to everything. None means the generated shop.
+      of tau-bench as JSON, or folder `data/tau2/domains/retail` of tau2-bench. Its users are
+      descriptions for a chat model: the scripted user tells the whole description and agrees to
+      everything. None means the generated shop.
     - `world` (int, default 0): seed of the generated shop.
     - `call_format` (str, default "json"): format of calls in the instructions and in the expert's
       actions: "json", "tool_call" (Qwen, Hermes), "llama_call" or "python".
@@ -66,7 +67,8 @@ class Retail(RetailTools):
     The retail domain of tau-bench (arXiv 2406.12045). Tools, formats of records and the rules of
     the reward are those of the original. With `data_dir`, observations, database hashes and rewards
     equal the original's for the same actions, but error messages about the format of calls differ.
-    The generated data, policy and users are original, and the policy term is new.
+    With the files of tau2-bench (arXiv 2506.07982), tools and observations are still those of
+    tau-bench, and the reward leaves out assertions in natural language. The generated data, policy and users are original, and the policy term is new.
 
     ## Version History
     v0: first version.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import ClassVar
 
-from agentgym.envs.service.cases import Case, original_case, original_policy, original_tables
+from agentgym.envs.service import cases, tau2
+from agentgym.envs.service.cases import Case
 from agentgym.envs.service.database import Database
 from agentgym.envs.service.desk import ServiceDesk
 from agentgym.envs.service.user import STOP, first_message, reply
@@ -19,7 +21,7 @@ class TauDesk(ServiceDesk):
     `tables_of_file`, and implements `_original_tasks`.
 
     Args:
-        data_dir: folder of tau-bench with the original data. None: generated data.
+        data_dir: folder of tau-bench or tau2-bench with the original data. None: generated data.
         requests: requests per task, 1 to 3. None samples it.
         **kwargs: arguments of `ServiceDesk`.
     """
@@ -34,31 +36,42 @@ class TauDesk(ServiceDesk):
         if requests is not None and not 1 <= requests <= 3:
             raise ValueError(f"requests must be None or 1 to 3, got {requests}.")
         self.data_dir, self.requests = data_dir, requests
+        self._tau2 = data_dir is not None and tau2.is_tau2(data_dir)
         super().__init__(**kwargs)
         if data_dir is not None:
-            self.tasks = self._original_tasks(data_dir)
+            original_tasks = tau2.original_tasks if self._tau2 else self._original_tasks
+            self.tasks = original_tasks(data_dir)
             # An error in the files is the caller's, not the agent's.
-            original_tables(data_dir, self.tables_of_file)
+            self._files.original_tables(data_dir, self.tables_of_file)
+
+    @property
+    def _files(self) -> ModuleType:
+        """The module that reads the original files."""
+        return tau2 if self._tau2 else cases
 
     def _original_tasks(self, folder: str) -> Tasks:
-        """Returns the names of the original tasks, such as "test/12"."""
+        """Returns the names of the tasks of tau-bench, such as "test/12"."""
         raise NotImplementedError
 
     def _policy(self) -> str:
-        return self.policy if self.data_dir is None else original_policy(self.data_dir)
+        return self.policy if self.data_dir is None else self._files.original_policy(self.data_dir)
 
     @property
     def database(self) -> Database:
         """The database of the episode."""
         if self.data_dir is None:
             return super().database
-        tables = original_tables(self.data_dir, self.tables_of_file)
+        tables = self._files.original_tables(self.data_dir, self.tables_of_file)
         return Database(tables, self.state.changes)
 
     @property
     def case(self) -> Case:
         """The current task, which snapshots do not contain."""
-        return super().case if self.data_dir is None else original_case(self.data_dir, self.task)
+        return (
+            super().case
+            if self.data_dir is None
+            else self._files.original_case(self.data_dir, self.task)
+        )
 
     def _scripted(self, message: str, turns: int) -> tuple[str, bool]:
         case = self.case

@@ -55,6 +55,7 @@ WRAPPERS: dict[str, Make] = {
         env, 2, transcripts=True, stop_on_success=False
     ),
     "memory": lambda env: wrappers.Memory(env, 2, length=20, turns=3),
+    "ask": lambda env: wrappers.AskExpert(env, cost=0.1, budget=2),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
     "code": lambda env: wrappers.CodeAction(env),
     "stack": lambda env: wrappers.AdmissibleAction(

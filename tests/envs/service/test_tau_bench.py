@@ -12,6 +12,7 @@ import pytest
 
 from agentgym.envs.service.airline import Airline
 from agentgym.envs.service.retail import Retail
+from agentgym.envs.service.retail_world import shop
 from agentgym.envs.service.tau_desk import TauDesk
 from agentgym.errors import ConfigError, DataError
 from agentgym.tools import Call, write_call
@@ -65,11 +66,91 @@ def test_missing_and_damaged_files_are_named(tmp_path: Path):
         (tmp_path / f"tasks_{split}.json").write_text(json.dumps([task]))
     for name in ("orders", "products", "users"):
         (tmp_path / f"{name}.json").write_text("[1]")
-    with pytest.raises(DataError, match=r"orders\.json in .* must be an object of records"):
+    with pytest.raises(DataError, match=r"table orders in .* must be an object of records"):
         Retail(data_dir=str(tmp_path))
     for name in ("orders", "products", "users"):
         (tmp_path / f"{name}.json").write_text("{}")
     assert Retail(data_dir=str(tmp_path)).reset(seed=0)[0] == "Hi."
+
+
+@pytest.fixture
+def tau2_retail(tmp_path: Path) -> tuple[Path, Call]:
+    """A folder of tau2-bench with two tasks, and the call that solves both."""
+    records = shop(0).records
+    order = next(key for key, order in records["orders"].items() if order["status"] == "pending")
+    call = Call("cancel_pending_order", {"order_id": order, "reason": "no longer needed"})
+    write_json(tmp_path / "db.json", records)
+    write_json(tmp_path / "split_tasks.json", {"train": ["a"], "test": ["b"], "base": ["a", "b"]})
+    tasks = [tau2_task("a", call, ["DB", "COMMUNICATE"]), tau2_task("b", call, ["DB"])]
+    write_json(tmp_path / "tasks.json", tasks)
+    (tmp_path / "policy.md").write_text("The policy.")
+    return tmp_path, call
+
+
+def tau2_task(id: str, call: Call, basis: list[str]) -> dict[str, Any]:
+    """Returns a task of tau2-bench with one output."""
+    told = {"reason_for_call": "Cancel it.", "known_info": "I am Ada.", "unknown_info": None}
+    calls = (Call("get_item_details", {"item_id": "1"}), call)
+    actions = [{"action_id": c.key, "name": c.name, "arguments": c.arguments} for c in calls]
+    criteria = {"actions": actions, "communicate_info": ["1234"], "reward_basis": basis}
+    user = {"persona": None, "instructions": {**told, "task_instructions": "Be short."}}
+    scenario = {"user_scenario": user, "evaluation_criteria": criteria}
+    return {"id": id, "initial_state": None, **scenario}
+
+
+def write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("task", "calls", "message", "reward"),
+    [
+        ("train/a", True, "You get 1,234 dollars.", 1),
+        ("train/a", True, "Done.", 0),
+        ("train/a", False, "You get 1,234 dollars.", 0),
+        ("test/b", True, "Done.", 1),
+        ("test/b", False, "Done.", 0),
+    ],
+)
+def test_tasks_of_tau2_are_judged_by_their_basis(
+    tau2_retail: tuple[Path, Call], task: str, calls: bool, message: str, reward: float
+):
+    folder, call = tau2_retail
+    env = Retail(data_dir=str(folder), user=stops)
+    assert env.tasks.train == ("train/a",) and env.tasks.test == ("test/b",)
+    assert "The policy." in env.instructions
+    observation, _ = env.reset(seed=0, options={"task": task})
+    assert observation == "Cancel it.\nI am Ada.\nBe short."
+    if calls:
+        assert env.step(write_call(call))[1:3] == (0, False)
+    assert env.step(message)[1:3] == (reward, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("db.json", {"orders": {}}, "table products .* must be an object of records"),
+        ("tasks.json", [{"id": "a"}], "an entry without 'user_scenario'|'evaluation_criteria'"),
+        ("tasks.json", {"id": 1}, r"tasks\.json in .* has an entry without"),
+        ("split_tasks.json", {"train": []}, "has no list 'test'"),
+        ("split_tasks.json", {"train": [], "test": ["c"]}, "has no task 'c'"),
+        ("split_tasks.json", {"train": [], "test": ["b"]}, "has a split without tasks"),
+    ],
+)
+def test_damaged_files_of_tau2_are_named(
+    tau2_retail: tuple[Path, Call], name: str, content: Any, message: str
+):
+    write_json(tau2_retail[0] / name, content)
+    with pytest.raises(DataError, match=message):
+        Retail(data_dir=str(tau2_retail[0]))
+
+
+def test_another_initial_state_is_refused(tau2_retail: tuple[Path, Call]):
+    folder, call = tau2_retail
+    task = {**tau2_task("a", call, ["DB"]), "initial_state": {"message_history": []}}
+    write_json(folder / "tasks.json", [task])
+    with pytest.raises(DataError, match="'a' has an initial state, which is not supported"):
+        Retail(data_dir=str(folder))
 
 
 def test_an_unknown_user_is_refused():

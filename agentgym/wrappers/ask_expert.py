@@ -1,0 +1,116 @@
+"""`AskExpert`: questions to the environment's expert, with a price and a budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from agentgym.core import UnreadableAction
+from agentgym.errors import ConfigError
+from agentgym.wrappers.base import TextWrapper
+
+ASK = "ask"
+TERM = "questions"
+"""Reward term of the cost."""
+
+
+class AskExpert(TextWrapper):
+    """Lets the agent ask for the expert's next action, at a cost and within a budget.
+
+    A policy has to learn when help is worth its price: the return minus the cost of questions as in
+    ReHAC (arXiv 2402.12914) and AGILE (arXiv 2405.14751), with a budget as in "Self-Regulation and
+    Requesting Interventions" (arXiv 2502.04576).
+
+    **Actions**: text. `ask` shows the action that the expert would take. It takes no turn in the
+    environment. A question beyond the budget is an invalid action.
+
+    **Observations**: text. The answer precedes the observation until the next action.
+
+    **Rewards**: -`cost` for a question (term `questions`).
+
+    **Info**: `questions_left` (int) is added. If the environment lists admissible actions, `ask` is
+    added to them within the budget.
+
+    Args:
+        env: an environment with text observations and actions, and an expert. Where the expert has
+            no action, it has no advice, and the question costs nothing but counts.
+        cost: cost of a question, at least 0.
+        budget: maximum number of questions per episode.
+
+    Raises:
+        ConfigError: if observations or actions are not text, the cost is negative, or the budget is
+            below 1.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], *, cost: float = 0.1, budget: int = 3):
+        super().__init__(env, cost=cost, budget=budget)
+        self._need_text("observations")
+        self._need_text("actions")
+        if not 0 <= cost < float("inf"):
+            raise ConfigError(f"cost must be at least 0, got {cost}.")
+        if budget < 1:
+            raise ConfigError(f"budget must be at least 1, got {budget}.")
+        self.cost, self.budget = float(cost), budget
+        self._begin()
+
+    @property
+    def instructions(self) -> str:
+        """The environment's instructions, followed by those for questions."""
+        hint = _HINT.format(budget=self.budget, cost=self.cost)
+        return f"{self.env.get_wrapper_attr('instructions')}\n\n{hint}"
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Answers a question, or plays the action: see `TextEnv.step`."""
+        asks = isinstance(action, str) and action.strip().lower() == ASK and not self._over
+        if asks and self._left:
+            return self._answered()
+        if asks:
+            action = UnreadableAction(action, "No questions are left.")
+        self._advice = ""
+        result = super().step(action)
+        self._over = result[2] or result[3]
+        return result
+
+    def _answered(self) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        advice = self.env.get_wrapper_attr("expert")()
+        self._left -= 1
+        self._advice = "The expert has no advice." if advice is None else f"Expert: {advice}"
+        reward = -self.cost if advice is not None and self.cost else 0.0
+        observation, info = self._shown()
+        terms = {**dict.fromkeys(info["reward_terms"], 0.0), TERM: reward}
+        return observation, reward, False, False, {**info, "valid": True, "reward_terms": terms}
+
+    def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        self._current = observation, info
+        return self._shown()
+
+    def _shown(self) -> tuple[str, dict[str, Any]]:
+        observation, info = self._current
+        admissible = tuple(info.get("admissible", ()))
+        if admissible and self._left:
+            admissible = (*admissible, ASK)
+        if self._advice:
+            observation = f"{self._advice}\n\n{observation}"
+        terms = {**info.get("reward_terms", {}), TERM: 0.0}
+        added = {"admissible": admissible, "questions_left": self._left, "reward_terms": terms}
+        return observation, {**info, **added}
+
+    def _begin(self) -> None:
+        self._left, self._advice, self._over = self.budget, "", False
+        self._current: tuple[str, dict[str, Any]] = "", {}
+
+    def _memory(self) -> dict[str, Any]:
+        return {"left": self._left, "advice": self._advice, "over": self._over}
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        left, advice = memory["left"], str(memory["advice"])
+        if type(left) is not int or not 0 <= left <= self.budget:
+            raise ValueError(f"expected 0 to {self.budget} questions left, got {left!r}")
+        self._left, self._advice, self._over = left, advice, bool(memory["over"])
+
+
+_HINT = (
+    "You can ask an expert for the next action, at most {budget} times: reply with ask. A question "
+    "costs {cost:g} and takes no turn."
+)

@@ -1,0 +1,124 @@
+"""The table and the picture of `families.py` for the documentation."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from figure_results import NOTHING, results_if_any, table
+
+from agentgym.evaluation.report import Estimate, mean_interval
+
+COLUMNS = {
+    "random": "Random",
+    "imitation": "Cloned",
+    "poad": "POAD",
+    "grpo": "GRPO",
+    "expert": "Expert",
+}
+
+
+def measured() -> dict[str, Any]:
+    """Returns the results by environment, empty if there are none."""
+    return (results_if_any("families") or {"environments": {}})["environments"]
+
+
+def over_seeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
+    """Returns the mean rewards over seeds with their t intervals, by key of `COLUMNS`.
+
+    Args:
+        runs: summaries of the runs in one environment.
+    """
+    found: dict[str, dict[int, float]] = {name: {} for name in COLUMNS}
+    for run in runs:
+        for name in COLUMNS:
+            agent = "trained" if name == run["recipe"] else name
+            if agent in run["agents"]:
+                found[name][run["seed"]] = run["agents"][agent]["reward"][0]
+    return {
+        name: mean_interval(list(by_seed.values())) for name, by_seed in found.items() if by_seed
+    }
+
+
+def families_table() -> str:
+    """Returns the rewards of all agents, a row per environment, or a note without results."""
+    rows = []
+    for name, content in measured().items():
+        found = over_seeds(content["runs"])
+        cells = [_cell(found[agent]) if agent in found else "-" for agent in COLUMNS]
+        critics = [run["explained_variance"] for run in content["runs"]]
+        ends = [(curve[0][1], curve[-1][1]) for curve in critics if curve]
+        explained = " to ".join(f"{fmean(values):.2f}" for values in zip(*ends, strict=True))
+        rows.append((f"`{name}`", *cells, explained))
+    header = ("Environment", *COLUMNS.values(), "Explained variance, first and last")
+    return table(header, rows) if rows else NOTHING
+
+
+def families_summary() -> str:
+    """Returns in how many environments the interval of each recipe is above that of cloning."""
+    rows = [over_seeds(content["runs"]) for content in measured().values()]
+    if not rows:
+        return NOTHING
+    counts = {
+        COLUMNS[recipe]: sum(_apart(row["imitation"], row[recipe]) for row in rows if recipe in row)
+        for recipe in ("poad", "grpo")
+    }
+    gains = " and ".join(f"{name} in {count}" for name, count in counts.items())
+    return f"Of {len(rows)} environments, the interval lies above that of cloning with {gains}."
+
+
+def _apart(low: Estimate, high: Estimate) -> bool:
+    return low.high is not None and high.low is not None and high.low > low.high
+
+
+def _cell(estimate: Estimate) -> str:
+    mean, low, high = estimate.mean, estimate.low, estimate.high
+    return f"{mean:.2f}" if low is None or low == high else f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def picture() -> tuple[str, Callable[[], bytes]]:
+    """Returns a digest of the results, and a function that draws the curves."""
+    content = measured()
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return digest, lambda: _draw(content, digest)
+
+
+def _draw(environments: Mapping[str, Any], digest: str) -> bytes:
+    """Draws two panels per environment: returns in training, and the explained variance."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = len(environments)
+    figure = Figure(figsize=(3 * columns, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(
+        2, len(environments), squeeze=False, height_ratios=[2, 1], sharex="col"
+    )
+    for (axes, below), (name, content) in zip(panels.T, environments.items(), strict=True):
+        for run in content["runs"]:
+            color, label = ("C0", "POAD") if run["recipe"] == "poad" else ("C1", "GRPO")
+            own = None if label in axes.get_legend_handles_labels()[1] else label
+            axes.plot(*zip(*run["training_return"], strict=True), color=color, alpha=0.7, label=own)
+            if run["explained_variance"]:
+                below.plot(*zip(*run["explained_variance"], strict=True), color=color, alpha=0.7)
+        axes.set(title=name)
+        below.set(xlabel="environment steps", ylim=(-1, 1))
+        for each in (axes, below):
+            each.grid(alpha=0.3)
+    panels[0, 0].set(ylabel="return in training")
+    panels[0, 0].legend(fontsize="small")
+    panels[1, 0].set(ylabel="explained\nvariance")
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=110, metadata={"Software": None, "Source": digest})
+    return out.getvalue()
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    function.__name__: function for function in (families_table, families_summary)
+}
+PICTURES = {"docs/families.png": picture} if measured() else {}
+"""The picture of the curves, once there are results."""

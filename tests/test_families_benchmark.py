@@ -1,0 +1,97 @@
+"""The benchmark of families: shared cloned policies, kept results and the figures."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from agentgym.trainers import make_trainer
+from agentgym.trainers.run.cli import read_config
+
+TINY = {
+    "constrain": True,
+    "bc_demonstrations": 4,
+    "bc_epochs": 1,
+    "iterations": 2,
+    "episodes_per_iteration": 8,
+    "minibatches": 1,
+    "eval_episodes": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def modules():
+    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+    names = ("families", "families_figures")
+    yield [importlib.import_module(name) for name in names]
+    sys.path.pop(0)
+    for name in names:
+        sys.modules.pop(name)
+
+
+def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
+    modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    families, figures = modules
+    launched = []
+
+    def launch(recipe: str, config: Path, folder: Path, flags: list[str]) -> None:
+        words = ["--config", str(config), "--run-dir", str(folder), *flags, "--quiet"]
+        make_trainer(recipe, read_config(recipe, words)).run()
+        launched.append((folder.name, dict(pairwise(flags)).get("--model", "new")))
+
+    result = tmp_path / "families.json"
+    other = {"settings": {}, "runs": []}
+    result.write_text(json.dumps({"environments": {"Other-v0": other}}))
+    monkeypatch.setattr(families, "launch", launch)
+    monkeypatch.setattr(families, "RESULT", result)
+    monkeypatch.setattr(families, "FAMILIES", {"Other-v0": {}, "LiarsDice-Duel-v0": TINY})
+    monkeypatch.setattr(figures, "results_if_any", lambda name: json.loads(result.read_text()))
+    settings = families.Settings(ids=("LiarsDice-Duel-v0",), seeds=(3,), runs=tmp_path / "runs")
+    families.main(settings)
+    cloned = str(tmp_path / "runs" / "LiarsDice-Duel-v0" / "cloned-3" / "policy")
+    assert launched == [("cloned-3", "new"), ("poad-3", cloned), ("grpo-3", cloned)]
+    found = json.loads(result.read_text())["environments"]
+    assert found["Other-v0"] == other
+    runs = found["LiarsDice-Duel-v0"]["runs"]
+    assert [run["recipe"] for run in runs] == ["poad", "grpo"]
+    for run in runs:
+        assert {"random", "imitation", "start", "trained", "expert"} >= set(run["agents"])
+        assert len(run["training_return"]) == 2
+    assert runs[0]["explained_variance"] and not runs[1]["explained_variance"]
+
+
+def run_of(recipe: str, seed: int, cloned: float, trained: float) -> dict[str, Any]:
+    """Returns the summary of a run."""
+    agents = {
+        name: {"reward": [x, x, x]} for name, x in (("imitation", cloned), ("trained", trained))
+    }
+    explained = [[10, 0.1], [20, 0.5]] if recipe == "poad" else []
+    returns = [[10, cloned], [20, trained]]
+    return {
+        "recipe": recipe, "seed": seed, "agents": agents,
+        "explained_variance": explained, "training_return": returns,
+    }  # fmt: skip
+
+
+def test_gains_count_where_the_intervals_over_seeds_are_apart(
+    modules: Any, monkeypatch: pytest.MonkeyPatch
+):
+    _, figures = modules
+    runs = [run_of("poad", seed, 0.2 + seed / 100, 0.8 + seed / 100) for seed in range(3)]
+    runs += [run_of("grpo", seed, 0.2 + seed / 100, 0.2 + 0.3 * seed) for seed in range(3)]
+    content = {"environments": {"X-v0": {"settings": {}, "runs": runs}}}
+    monkeypatch.setattr(figures, "results_if_any", lambda name: content)
+    assert figures.families_summary().endswith("POAD in 1 and GRPO in 0.")
+    assert "| 0.21 [0.19, 0.23] | 0.81 [0.79, 0.83] |" in figures.families_table()
+    assert figures.families_table().endswith("| 0.10 to 0.50 |")
+    digest, draw = figures.picture()
+    assert digest.encode() in draw()
