@@ -87,8 +87,38 @@ def planning_exit() -> str:
     return table(("Environment", *names), rows)
 
 
+def notes() -> str:
+    """Returns the right answers of readers with a window and with notes, by prompt length."""
+    return _readers("Diary")
+
+
+def notes_in_wordle() -> str:
+    """Returns the solved words of readers with a window and with notes, by prompt length."""
+    return _readers("Wordle")
+
+
+def _readers(family: str) -> str:
+    content = results_if_any("notes")
+    if content is None:
+        return NOTHING
+    found = {name: x for name, x in content["environments"].items() if name.startswith(family)}
+    rows = [
+        (env, kind, *(_share(cells.get(str(b)), of["score"]) for b in of["budgets"]))
+        for env, of in found.items()
+        for kind, cells in of["readers"].items()
+    ]
+    budgets = next(iter(found.values()))["budgets"]
+    return table(("Environment", "Memory", *(f"{budget:,} tokens" for budget in budgets)), rows)
+
+
 def _success(row: dict[str, Sequence[float]]) -> str:
-    mean, low, high = (100 * x for x in row["success"])
+    return _share(row, "success")
+
+
+def _share(row: dict[str, Sequence[float]] | None, name: str) -> str:
+    if row is None:
+        return "-"
+    mean, low, high = (100 * x for x in row[name])
     return f"{mean:.0f} [{low:.0f}, {high:.0f}]"
 
 
@@ -123,5 +153,14 @@ def reader() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     function.__name__: function
-    for function in (critics, decisive_turns, planning, planning_exit, serve_load, reader)
+    for function in (
+        critics,
+        decisive_turns,
+        planning,
+        planning_exit,
+        notes,
+        notes_in_wordle,
+        serve_load,
+        reader,
+    )
 }

@@ -119,6 +119,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "aepo": {"group_size": 4, "iterations": 20, "episodes_per_iteration": 64},
     "vine": {"continuations": 2, "episodes_per_iteration": 64, "iterations": 20},
     "hgpo": {"group_size": 8, "iterations": 20, "entropy_coef": 0.1},
+    "agent_r": {"group_size": 8, "iterations": 20, "lr": 2e-3},
     "exit": {"teacher": "search:best_first,budget=16", "episodes_per_iteration": 64, "lr": 2e-3},
 }
 
@@ -401,6 +402,7 @@ REFUSED: dict[str, set[str]] = {
     "digi_q": IMITATION,
     "filtered_bc": {"normalize_advantages", "covariance_clip"} | HOOKED,
     "optima": {"normalize_advantages", "covariance_clip"} | HOOKED,
+    "agent_r": IMITATION | {"covariance_clip"},
     "exit": IMITATION | {"covariance_clip"},
     "arpo_replay": {"filter_groups"},
     "agent_rlvr": UNPLAYED,

@@ -14,8 +14,10 @@ from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.recipes import load
 from agentgym.trainers.recipes.agent_q import STATE, VALUE, Edge, State, TreePreferences
+from agentgym.trainers.recipes.agent_r import LEARNED, splices
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
@@ -77,6 +79,53 @@ def test_a_teacher_that_cannot_be_made_is_explained(tmp_path: Path):
     with pytest.raises(ConfigError, match="Unknown search 'mtcs'"):
         trained("exit", tmp_path, teacher="search:mtcs")
     assert load("exit").Config().teacher == "search:mcts,budget=64"
+
+
+# Agent-R.
+
+
+def test_agent_r_imitates_a_success_after_the_first_error(tmp_path: Path):
+    trainer = trained("agent_r", tmp_path, group_size=2, wrong_turns=2)
+    hooks, policy = trainer.hooks, trainer.policy
+
+    def opening(*actions: str) -> tuple[Sample, ...]:
+        encoded = [np.array(policy.encode_action(action), np.int32) for action in actions]
+        return tuple(
+            Sample(tokens, np.zeros(len(tokens), np.float32), None, action, True)
+            for tokens, action in zip(encoded, actions, strict=True)
+        )
+
+    # Forth and back, then to either end: one of the two reaches the target, and mostly not both.
+    ways = [opening("+", "-", *(end * 6)) for end in ("+", "-")]
+    specs = [EpisodeSpec(f"train/{i}", i, (i, k), ways[k]) for i in range(8) for k in (0, 1)]
+    own = trainer.play(specs)
+    expected = splices(own, 2)
+    assert len(expected) == sum(not each.success for each in own) > 1
+    for splice in expected:
+        assert splice.good.group == splice.failed.group and splice.good.success
+        assert (splice.parent, splice.turn) == (2, 4)
+    learned = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
+    revised = [each for each in learned if each.extras[LEARNED]]
+    assert revised and all(each.success for each in learned)
+    assert len(learned) == len(revised) + sum(each.success for each in own)
+    batch = Batch.of(learned)
+    weights = hooks.credit(batch, None, 5, np.random.default_rng(0)).advantages
+    for number, each in enumerate(learned):
+        first = each.extras[LEARNED]
+        mine = batch.token_turn[batch.turn_trajectory[batch.token_turn] == number]
+        given = weights[batch.turn_trajectory[batch.token_turn] == number]
+        np.testing.assert_array_equal(given, mine - mine[0] >= first)
+    for each in revised:
+        splice = next(s for s in expected if s.failed.group == each.group)
+        wrong = [turn.action for turn in splice.failed.turns[:4]]
+        good = [turn.action for turn in splice.good.turns[2:]]
+        assert [turn.action for turn in each.turns[: 4 + len(good)]] == wrong + good
+        assert all(turn.support is not None for turn in each.turns[4 : 4 + len(good)])
+
+
+def test_agent_r_refuses_a_revision_that_cannot_be_generated():
+    with pytest.raises(ConfigError, match="leave out revision"):
+        load("agent_r").Config.of(revision="I was wrong. ", constrain=True)
 
 
 # Agent Q.

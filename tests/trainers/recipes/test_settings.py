@@ -45,6 +45,7 @@ VALUES: dict[str, Any] = {
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
     "exit.teacher": "search:best_first,budget=2",
+    "agent_r.revision": " ",
     "agent_rlvr.hint": f"{__name__}:nothing",
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
@@ -52,6 +53,11 @@ EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
 REPLAYED = {
     "env_kwargs": {"size": 6, "max_turns": 2}, "episodes_per_iteration": 16, "group_size": 2,
     "iterations": 4, "lr": 1e-3,
+}  # fmt: skip
+# Groups with failures that a success can revise.
+REVISED = {
+    "model": "nano", "env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32,
+    "group_size": 8, "constrain": False, "bc_demonstrations": 32, "bc_epochs": 4, "bc_lr": 2e-3,
 }  # fmt: skip
 DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
 TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
@@ -70,6 +76,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
     "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
+    **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,

@@ -1,0 +1,45 @@
+"""The benchmark of notes: prompts keep to their length, and readers use all that is in them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentgym.envs.diary.pages import pages_of
+
+
+@pytest.fixture(scope="module")
+def notes():
+    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+    yield importlib.import_module("notes")
+    sys.path.pop(0)
+    sys.modules.pop("notes", None)
+
+
+def test_facts_are_read_from_every_form_of_an_entry(notes):
+    diary = pages_of("test/0", 200, 20, None)
+    for entry, fact in zip(diary.entries, diary.facts, strict=True):
+        assert notes.facts_of(entry) == ([(*fact.key, fact.value)] if fact else [])
+
+
+@pytest.mark.parametrize("title", ["Diary, questions 10 entries later", "Wordle"])
+@pytest.mark.parametrize("kind", ["window", "notes"])
+def test_prompts_keep_to_their_budget(notes, title, kind):
+    setting = next(s for name, s in notes.SETTINGS.items() if name.startswith(title))
+    row = notes.measure(setting, kind, 330, notes.Settings(episodes=2))
+    assert 219 < row["longest_prompt"] <= 330
+
+
+@pytest.mark.parametrize("kind", ["window", "notes"])
+def test_a_reader_with_room_for_everything_makes_no_mistake(notes, kind):
+    setting = notes.SETTINGS["Diary, questions at the end"]
+    row = notes.measure(setting, kind, 20_000, notes.Settings(episodes=2))
+    assert row["progress"][0] == 1.0
+
+
+def test_a_prompt_without_room_for_a_note_has_no_result(notes):
+    setting = notes.SETTINGS["Diary, questions at the end"]
+    assert notes.measure(setting, "notes", 220, notes.Settings(episodes=2)) == {}
