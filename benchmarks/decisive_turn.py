@@ -47,7 +47,7 @@ from agentgym.trainers.trajectory import Batch, FloatArray
 class Settings(critic.Settings):
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = ("WebShop-v0", "Overcooked-TomatoLettuceSalad-v0")
+    envs: tuple[str, ...] = ("WebShop-v0", "TicTacToe-v0", "Maze-v0")
     """Environments."""
     held_out: int = 48
     """Episodes on held-out tasks."""
@@ -101,13 +101,9 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the scores of the estimators in an environment."""
     torch.set_num_threads(1)
     agent = critic.clone(name, settings)
-    player = critic.Player(name, agent, settings.seed)
-    train = player.episodes("train", settings.episodes)
-    held = player.episodes("test", settings.held_out, settings.group)
-    count = settings.vine + settings.continuations
-    returns = player.continuations(held, np.arange(held.num_turns), count)
-    player.pool.close()
-    model = critic.fit("small steps", agent, train, settings, TokenValueHead)
+    played = critic.play(name, agent, settings, group=settings.group, every=True)
+    held, returns = played.held, played.returns
+    model, _ = critic.fit("hidden", agent, played.train, settings, TokenValueHead)
     first = held.token_offsets[:-1]
     found = {k: v[first] for k, v in side_by_side(held, model.evaluate(held)).items()}
     found["vine"] = advantages(held, returns[:, : settings.vine])
