@@ -30,7 +30,6 @@ benchmark. Prints a table, writes JSON and a figure.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -43,7 +42,7 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import NDArray
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -415,9 +414,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    known: dict[str, Any] = {}
-    if settings.out.exists():
-        known = json.loads(settings.out.read_text(encoding="utf-8"))["environments"]
+    known = kept(settings.out)
     missing = {name: known.get(name, {"critics": {}}) for name in settings.envs}
     missing = {k: v for k, v in missing.items() if not CRITICS.keys() <= v["critics"].keys()}
     about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import ArrayLike, NDArray
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -54,9 +54,9 @@ class Settings(critic.Settings):
     group: int = 8
     """Episodes with the same start."""
     continuations: int = 12
-    """Continuations per state for A*."""
+    """Continuations per state, for A* and for the estimator vine."""
     vine: int = 4
-    """Continuations per state for the estimator vine."""
+    """Number of these that are those of vine alone."""
     out: Path = Path(__file__).parent / "results" / "decisive_turn.json"
     """Results."""
 
@@ -125,10 +125,14 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def main(settings: Settings) -> None:
-    """Measures, prints the tables and writes JSON."""
-    found = {name: measure(name, settings) for name in settings.envs}
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("jobs", "runs")}
-    write(settings.out, {"versions": versions("torch"), "settings": about, "environments": found})
+    """Measures the missing environments, then writes and prints all results."""
+    found = kept(settings.out)
+    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
+    for name in settings.envs:
+        if name not in found:
+            found[name] = measure(name, settings)
+            results = {"versions": versions("torch"), "settings": about, "environments": found}
+            write(settings.out, results)
     for name, result in found.items():
         table = Table(title=f"{name}: {result['decided']} decided episodes")
         for column in ("estimator", "place", "first", "chance"):
