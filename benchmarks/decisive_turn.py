@@ -15,9 +15,9 @@ and the decisive turn should come first. The columns of the table:
 - first: share of episodes in which it comes first. Ties share the place.
 - chance: the same share for a random order.
 
-Estimators with a critic use a token-level one ("small steps" in `critic.py`), fitted to the returns
-of episodes on training tasks. "vine" uses continuations other than those of A*. The advantage of a
-turn is that of its first token. Prints tables and writes JSON.
+Estimators with a critic use a token-level one ("state" in `critic.py`), fitted to the returns of
+episodes on training tasks. "vine" uses continuations other than those of A*. The advantage of a
+turn is that of its first token. Finished environments are kept. Prints tables and writes JSON.
 
     python benchmarks/decisive_turn.py [--envs WebShop-v0]
 """
@@ -103,7 +103,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     agent = critic.clone(name, settings)
     played = critic.play(name, agent, settings, group=settings.group, every=True)
     held, returns = played.held, played.returns
-    model, _ = critic.fit("hidden", agent, played.train, settings, TokenValueHead)
+    model, _ = critic.fit("state", agent, played.train, settings, TokenValueHead)
     first = held.token_offsets[:-1]
     found = {k: v[first] for k, v in side_by_side(held, model.evaluate(held)).items()}
     found["vine"] = advantages(held, returns[:, : settings.vine])
