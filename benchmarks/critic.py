@@ -10,29 +10,29 @@ the return into the part within states, which no critic can predict, and the par
     explained variance of a critic   = 1 - Var[G - V(s)] / Var[G]
 
 G is the return that follows the state, without a discount. Both are measured on the same
-continuations, for all turns and by turn. The targets of the critics are the returns of the training
-episodes:
+continuations, for all turns and by turn, with 95 % intervals from a bootstrap over episodes. The
+targets of the critics are the returns of the training episodes:
 
 - shared: a head on the policy's hidden states, as the default critic has it.
-- own: a trunk of its own, without normalisation of values.
-- normalised: with normalisation, as `--critic-trunk own` has it.
-- small steps: the same with 2048 tokens per optimiser step instead of 8192.
+- own: a trunk of its own and normalised values, as with `--critic-trunk own`.
 - hidden: the same, with the hidden state of the environment beside the prompt, as with
   `--critic-sees hidden`. The best possible variance is that of the complete state.
-- state: the hidden state in place of the prompt, as with `--critic-sees state`. The texts are
-  short, so that it is fitted for four times as many epochs.
+- state: the hidden state in place of the prompt, as with `--critic-sees state`.
 
-Finished environments are kept, so the same command continues an interrupted benchmark. Prints a
-table, writes JSON and a figure.
+All critics of an environment are fitted with about the same number of tokens, so that those with
+short inputs make more epochs over the same episodes.
+
+Policies, episodes and finished critics are kept, so the same command continues an interrupted
+benchmark. Prints a table, writes JSON and a figure.
 
     python benchmarks/critic.py [--jobs 2] [--envs WebShop-v0]
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import NDArray
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -52,6 +52,7 @@ from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.critics.heads import TurnValueHead, ValueHead
 from agentgym.trainers.critics.privileged import critic_view
 from agentgym.trainers.critics.value_model import ValueModel
+from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import collect
@@ -62,35 +63,36 @@ from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.update_data import correlation, explained_variance
 from agentgym.wrappers import PrivilegedText
 
-# Settings of behaviour cloning, by environment.
-CASES: dict[str, dict[str, Any]] = {
+# Number of training episodes and settings of behaviour cloning, by environment.
+CASES: dict[str, tuple[int, dict[str, Any]]] = {
     # Long pages, and a final reward.
-    "WebShop-v0": {"model": "reader", "context": "actions", "bc_demonstrations": 800},
+    "WebShop-v0": (400, {"model": "reader", "context": "actions", "bc_demonstrations": 400}),
     # Short admissible actions, and a sparse reward.
-    "Overcooked-TomatoLettuceSalad-v0": {"context": "current", "bc_demonstrations": 40},
+    "Overcooked-TomatoLettuceSalad-v0": (400, {"context": "current", "bc_demonstrations": 40}),
     # Recurring states.
-    "Maze-v0": {"context": "current", "bc_demonstrations": 100},
+    "Maze-v0": (800, {"context": "current", "bc_demonstrations": 100}),
     # Free sentences.
-    "CarDealer-v0": {
-        "context": "current",
-        "bc_demonstrations": 150,
-        "constrain": False,
-        "max_new_tokens": 40,
-        "env_kwargs": {"reward": "share"},
-    },
+    "CarDealer-v0": (
+        600,
+        {
+            "context": "current",
+            "bc_demonstrations": 150,
+            "constrain": False,
+            "max_new_tokens": 40,
+            "env_kwargs": {"reward": "share"},
+        },
+    ),
     # A seat of a game, against a scripted opponent.
-    "TicTacToe-v0": {"context": "current", "bc_demonstrations": 300},
+    "TicTacToe-v0": (6000, {"context": "current", "bc_demonstrations": 300}),
     # Partial observation of a household.
-    "Household-v0": {"context": "window", "bc_demonstrations": 300},
+    "Household-v0": (200, {"context": "window", "bc_demonstrations": 300}),
 }
 # Arguments of `ValueModel`, by critic.
 CRITICS: dict[str, dict[str, Any]] = {
     "shared": {"lr": 1e-3},
-    "own": {"lr": 3e-4},
-    "normalised": {"lr": 3e-4, "normalize": True},
-    "small steps": {"lr": 3e-4, "normalize": True, "batch_tokens": 2048},
-    "hidden": {"lr": 3e-4, "normalize": True, "batch_tokens": 2048},
-    "state": {"lr": 1e-3, "normalize": True, "batch_tokens": 1024, "epochs": 12},
+    "own": {"lr": 3e-4, "normalize": True},
+    "hidden": {"lr": 3e-4, "normalize": True},
+    "state": {"lr": 1e-3, "normalize": True},
 }
 TURNS = {"1": slice(0, 1), "2-3": slice(1, 3), "4-": slice(3, None)}
 """Groups of turns, by label."""
@@ -102,16 +104,20 @@ class Settings:
 
     envs: tuple[str, ...] = tuple(CASES)
     """Environments."""
-    episodes: int = 1000
-    """Episodes on training tasks that critics are fitted to."""
-    held_out: int = 48
+    episodes: int | None = None
+    """Maximum number of episodes on training tasks (None: as chosen for each environment)."""
+    held_out: int = 64
     """Episodes on held-out tasks."""
-    states: int = 320
+    states: int = 192
     """Maximum number of states of the held-out episodes."""
     continuations: int = 6
     """Continuations per state, at least 2."""
-    epochs: int = 3
-    """Epochs of a critic over the training episodes."""
+    tokens: int = 2_000_000
+    """Tokens that each critic is fitted with, at least one epoch of the training episodes."""
+    epochs: int = 16
+    """Maximum number of epochs."""
+    batch_tokens: int = 2048
+    """Tokens per optimiser step of a critic."""
     demonstrations: int | None = None
     """Maximum number of demonstrations (None: as chosen for each environment)."""
     seed: int = 0
@@ -126,7 +132,7 @@ class Settings:
 
 def clone(name: str, settings: Settings) -> PolicyAgent:
     """Returns the policy of an environment after behaviour cloning, at temperature 1."""
-    case = {"model": "nano", "constrain": True, **CASES[name]}
+    case = {"model": "nano", "constrain": True, **CASES[name][1]}
     if settings.demonstrations is not None:
         case["bc_demonstrations"] = min(case["bc_demonstrations"], settings.demonstrations)
     folder = settings.runs / name
@@ -171,7 +177,7 @@ class Player:
     """
 
     def __init__(self, name: str, agent: PolicyAgent, seed: int):
-        kwargs = CASES[name].get("env_kwargs", {})
+        kwargs = CASES[name][1].get("env_kwargs", {})
         self.pool = EnvPool(lambda: PrivilegedText(make_env(name, **kwargs)), 64)
         self.agent, self.seed = agent, seed
         self.tasks = tasks_of(self.pool.env(0))
@@ -207,6 +213,68 @@ class Player:
         return returns_to_go(played)[firsts].reshape(len(states), count)
 
 
+@dataclass
+class Played:
+    """Episodes of a policy, and continuations from states of those on held-out tasks.
+
+    Attributes:
+        train: episodes on training tasks.
+        held: episodes on held-out tasks.
+        states: [S] indices of turns of `held`.
+        returns: [S, K] returns of the continuations from before these turns.
+    """
+
+    train: Batch
+    held: Batch
+    states: NDArray[np.int64]
+    returns: FloatArray
+
+    @classmethod
+    def load(cls, file: Path) -> Played:
+        """Returns the episodes in a file."""
+        found = torch.load(file, weights_only=False)
+        train, held = (Batch.of(unpack_all(found[name])) for name in ("train", "held"))
+        return cls(train, held, found["states"], found["returns"])
+
+    def save(self, file: Path) -> None:
+        """Writes the episodes to a file."""
+        batches = {"train": self.train, "held": self.held}
+        packed = {name: pack_all(batch.trajectories) for name, batch in batches.items()}
+        torch.save({**packed, "states": self.states, "returns": self.returns}, file)
+
+
+def play(
+    name: str, agent: PolicyAgent, settings: Settings, *, group: int = 1, every: bool = False
+) -> Played:
+    """Returns the episodes of a policy and their continuations, played once and then kept.
+
+    Args:
+        name: id of the environment.
+        agent: the policy.
+        settings: the settings of the benchmark.
+        group: number of held-out episodes with the same start.
+        every: whether continuations start from every state of the held-out episodes.
+    """
+    file = settings.runs / name / f"episodes-{settings.out.stem}.pt"
+    if file.exists():
+        return Played.load(file)
+    count = CASES[name][0]
+    if settings.episodes is not None:
+        count = min(count, settings.episodes)
+    player = Player(name, agent, settings.seed)
+    train = player.episodes("train", count)
+    held = player.episodes("test", settings.held_out, group)
+    states = np.arange(held.num_turns)
+    if not every:
+        states = np.random.default_rng(settings.seed).permutation(states)[: settings.states]
+        states.sort()
+    returns = player.continuations(held, states, settings.continuations)
+    player.pool.close()
+    played = Played(train, held, states, returns)
+    played.save(file)
+    return played
+
+
 def returns_to_go(batch: Batch) -> FloatArray:
     """Returns the sum of rewards from each turn on [M], without a discount."""
     return discounted_returns(batch.rewards, batch.turn_offsets, 1.0).astype(np.float32)
@@ -218,18 +286,23 @@ def fit(
     batch: Batch,
     settings: Settings,
     kind: type[ValueHead] = TurnValueHead,
-) -> ValueModel:
-    """Returns a critic fitted to the returns of episodes, of turns or of tokens."""
+) -> tuple[ValueModel, int]:
+    """Returns a critic fitted to the returns of episodes, of turns or of tokens, and its epochs."""
     policy, generator = agent.policy, torch.Generator().manual_seed(settings.seed)
     head = kind(policy.hidden_size, (256,), generator=generator)
     trunk = policy.frozen_copy() if critic == "shared" else policy
     sees = critic if critic in ("hidden", "state") else "own"
     view = critic_view(sees, make_context(policy, agent.settings))
-    model = ValueModel(trunk, head, view=view, **{"epochs": settings.epochs, **CRITICS[critic]})
+    seen = batch if view is None else view(batch)
+    length = sum(len(segment.tokens) for each in seen.trajectories for segment in each.segments)
+    epochs = min(settings.epochs, max(1, round(settings.tokens / length)))
+    model = ValueModel(
+        trunk, head, view=view, epochs=epochs, batch_tokens=settings.batch_tokens, **CRITICS[critic]
+    )
     returns = returns_to_go(batch)
     targets = returns[batch.token_turn] if head.reads == "tokens" else returns
     model.fit(batch, targets, np.random.default_rng(settings.seed))
-    return model
+    return model, epochs
 
 
 def explained(values: FloatArray, returns: FloatArray) -> float:
@@ -244,36 +317,63 @@ def possible(returns: FloatArray) -> float:
     return 0.0 if total < 1e-12 else 1.0 - within / total
 
 
-def measure(name: str, settings: Settings) -> dict[str, Any]:
-    """Returns the explained variances of an environment, over all turns and by turn."""
-    begun = time.perf_counter()
+def interval(
+    statistic: Callable[..., float], episode: NDArray[np.int64], *arrays: NDArray[Any]
+) -> list[float]:
+    """Returns a statistic and its 95 % interval from a bootstrap over episodes.
+
+    Args:
+        statistic: maps the arrays to a number.
+        episode: [S] the index of the episode of each state.
+        arrays: arrays [S, ...].
+    """
+    members = [np.flatnonzero(episode == each) for each in np.unique(episode)]
+    rng = np.random.default_rng(0)
+    drawn = []
+    for _ in range(1000):
+        chosen = np.concatenate([members[i] for i in rng.integers(len(members), size=len(members))])
+        drawn.append(statistic(*(array[chosen] for array in arrays)))
+    found = [statistic(*arrays), *np.quantile(drawn, [0.025, 0.975])]
+    return [round(float(x), 4) for x in found]
+
+
+def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, Any]:
+    """Returns the explained variances of an environment, over all turns and by turn.
+
+    Args:
+        name: id of the environment.
+        settings: the settings of the benchmark.
+        known: results of an earlier call, whose critics are kept.
+    """
+    begun = time.process_time()
     torch.set_num_threads(1)
     agent = clone(name, settings)
-    player = Player(name, agent, settings.seed)
-    train = player.episodes("train", settings.episodes)
-    held = player.episodes("test", settings.held_out)
-    rng = np.random.default_rng(settings.seed)
-    states = np.sort(rng.permutation(held.num_turns)[: settings.states])
-    returns = player.continuations(held, states, settings.continuations)
-    player.pool.close()
-    turn = states - held.turn_offsets[held.turn_trajectory[states]]
+    played = play(name, agent, settings)
+    held, states, returns = played.held, played.states, played.returns
+    episode = held.turn_trajectory[states]
+    turn = states - held.turn_offsets[episode]
     some = {label: np.isin(turn, np.arange(turn.max() + 1)[span]) for label, span in TURNS.items()}
     parts = {"all": np.ones(len(turn), bool), **{k: mask for k, mask in some.items() if mask.any()}}
-    found: dict[str, Any] = {
+    critics = dict(known.get("critics", {}))
+    for critic in CRITICS:
+        if critic in critics:
+            continue
+        model, epochs = fit(critic, agent, played.train, settings)
+        values = model.predict(held)[states]
+        critics[critic] = {
+            **{k: interval(explained, episode[m], values[m], returns[m]) for k, m in parts.items()},
+            "correlation": correlation(values, returns.mean(axis=1)),
+            "epochs": epochs,
+        }
+    return {
         "mean": float(returns.mean()),
         "variance": float(returns.var()),
         "states": {label: int(mask.sum()) for label, mask in parts.items()},
-        "training_states": train.num_turns,
-        "possible": {label: possible(returns[mask]) for label, mask in parts.items()},
-        "critics": {},
+        "training_states": played.train.num_turns,
+        "possible": {k: interval(possible, episode[m], returns[m]) for k, m in parts.items()},
+        "critics": critics,
+        "cpu_seconds": round(known.get("cpu_seconds", 0.0) + time.process_time() - begun, 1),
     }
-    for critic in CRITICS:
-        values = fit(critic, agent, train, settings).predict(held)[states]
-        found["critics"][critic] = {
-            **{label: explained(values[mask], returns[mask]) for label, mask in parts.items()},
-            "correlation": correlation(values, returns.mean(axis=1)),
-        }
-    return found | {"seconds": round(time.perf_counter() - begun, 1)}
 
 
 def tabulate(found: dict[str, Any]) -> Table:
@@ -283,8 +383,8 @@ def tabulate(found: dict[str, Any]) -> Table:
     for column in ("possible", *CRITICS):
         table.add_column(column, justify="right")
     for name, result in found.items():
-        best = result["possible"]["all"]
-        reached = [result["critics"][critic]["all"] for critic in CRITICS]
+        best = result["possible"]["all"][0]
+        reached = [result["critics"][critic]["all"][0] for critic in CRITICS]
         cells = [f"{x:.2f} ({x / best:.0%})" if best > 0 else f"{x:.2f}" for x in reached]
         table.add_row(name, f"{best:.2f}", *cells)
     return table
@@ -299,11 +399,11 @@ def draw(found: dict[str, Any], path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     places = np.arange(len(found))
-    best = [result["possible"]["all"] for result in found.values()]
+    best = [result["possible"]["all"][0] for result in found.values()]
     axes.bar(places, best, 0.9, color="0.88", label="best possible")
     width = 0.8 / len(CRITICS)
     for i, critic in enumerate(CRITICS):
-        reached = [result["critics"][critic]["all"] for result in found.values()]
+        reached = [result["critics"][critic]["all"][0] for result in found.values()]
         axes.bar(places - 0.4 + width * (i + 0.5), reached, width, label=critic)
     axes.set_xticks(places, [name.removesuffix("-v0") for name in found], rotation=15)
     axes.set(ylabel="explained variance on held-out tasks", ylim=(-0.25, 1))
@@ -314,14 +414,13 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    known: dict[str, Any] = {}
-    if settings.out.exists():
-        known = json.loads(settings.out.read_text(encoding="utf-8"))["environments"]
-    missing = [name for name in settings.envs if name not in known]
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("jobs", "runs")}
+    known = kept(settings.out)
+    missing = {name: known.get(name, {"critics": {}}) for name in settings.envs}
+    missing = {k: v for k, v in missing.items() if not CRITICS.keys() <= v["critics"].keys()}
+    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
-        begun = {pool.submit(measure, name, settings): name for name in missing}
+        begun = {pool.submit(measure, k, settings, v): k for k, v in missing.items()}
         for done in as_completed(begun):
             known[begun[done]] = done.result()
             found = {name: known[name] for name in CASES if name in known}

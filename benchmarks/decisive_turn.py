@@ -15,9 +15,9 @@ and the decisive turn should come first. The columns of the table:
 - first: share of episodes in which it comes first. Ties share the place.
 - chance: the same share for a random order.
 
-Estimators with a critic use a token-level one ("small steps" in `critic.py`), fitted to the returns
-of episodes on training tasks. "vine" uses continuations other than those of A*. The advantage of a
-turn is that of its first token. Prints tables and writes JSON.
+Estimators with a critic use a token-level one ("state" in `critic.py`), fitted to the returns of
+episodes on training tasks. "vine" uses continuations other than those of A*. The advantage of a
+turn is that of its first token. Finished environments are kept. Prints tables and writes JSON.
 
     python benchmarks/decisive_turn.py [--envs WebShop-v0]
 """
@@ -34,7 +34,7 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import ArrayLike, NDArray
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -47,16 +47,16 @@ from agentgym.trainers.trajectory import Batch, FloatArray
 class Settings(critic.Settings):
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = ("WebShop-v0", "Overcooked-TomatoLettuceSalad-v0")
+    envs: tuple[str, ...] = ("WebShop-v0", "TicTacToe-v0", "Maze-v0")
     """Environments."""
     held_out: int = 48
     """Episodes on held-out tasks."""
     group: int = 8
     """Episodes with the same start."""
     continuations: int = 12
-    """Continuations per state for A*."""
+    """Continuations per state, for A* and for the estimator vine."""
     vine: int = 4
-    """Continuations per state for the estimator vine."""
+    """Number of these that are those of vine alone."""
     out: Path = Path(__file__).parent / "results" / "decisive_turn.json"
     """Results."""
 
@@ -101,13 +101,9 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the scores of the estimators in an environment."""
     torch.set_num_threads(1)
     agent = critic.clone(name, settings)
-    player = critic.Player(name, agent, settings.seed)
-    train = player.episodes("train", settings.episodes)
-    held = player.episodes("test", settings.held_out, settings.group)
-    count = settings.vine + settings.continuations
-    returns = player.continuations(held, np.arange(held.num_turns), count)
-    player.pool.close()
-    model = critic.fit("small steps", agent, train, settings, TokenValueHead)
+    played = critic.play(name, agent, settings, group=settings.group, every=True)
+    held, returns = played.held, played.returns
+    model, _ = critic.fit("state", agent, played.train, settings, TokenValueHead)
     first = held.token_offsets[:-1]
     found = {k: v[first] for k, v in side_by_side(held, model.evaluate(held)).items()}
     found["vine"] = advantages(held, returns[:, : settings.vine])
@@ -129,10 +125,14 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def main(settings: Settings) -> None:
-    """Measures, prints the tables and writes JSON."""
-    found = {name: measure(name, settings) for name in settings.envs}
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("jobs", "runs")}
-    write(settings.out, {"versions": versions("torch"), "settings": about, "environments": found})
+    """Measures the missing environments, then writes and prints all results."""
+    found = kept(settings.out)
+    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
+    for name in settings.envs:
+        if name not in found:
+            found[name] = measure(name, settings)
+            results = {"versions": versions("torch"), "settings": about, "environments": found}
+            write(settings.out, results)
     for name, result in found.items():
         table = Table(title=f"{name}: {result['decided']} decided episodes")
         for column in ("estimator", "place", "first", "chance"):

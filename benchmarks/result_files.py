@@ -22,6 +22,11 @@ def settings_of(settings: Any) -> dict[str, Any]:
     return asdict(settings) | {"out": settings.out.name}
 
 
+def kept(path: Path) -> dict[str, Any]:
+    """Returns the environments of a result file by name, empty if there is no file."""
+    return json.loads(path.read_text(encoding="utf-8"))["environments"] if path.exists() else {}
+
+
 def write(path: Path, results: Mapping[str, Any]) -> None:
     """Writes a result file and its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)

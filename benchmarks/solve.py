@@ -42,7 +42,7 @@ from typing import Any
 import tyro
 from imitation import cloning
 from learning import as_flags, launch
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -223,9 +223,7 @@ def _interval(estimate: Any) -> list[float]:
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    known: dict[str, Any] = {}
-    if settings.out.exists():
-        known = json.loads(settings.out.read_text(encoding="utf-8"))["environments"]
+    known = kept(settings.out)
     names = settings.ids or [entry.name for entry in TABLE if not entry.files]
     about = {k: v for k, v in settings_of(settings).items() if k not in ("ids", "jobs", "runs")}
     with ThreadPoolExecutor(settings.jobs) as pool:

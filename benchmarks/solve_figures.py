@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from figure_results import NOTHING, results_if_any, table
+from figure_results import NOTHING, results, results_if_any, table
 
 from agentgym.evaluation.failures import FAILURES
 
@@ -48,6 +48,20 @@ def solve_summary() -> str:
     )
 
 
+def solve_budget() -> str:
+    """Returns how many environments were measured, and the budget of each."""
+    rows = measured()
+    if not rows:
+        return NOTHING
+    settings = results("solve")["settings"]
+    steps = settings["env_steps"]
+    return (
+        f"{len(rows)} environments were measured, each with at most {settings['demonstrations']} "
+        f"demonstrations, {steps // 4:,} environment steps per candidate of the selection, and "
+        f"{steps:,} of RL. All others have not been measured."
+    )
+
+
 def solve_commands() -> str:
     """Returns the commands that train the policies of each environment."""
     parts = [f"# {name}\n" + "\n".join(row["commands"]) for name, row in measured().items()]
@@ -60,5 +74,6 @@ def _interval(estimate: Sequence[float], form: str = ".2f") -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    function.__name__: function for function in (solve_table, solve_summary, solve_commands)
+    function.__name__: function
+    for function in (solve_table, solve_summary, solve_budget, solve_commands)
 }

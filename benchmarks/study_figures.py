@@ -6,26 +6,63 @@ A table without its file in `results/` is replaced by a note.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from figure_results import NOTHING, results_if_any, table
 
 
 def critics() -> str:
     """Returns the explained variance of each critic beside the best possible, by environment."""
-    content = results_if_any("critic")
-    if content is None:
+    environments = _critics()
+    if not environments:
         return NOTHING
-    environments = content["environments"]
     names = list(next(iter(environments.values()))["critics"])
     rows = [
-        (
-            env,
-            f"{row['possible']['all']:.2f}",
-            *(f"{row['critics'][name]['all']:.2f}" for name in names),
-        )
+        (env, _range(row["possible"]["all"]), *(_range(row["critics"][x]["all"]) for x in names))
         for env, row in environments.items()
     ]
     return table(("Environment", "Best possible", *names), rows)
+
+
+def critics_by_turn() -> str:
+    """Returns the best possible explained variance and that of the best critic, by turn."""
+    rows = []
+    for env, row in _critics().items():
+        cells = [
+            f"{best[0]:.2f} / {row['critics'][_best(row)][turns][0]:.2f} ({row['states'][turns]})"
+            for turns, best in row["possible"].items()
+        ]
+        rows.append((env, _best(row), *cells, *["-"] * (4 - len(cells))))
+    header = ("Environment", "Critic", "All turns", "Turn 1", "Turns 2-3", "Turns 4-")
+    return table(header, rows) if rows else NOTHING
+
+
+def critics_summary() -> str:
+    """Returns in how many environments the best critic is near the best possible, and above 0.3."""
+    rows = list(_critics().values())
+    if not rows:
+        return NOTHING
+    reached = [(row["critics"][_best(row)]["all"][0], row["possible"]["all"][0]) for row in rows]
+    near = sum(value >= 0.8 * best for value, best in reached)
+    above = sum(value > 0.3 for value, _ in reached)
+    return (
+        f"Of {len(rows)} environments, the best critic explains at least 80 % of the possible in "
+        f"{near}, and more than 0.3 of the variance in {above}."
+    )
+
+
+def _critics() -> dict[str, Any]:
+    return (results_if_any("critic") or {"environments": {}})["environments"]
+
+
+def _best(row: dict[str, Any]) -> str:
+    """Returns the critic with the highest explained variance over all turns."""
+    return max(row["critics"], key=lambda name: row["critics"][name]["all"][0])
+
+
+def _range(estimate: Sequence[float]) -> str:
+    mean, low, high = estimate
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def decisive_turns() -> str:
@@ -35,7 +72,8 @@ def decisive_turns() -> str:
         return NOTHING
     environments = content["environments"]
     estimators = list(next(iter(environments.values()))["estimators"])
-    header = [f"{name}: {x}" for name in environments for x in ("place", "first")]
+    decided = {name: f"{row['decided']} of {row['episodes']}" for name, row in environments.items()}
+    header = [f"{k} ({v} decided): {x}" for k, v in decided.items() for x in ("place", "first")]
     rows = [
         (
             estimator,
@@ -155,6 +193,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
         critics,
+        critics_by_turn,
+        critics_summary,
         decisive_turns,
         planning,
         planning_exit,

@@ -43,18 +43,44 @@ def test_the_variance_between_states_is_what_can_be_explained(critic: Any):
     assert critic.possible(np.ones((3, 2), np.float32)) == 0
 
 
+def test_intervals_resample_episodes(critic: Any):
+    rng = np.random.default_rng(0)
+    episode = np.repeat(np.arange(100), 50)
+    values = rng.normal(size=100)[episode]  # equal within an episode: 100 samples, not 5000
+    mean, low, high = critic.interval(lambda x: x.mean(), episode, values)
+    assert mean == pytest.approx(values.mean(), abs=1e-4)
+    assert high - low == pytest.approx(2 * 1.96 * values.std() / 10, rel=0.15)
+
+
+def test_critics_with_short_inputs_make_more_epochs(critic: Any, runs: Path, tmp_path: Path):
+    settings = critic.Settings(
+        episodes=4, held_out=2, states=2, continuations=2, tokens=900, epochs=7, demonstrations=2,
+        runs=runs, out=tmp_path / "epochs.json",
+    )  # fmt: skip
+    agent = critic.clone("TicTacToe-v0", settings)
+    train = critic.play("TicTacToe-v0", agent, settings).train
+    epochs = {name: critic.fit(name, agent, train, settings)[1] for name in ("own", "state")}
+    length = sum(len(each.tokens) for some in train.trajectories for each in some.segments)
+    assert epochs["own"] == round(900 / length) < epochs["state"] <= 7
+
+
 @pytest.mark.slow
 def test_environments_are_measured_and_kept(
     critic: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(critic, "CRITICS", {"shared": {"lr": 1e-3}})
     settings = critic.Settings(
-        envs=("TicTacToe-v0",), episodes=4, held_out=3, states=6, continuations=2, epochs=1,
+        envs=("TicTacToe-v0",), episodes=4, held_out=3, states=6, continuations=2, tokens=1,
         demonstrations=2, runs=runs, out=tmp_path / "critic.json",
     )  # fmt: skip
-    found = critic.measure("TicTacToe-v0", settings)
+    found = critic.measure("TicTacToe-v0", settings, {})
     assert found["states"]["all"] == 6
-    assert found["critics"]["shared"].keys() == {*found["possible"], "correlation"}
+    assert found["critics"]["shared"].keys() == {*found["possible"], "correlation", "epochs"}
+    with monkeypatch.context() as patch:  # episodes and critics are kept
+        patch.setattr(critic, "collect", None)
+        patch.setattr(critic, "fit", None)
+        repeated = critic.measure("TicTacToe-v0", settings, found)
+    assert {**repeated, "cpu_seconds": 0} == {**found, "cpu_seconds": 0}
     again = critic.Player("TicTacToe-v0", critic.clone("TicTacToe-v0", settings), 0)
     held = again.episodes("test", 2)
     forks = again.continuations(held, np.array([0, 0, 1]), 4)
@@ -83,7 +109,7 @@ def test_the_place_of_the_decisive_turn(critic: Any):
 def test_estimators_are_scored_at_decisive_turns(critic: Any, runs: Path):
     decisive = importlib.import_module("decisive_turn")
     settings = decisive.Settings(
-        episodes=4, held_out=12, group=4, continuations=8, vine=1, epochs=1, demonstrations=2,
+        episodes=4, held_out=12, group=4, continuations=9, vine=1, tokens=1, demonstrations=2,
         runs=runs,
     )  # fmt: skip
     found = decisive.measure("TicTacToe-v0", settings)
