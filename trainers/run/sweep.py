@@ -26,6 +26,7 @@ import numpy as np
 from agentgym.errors import ConfigError
 from agentgym.evaluation.bootstrap import best_of
 from agentgym.evaluation.report import Estimate, mean_interval
+from agentgym.trainers.run.checkpoint import write_text
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
 
@@ -228,11 +229,14 @@ class Sweep:
             except subprocess.CalledProcessError as error:
                 last = (error.stderr or "").strip().rpartition("\n")[2]
                 return f"{run.name} failed with status {error.returncode}: {last}"
-            self.write()
             return ""
 
+        failed = []
         with ThreadPoolExecutor(self.jobs) as pool:
-            return [line for line in pool.map(train, self.runs) if line]
+            for line in pool.map(train, self.runs):
+                self.write()
+                failed += [line] if line else []
+        return failed
 
     def results(self) -> list[dict[str, Any]]:
         """Returns the results of the finished runs."""
@@ -243,8 +247,7 @@ class Sweep:
         """Writes the results of the finished runs to `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         found = {"recipe": self.recipe, "flags": self.flags, "runs": self.results()}
-        path = self.folder / RESULT
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_text(self.folder / RESULT, json.dumps(found, indent=1) + "\n")
 
 
 def by_setting(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
