@@ -225,6 +225,22 @@ def test_the_reference_of_an_adapter_is_its_copy(make_model, tokenizer, as_batch
     assert torch.equal(policy.reference_logprobs(collated), after)
 
 
+def test_copies_hold_an_adapter_and_share_its_base(make_model, tokenizer):
+    policy = with_adapter(make_model(), tokenizer)
+    trained = {name for name, p in policy.named_parameters() if p.requires_grad}
+
+    def storages(copied: Policy) -> dict[str, int]:
+        return {name: p.untyped_storage().data_ptr() for name, p in copied.named_parameters()}
+
+    own = storages(policy)
+    for copied in (policy.clone(), policy.frozen_copy()):
+        new = {name for name, place in storages(copied).items() if place != own[name]}
+        assert new == trained
+    policy.freeze_reference()
+    shared = storages(policy).values()
+    assert len(set(shared)) == len(set(own.values())) + len(trained)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_reference_of_an_adapter_in_low_precision(make_model, tokenizer, as_batch, dtype):
     policy = with_adapter(make_model().to(dtype), tokenizer)

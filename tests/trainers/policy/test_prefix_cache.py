@@ -5,6 +5,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from agentgym.trainers import make_trainer
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import Request, Sampling
 
@@ -120,6 +121,24 @@ def test_waiting_rows_take_the_places_of_finished_ones(make_policy):
     assert steps < in_lockstep
     alone = [act(policy, [p])[0] for p in prompts[:1]]
     assert alone[0].tokens.tolist() == samples[0].tokens[:6].tolist()
+
+
+@pytest.mark.parametrize("batch", [1, 3, None])
+def test_the_setting_bounds_the_rows_of_a_pass(batch: int | None, tmp_path):
+    trainer = make_trainer(
+        "rloo", model="nano", generation_batch=batch, num_envs=5, episodes_per_iteration=5,
+        group_size=5, env_kwargs={"max_turns": 1}, device="cpu", quiet=True, run_dir=str(tmp_path),
+    )  # fmt: skip
+    rows: list[int] = []
+    trainer.policy.model.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    try:
+        trainer.rollouts.collect(0)
+    finally:
+        for part in (trainer.pool, trainer.log, trainer.folder):
+            part.close()
+    assert max(rows) == (batch or 5)
 
 
 def test_equal_rows_need_no_mask(make_policy):
