@@ -2,9 +2,9 @@
 
 Per environment and seed, a small decoder with random weights is trained by behaviour cloning on
 demonstrations of the expert, and each recipe trains this same policy. The settings are
-`families.yaml`, those of the environment in `FAMILIES`, which are the same for all recipes, and the
-critic of POAD in `RECIPES`. They were selected in runs with seed 0. All agents play the same
-held-out tasks, the policies greedily. The last policy counts.
+`families.yaml` and those of the environment and the recipe in `FAMILIES` and `RECIPES`. They were
+selected in runs with seed 0. All agents play the same held-out tasks, the policies greedily. The
+last policy counts.
 
 Every stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
 ones are resumed, so the same command continues an interrupted benchmark. Results of other
@@ -16,8 +16,9 @@ environments are kept.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,36 +35,51 @@ RECIPES: dict[str, dict[str, Any]] = {
     "grpo": {},
 }
 """Settings of each recipe. The critic has a model of its own."""
-FAMILIES: dict[str, dict[str, Any]] = {
-    "KG-QA-v0": {
-        "env_kwargs": "hops=1",
-        "constrain": True,
-        "bc_demonstrations": 60,
-        "iterations": 20,
-    },
-    "MiniWoB-Text-v0": {
-        "env_kwargs": "kind=log-in",
-        "constrain": True,
-        "bc_demonstrations": 60,
-        "iterations": 12,
-    },
-    "TextGeneration-v0": {
-        "env_kwargs": "kind=words",
-        "bc_demonstrations": 1500,
-        "iterations": 120,
-        "max_new_tokens": 24,
-        "lr": 1e-3,
-    },
-    "SmallML-v0": {
-        "env_kwargs": "columns=4",
-        "constrain": True,
-        "bc_demonstrations": 50,
-        "iterations": 10,
-        "episodes_per_iteration": 32,
-        "eval_episodes": 100,
-    },
+
+
+@dataclass(frozen=True)
+class Family:
+    """The runs of an environment.
+
+    Attributes:
+        settings: settings of all runs beyond `families.yaml`.
+        iterations: number of iterations by recipe. One of GRPO, without a critic, is faster.
+    """
+
+    settings: Mapping[str, Any]
+    iterations: Mapping[str, int]
+
+
+FAMILIES = {
+    "KG-QA-v0": Family(
+        {"env_kwargs": "hops=1", "constrain": True, "bc_demonstrations": 60},
+        {"poad": 20, "grpo": 60},
+    ),
+    "MiniWoB-Text-v0": Family(
+        {"env_kwargs": "kind=log-in", "constrain": True, "bc_demonstrations": 60},
+        {"poad": 12, "grpo": 36},
+    ),
+    "TextGeneration-v0": Family(
+        {
+            "env_kwargs": "kind=words",
+            "bc_demonstrations": 1500,
+            "max_new_tokens": 24,
+            "lr": 1e-3,
+        },
+        {"poad": 120, "grpo": 120},
+    ),
+    "SmallML-v0": Family(
+        {
+            "env_kwargs": "columns=4",
+            "constrain": True,
+            "bc_demonstrations": 50,
+            "episodes_per_iteration": 32,
+            "eval_episodes": 100,
+        },
+        {"poad": 10, "grpo": 10},
+    ),
 }
-"""Settings of each environment beyond `families.yaml`."""
+"""The runs by environment."""
 
 
 @dataclass
@@ -82,17 +98,18 @@ class Settings:
 
 def train(name: str, seed: int, settings: Settings) -> list[dict[str, Any]]:
     """Clones a policy and trains it with each recipe. Returns a summary of each run."""
-    folder = settings.runs / name
+    folder, family = settings.runs / name, FAMILIES[name]
     cloned = folder / f"cloned-{seed}"
-    chosen = {"env_id": name, "seed": seed, **FAMILIES[name]}
-    cloning = {**chosen, "iterations": 0, "eval_baselines": True}
-    launch("poad", CONFIG, cloned, as_flags(cloning))
+    chosen = {"env_id": name, "seed": seed, **family.settings}
+    launch("poad", CONFIG, cloned, as_flags({**chosen, "iterations": 0, "eval_baselines": True}))
     agents = summary("poad", seed, cloned)["agents"]
+    chosen |= {"model": cloned / "policy", "bc_demonstrations": 0}
     runs = []
     for recipe, own in RECIPES.items():
-        start = {"model": cloned / "policy", "bc_demonstrations": 0}
-        launch(recipe, CONFIG, folder / f"{recipe}-{seed}", as_flags(chosen | start | own))
-        run = summary(recipe, seed, folder / f"{recipe}-{seed}")
+        trained = folder / f"{recipe}-{seed}"
+        iterations = {"iterations": family.iterations[recipe]}
+        launch(recipe, CONFIG, trained, as_flags(chosen | own | iterations))
+        run = summary(recipe, seed, trained)
         runs.append(run | {"agents": agents | {"trained": run["agents"][recipe]}})
     return runs
 
@@ -106,7 +123,7 @@ def main(settings: Settings) -> None:
     with ThreadPoolExecutor(settings.jobs) as pool:
         done = list(pool.map(lambda pair: train(*pair, settings), pairs))
     for name in settings.ids:
-        found[name] = {"settings": FAMILIES[name], "runs": []}
+        found[name] = {**asdict(FAMILIES[name]), "runs": []}
     for (name, _), runs in zip(pairs, done, strict=True):
         found[name]["runs"] += runs
     found = {name: found[name] for name in FAMILIES if name in found}

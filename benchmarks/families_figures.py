@@ -80,6 +80,11 @@ def _cell(estimate: Estimate) -> str:
     return f"{mean:.2f}" if low is None or low == high else f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
+def families_picture() -> str:
+    """Returns the picture of all curves, or a note without results."""
+    return "![Curves of POAD and GRPO](families.png)" if measured() else NOTHING
+
+
 def picture() -> tuple[str, Callable[[], bytes]]:
     """Returns a digest of the results, and a function that draws the curves."""
     content = measured()
@@ -118,7 +123,7 @@ def _draw(environments: Mapping[str, Any], digest: str) -> bytes:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    function.__name__: function for function in (families_table, families_summary)
+    function.__name__: function for function in (families_table, families_summary, families_picture)
 }
 PICTURES = {"docs/families.png": picture} if measured() else {}
 """The picture of the curves, once there are results."""

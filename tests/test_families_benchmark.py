@@ -20,7 +20,6 @@ TINY = {
     "constrain": True,
     "bc_demonstrations": 4,
     "bc_epochs": 1,
-    "iterations": 2,
     "episodes_per_iteration": 8,
     "minibatches": 1,
     "eval_episodes": 2,
@@ -53,7 +52,8 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
     result.write_text(json.dumps({"environments": {"Other-v0": other}}))
     monkeypatch.setattr(families, "launch", launch)
     monkeypatch.setattr(families, "RESULT", result)
-    monkeypatch.setattr(families, "FAMILIES", {"Other-v0": {}, "LiarsDice-Duel-v0": TINY})
+    tiny = families.Family(TINY, {"poad": 2, "grpo": 3})
+    monkeypatch.setattr(families, "FAMILIES", {"Other-v0": tiny, "LiarsDice-Duel-v0": tiny})
     monkeypatch.setattr(figures, "results_if_any", lambda name: json.loads(result.read_text()))
     settings = families.Settings(ids=("LiarsDice-Duel-v0",), seeds=(3,), runs=tmp_path / "runs")
     families.main(settings)
@@ -65,7 +65,7 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
     assert [run["recipe"] for run in runs] == ["poad", "grpo"]
     for run in runs:
         assert {"random", "imitation", "start", "trained", "expert"} >= set(run["agents"])
-        assert len(run["training_return"]) == 2
+        assert len(run["training_return"]) == {"poad": 2, "grpo": 3}[run["recipe"]]
     assert runs[0]["explained_variance"] and not runs[1]["explained_variance"]
 
 

@@ -23,6 +23,14 @@ SPREADS = {"easy": 1.0, "hard": 3.0}
 """Standard deviation of the arms' means and of their payoffs (EVOLvE: Gaussian bandits)."""
 
 
+_SUPPORT = (
+    "The score of a button is its mean payoff plus a bonus, which is larger the less often the "
+    "button was pressed (inf: never). A good rule is to press the button with the highest score."
+)
+EXAMPLE_ROUNDS = 20
+"""Length of an example game in the instructions."""
+
+
 @dataclass
 class State:
     """The arms and the history of pulls.
@@ -48,12 +56,15 @@ def ucb(pulls: list[int], sums: list[float], width: float = 0.25) -> int:
     The default width is the variance of a fair coin. UCB1 (Auer, Cesa-Bianchi and Fischer, 2002)
     uses 2, which is valid for all rewards in [0, 1] but explores too long for short episodes.
     """
-    for arm, count in enumerate(pulls):
-        if not count:
-            return arm
-    bonus = width * math.log(sum(pulls))
-    scores = [s / n + math.sqrt(bonus / n) for s, n in zip(sums, pulls, strict=True)]
+    added = zip(sums, pulls, bonuses(pulls, width), strict=True)
+    scores = [total / max(count, 1) + bonus for total, count, bonus in added]
     return scores.index(max(scores))
+
+
+def bonuses(pulls: list[int], width: float = 0.25) -> list[float]:
+    """Returns the exploration bonus sqrt(width ln(t) / n) of each arm, infinite at n = 0."""
+    rounds = max(sum(pulls), 1)
+    return [math.sqrt(width * math.log(rounds) / n) if n else math.inf for n in pulls]
 
 
 def thompson(pulls: list[int], sums: list[float], spread: float, rng: np.random.Generator) -> int:
@@ -117,6 +128,10 @@ class Bandit(TextEnv):
     - `pays` ("bernoulli" or "gaussian", default "bernoulli"): distribution of the payoffs.
     - `rounds` (int, default 50): number of presses.
     - `summary` (bool, default True): show counts and means instead of the history.
+    - `support` (bool, default False): show the exploration bonus of each button under UCB, and the
+      sum of mean and bonus (EVOLvE: algorithm-guided support). It needs `summary`.
+    - `demonstrations` (int, default 0): number of example games of the expert with 20 rounds in the
+      instructions, on buttons of other tasks (EVOLvE: few-shot demonstrations).
     - `advice` ("ucb" or "thompson", default "ucb"): algorithm of the expert.
     - `max_turns` (int, default twice the rounds): turns before truncation.
 
@@ -125,8 +140,9 @@ class Bandit(TextEnv):
     can identify the best arm early.
 
     ## References
-    EVOLvE (arXiv 2410.06238): arms, gaps, variances, the raw and the summarised history. The expert
-    uses upper confidence bounds (Auer et al., 2002) or Thompson sampling (Thompson, 1933).
+    EVOLvE (arXiv 2410.06238): arms, gaps, variances, the raw and the summarised history,
+    algorithm-guided support and demonstrations. The expert uses upper confidence bounds (Auer et
+    al., 2002) or Thompson sampling (Thompson, 1933).
 
     ## Version History
     v0: first version.
@@ -142,6 +158,8 @@ class Bandit(TextEnv):
         pays: str = "bernoulli",
         rounds: int = 50,
         summary: bool = True,
+        support: bool = False,
+        demonstrations: int = 0,
         advice: str = "ucb",
         max_turns: TurnLimit = "auto",
         **kwargs,
@@ -158,11 +176,15 @@ class Bandit(TextEnv):
                 raise ValueError(f"{name} must be {' or '.join(known)}, got {word!r}.{hint}")
         if rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {rounds}.")
+        if support and not summary:
+            raise ValueError("support needs summary=True.")
+        if not 0 <= demonstrations <= 10:
+            raise ValueError(f"demonstrations must be in [0, 10], got {demonstrations}.")
         super().__init__(max_turns=2 * rounds if max_turns == "auto" else max_turns, **kwargs)
         self.names = COLOURS[:arms]
         self.gap, self.rounds, self.summary = GAPS[difficulty], rounds, summary
         self.spread = SPREADS[difficulty] if pays == "gaussian" else 0.0
-        self.advice = advice
+        self.advice, self.support = advice, support
         self.tasks = Tasks.generated()
         pays = (
             f"a random amount with a fixed mean of its own (standard deviation {self.spread:g})"
@@ -182,31 +204,50 @@ class Bandit(TextEnv):
             "\n"
             "Score: the mean payoff."
         )
+        if support:
+            self.instructions += f"\n\n{_SUPPORT}"
+        for number in range(demonstrations):
+            game = self._example(f"example/{number}")
+            self.instructions += f"\n\nExample of a good player, with other payoffs: {game}."
 
     def _start(self, task: str) -> TimeStep:
+        self.state = self._drawn(task)
+        return self._look(0.0)
+
+    def _drawn(self, task: str) -> State:
+        """Returns the arms of a task."""
         arms, rng = len(self.names), task_rng(task, "bandit")
         if self.spread:
             means = rng.normal(0, self.spread, arms).tolist()
         else:
             best = int(rng.integers(arms))
             means = [0.5 + self.gap / 2 * (1 if arm == best else -1) for arm in range(arms)]
-        self.state = State(means, [0] * arms, [0.0] * arms)
-        return self._look(0.0)
+        return State(means, [0] * arms, [0.0] * arms)
+
+    def _example(self, task: str) -> str:
+        """Returns the presses and payoffs of the expert in a game of its own."""
+        state, rng = self._drawn(task), task_rng(task, "bandit payoffs")
+        for _ in range(EXAMPLE_ROUNDS):
+            arm = self._best(state, task)
+            self._press(state, arm, rng)
+        return ", ".join(self._told(*press) for press in state.history)
 
     def _advance(self, action: str) -> TimeStep:
         if action not in self.names:
             return self._invalid(f"Answer with the colour of one button: {', '.join(self.names)}.")
-        state, arm = self.state, self.names.index(action)
+        return self._look(self._press(self.state, self.names.index(action), self.np_random))
+
+    def _press(self, state: State, arm: int, rng: np.random.Generator) -> float:
+        """Presses a button. Returns the payoff."""
         if self.spread:
-            paid = round(float(self.np_random.normal(state.means[arm], self.spread)), 2)
+            paid = round(float(rng.normal(state.means[arm], self.spread)), 2)
         else:
-            paid = float(self.np_random.random() < state.means[arm])
-        regret = max(state.means) - state.means[arm]
+            paid = float(rng.random() < state.means[arm])
         state.pulls[arm] += 1
         state.sums[arm] += paid
-        state.regret += regret
+        state.regret += max(state.means) - state.means[arm]
         state.history.append((arm, paid))
-        return self._look(paid)
+        return paid
 
     def _look(self, paid: float) -> TimeStep:
         state = self.state
@@ -232,9 +273,13 @@ class Bandit(TextEnv):
         state, parts = self.state, []
         for name, count, total in zip(self.names, state.pulls, state.sums, strict=True):
             times = f"pressed {count} time{'s' * (count > 1)}, mean {total / max(count, 1):.2f}"
-            parts.append(f"{name}: {times if count else 'never pressed'}.")
+            parts.append(f"{name}: {times if count else 'never pressed'}")
+        if self.support:
+            for arm, bonus in enumerate(bonuses(state.pulls, self.width)):
+                score = state.sums[arm] / max(state.pulls[arm], 1) + bonus
+                parts[arm] += f", bonus {bonus:.2f}, score {score:.2f}"
         head = [f"{self._told(*state.history[-1])}."] if state.history else []
-        return " ".join([*head, *parts])
+        return " ".join([*head, *(f"{part}." for part in parts)])
 
     def _history(self) -> str:
         found = [self._told(arm, paid) for arm, paid in self.state.history]
@@ -245,9 +290,16 @@ class Bandit(TextEnv):
 
     def expert(self) -> str | None:
         """Returns the button chosen by UCB or Thompson sampling."""
-        state = self.state
+        return self.names[self._best(self.state, self.task)]
+
+    @property
+    def width(self) -> float:
+        """The factor of the exploration bonus: the variance of the payoffs."""
+        return self.spread**2 or 0.25
+
+    def _best(self, state: State, task: str) -> int:
         if self.advice == "thompson":
             # A separate generator: that of the episode determines the next payoff.
-            rng = task_rng(self.task, f"thompson {state.history}")
-            return self.names[thompson(state.pulls, state.sums, self.spread, rng)]
-        return self.names[ucb(state.pulls, state.sums, self.spread**2 or 0.25)]
+            rng = task_rng(task, f"thompson {state.history}")
+            return thompson(state.pulls, state.sums, self.spread, rng)
+        return ucb(state.pulls, state.sums, self.width)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -93,9 +96,43 @@ def test_thompson_s_advice_beats_chance_and_disturbs_nothing(pays: str):
     assert np.mean(progress) > 0.5
 
 
+@pytest.mark.parametrize("pays", ["bernoulli", "gaussian"])
+def test_support_shows_the_scores_that_the_expert_maximises(pays: str):
+    env = Bandit(arms=4, support=True, pays=pays)
+    text, _ = env.reset(seed=2)
+    assert text.count("never pressed, bonus inf, score inf") == 4
+    for _ in range(30):
+        scores = [float(score) for score in re.findall(r"score (-?[\d.]+|-?inf)\.", text)]
+        chosen = env.names.index(str(env.expert()))
+        assert len(scores) == 4 and scores[chosen] == max(scores)
+        text, *_ = env.step(env.names[chosen])
+
+
+def test_demonstrations_are_games_of_the_expert_on_other_buttons():
+    plain, shown = Bandit(), Bandit(demonstrations=2)
+    assert shown.reset(seed=1)[0] == plain.reset(seed=1)[0]
+    for name in ("red", "blue", "blue"):
+        assert shown.step(name)[:2] == plain.step(name)[:2]  # the payoffs are the same
+    examples = shown.instructions.removeprefix(plain.instructions).strip().split("\n\n")
+    assert len(examples) == 2 and examples[0] != examples[1]
+    for example in examples:
+        presses = re.findall(r"(\w+) paid [01]", example)
+        assert presses[:5] == list(plain.names)  # all buttons first, then mostly the best
+        assert len(presses) == 20 and Counter(presses).most_common(1)[0][1] >= 6
+    assert Bandit(demonstrations=2).instructions == shown.instructions
+
+
 @pytest.mark.parametrize(
     "kwargs",
-    [{"arms": 1}, {"difficulty": "medium"}, {"rounds": 0}, {"pays": "cash"}, {"advice": "greedy"}],
+    [
+        {"arms": 1},
+        {"difficulty": "medium"},
+        {"rounds": 0},
+        {"pays": "cash"},
+        {"advice": "greedy"},
+        {"support": True, "summary": False},
+        {"demonstrations": 11},
+    ],
 )
 def test_impossible_arguments_are_refused(kwargs):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
