@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, data_file, transcript
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
