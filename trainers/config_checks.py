@@ -12,10 +12,10 @@ from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.mixture import check_mix
-from agentgym.trainers.credit.shaping import scorer
+from agentgym.trainers.credit.shaping import imported, scorer
 from agentgym.trainers.model_defaults import NEW_MODELS
 from agentgym.trainers.policy.vllm_base import check_bounded
-from agentgym.trainers.rollout.curriculum import MINIMUM
+from agentgym.trainers.rollout.curriculum import KINDS, MINIMUM
 from agentgym.utils.arguments import check_types
 
 if TYPE_CHECKING:
@@ -116,6 +116,13 @@ def _check_environments(config: TrainConfig) -> None:
         raise ConfigError(f"horizons must be numbers of turns, at least 1, got {chosen.horizons}.")
     if config.evaluation.eval_nashconv and not config.evaluation.eval_episodes:
         raise ConfigError("eval_nashconv is part of the evaluations: set eval_episodes above 0.")
+    if chosen.curriculum not in KINDS:
+        if ":" not in chosen.curriculum:
+            raise ConfigError(
+                f"curriculum must be one of {', '.join(KINDS)}, or module:function, got "
+                f"{chosen.curriculum!r}.{did_you_mean(chosen.curriculum, KINDS)}"
+            )
+        imported(chosen.curriculum)  # raises for a function that does not exist
 
 
 def _check_rollout(config: TrainConfig) -> None:

@@ -93,9 +93,10 @@ class EnvironmentConfig:
     module:Class, with arguments as in ExtractAction:format=tags. Evaluations use them too."""
     train_tasks: Positive | None = None
     """Number of training tasks to use, from the first (None: all)."""
-    curriculum: Literal["uniform", "window", "failures", "progress"] = "uniform"
+    curriculum: str = "uniform"
     """Sampling of training tasks: uniform, tasks with a medium success rate ("window"), failed
-    tasks again ("failures"), or tasks with the largest learning progress ("progress")."""
+    tasks again ("failures"), tasks with the largest regret again ("regret"), or tasks with the
+    largest learning progress ("progress"). module:function proposes tasks from success rates."""
     horizons: tuple[int, ...] = ()
     """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
     horizon_every: Positive = 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
@@ -11,13 +10,8 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
+from agentgym.utils.notes import EDIT, apply_edit
 from agentgym.wrappers.base import TextWrapper
-
-_EDIT = re.compile(
-    r"remember(?:[ \t]+(?P<place>\d{1,9}))?[ \t]*(?::[ \t]*(?P<text>.*\S)?)?"
-    r"|forget[ \t]+(?P<old>\d{1,9})",
-    re.IGNORECASE,
-)
 
 
 class Memory(TextWrapper):
@@ -94,7 +88,7 @@ class Memory(TextWrapper):
         if self._over or isinstance(action, UnreadableAction) or not isinstance(action, str):
             return action
         lines = action.strip().split("\n")
-        found = (_EDIT.fullmatch(line.strip()) for line in lines)
+        found = (EDIT.fullmatch(line.strip()) for line in lines)
         edits = [edit for edit in takewhile(bool, found) if edit is not None]
         if not edits:
             return action
@@ -103,32 +97,16 @@ class Memory(TextWrapper):
             return UnreadableAction(action, "No more turns for notes: take another action.")
         notes = list(self._notes)
         for edit in edits:
-            if problem := self._apply(edit, notes):
+            problem = apply_edit(
+                edit, notes, size=self.size, length=self.length, default=self._current[0]
+            )
+            if problem:
                 return UnreadableAction(action, problem)
         self._notes = notes
         if rest.strip():
             return rest
         self._used += 1
         return None
-
-    def _apply(self, edit: re.Match[str], notes: list[str]) -> str:
-        """Applies an edit to notes. Returns the reason if it is not possible, else ""."""
-        number = edit["place"] or edit["old"]
-        if number is not None and not 1 <= int(number) <= len(notes):
-            return f"There is no note {number}."
-        if edit["old"] is not None:
-            del notes[int(edit["old"]) - 1]
-            return ""
-        text = edit["text"] or self._current[0]
-        text = " ".join(text.split())[: self.length]
-        if not text:
-            return "There is nothing to remember."
-        if number is not None:
-            notes[int(number) - 1] = text
-        else:
-            notes.append(text)
-            del notes[: -self.size]
-        return ""
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         self._current = observation, info

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentgym.agents import ExpertAgent, View, make_agent
-from agentgym.agents.scaffolds import ExamplesAgent
+from agentgym.agents.scaffolds import CasesAgent, ExamplesAgent
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
 from agentgym.evaluation import evaluate
@@ -41,7 +41,7 @@ def chat(first: str, **facts: Any) -> str:
 
 def begun(agent: ExamplesAgent, observation: str) -> list[str]:
     """Returns the first observations of the examples for an observation."""
-    return [e.turns[0].observation for e in agent.similar(View.of_text("Rules.", observation))]
+    return [e.turns[0].observation for e in agent.select(View.of_text("Rules.", observation))]
 
 
 def test_successes_become_examples_of_later_episodes(tmp_path: Path):
@@ -117,3 +117,45 @@ def test_arguments_are_checked(tmp_path: Path):
         make_agent("examples,data=none.jsonl,keep=false:random")
     with pytest.raises(ConfigError, match="no folder"):
         ExamplesAgent(Watched(), data=str(tmp_path / "none" / "cases.jsonl"))
+
+
+# Cases: retrieval that is learned.
+
+
+def test_cases_that_help_are_shown_more_often(tmp_path: Path):
+    file = tmp_path / "cases.jsonl"
+    texts = [f"craft a boat {name}" for name in ("oak", "elm", "fir", "ash")]
+    file.write_text("".join(map(chat, texts)))
+    agent = CasesAgent(Watched(), data=str(file), k=1, keep=False, temperature=0.1)
+    shown = []
+    for seed in range(60):
+        view = View.of_text("Rules.", "craft a boat", seed=seed)
+        next(agent.program(view))  # asks the inner agent for an action
+        [case] = agent._cases[id(view.rng)]
+        shown.append(case[2])
+        view.info["success"] = case[2].endswith("fir")
+        agent.finish(view)
+    assert len(set(shown)) > 1 and shown[30:].count("craft a boat fir") > 25
+    for text in texts:
+        assert agent.outcomes.get(("", "", text), (0, 0))[0] == shown.count(text)
+    values = {text: agent.value(("", "", text)) for text in texts}
+    assert values.pop(texts[2]) > 0.9 > 0.5 >= max(values.values()) > min(values.values())
+    assert not agent._cases
+
+
+def test_cases_are_sampled_among_the_most_similar(tmp_path: Path):
+    file = tmp_path / "cases.jsonl"
+    file.write_text(chat("craft a boat") + chat("craft a lamp") + chat("craft a hat"))
+    agent = CasesAgent(Watched(), data=str(file), k=1, pool=2)
+    views = [View.of_text("Rules.", "craft a boat", seed=seed) for seed in range(30)]
+    found = [[each.turns[0].observation for each in agent.select(view)] for view in views]
+    assert sorted({*map(tuple, found)}) == [("craft a boat",), ("craft a lamp",)]
+    again = [View.of_text("Rules.", "craft a boat", seed=seed) for seed in range(30)]
+    assert [[e.turns[0].observation for e in agent.select(view)] for view in again] == found
+
+
+def test_arguments_of_cases_are_checked():
+    with pytest.raises(ConfigError, match="pool must be at least k = 2, got 1"):
+        make_agent("cases,pool=1:random")
+    with pytest.raises(ConfigError, match="temperature must be positive, got 0"):
+        make_agent("cases,temperature=0.0:random")

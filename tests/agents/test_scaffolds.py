@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from agentgym.agents.scaffolds import (
     PlanExecuteAgent,
     PlanRefineAgent,
     ReflexionAgent,
+    RulesAgent,
 )
 from agentgym.agents.scaffolds.base import WRITER
 from agentgym.envs.numbers.number_line import NumberLine
@@ -104,6 +106,53 @@ def test_reflexion_explains_that_it_needs_attempts():
         play(Echo(max_turns=2), ReflexionAgent(Scripted(learner)))
     with pytest.raises(ConfigError, match="trials must be at least 1, got 0"):
         ReflexionAgent(Scripted(learner), trials=0)
+
+
+# Rules.
+
+
+def tries(view: View) -> str:
+    """Succeeds in half of the attempts, and in all of them as soon as a rule says so."""
+    return "stop" if "say stop" in view.instructions or view.rng.random() < 0.5 else "no"
+
+
+def group(agent: RulesAgent, seed: int) -> EpisodeRunner:
+    return play(MultiTrial(Echo(max_turns=1), 4, stop_on_success=False), agent, seed)
+
+
+def test_attempts_with_different_outcomes_become_rules_for_other_tasks(tmp_path: Path):
+    file = tmp_path / "rules.txt"
+    replies = ["- remember: Always say stop.\nremember\nforget 7\nWell done!"]
+    model = Scripted(tries, lambda view: replies.pop())
+    agent = RulesAgent(model, data=str(file))
+    assert agent.wrap == ("MultiTrial:n=4,stop_on_success=false",)
+    first: list[bool] = []
+    for seed in range(20):
+        episode = group(agent, seed)
+        first = [info["trial_success"] for info in episode.infos[:3]]
+        assert bool(agent.rules) == (len(set(first)) == 2)
+        if agent.rules:
+            break
+    [question] = model.questions
+    assert question.count("which succeeded:") == sum(first) and "which failed:" in question
+    assert "> stop" in question and "> no" in question
+    assert agent.rules == ["Always say stop."] == file.read_text().splitlines()
+    rule = "Rules that you have learned from earlier tasks:\n1. Always say stop."
+    assert model.seen[-1] == f"{Echo.instructions}\n\n{rule}"
+    assert model.seen[-2] == Echo.instructions
+    # The next task begins with the rule, and so does another agent with the same file.
+    assert actions(group(agent, 99)) == ["stop"] * 4
+    assert RulesAgent(model, data=str(file)).rules == agent.rules
+
+
+def test_rules_need_attempts_and_a_folder(tmp_path: Path):
+    model = Scripted(tries)
+    with pytest.raises(ConfigError, match="--wrap MultiTrial:n=4,stop_on_success=false"):
+        play(Echo(max_turns=2), RulesAgent(model))
+    with pytest.raises(ConfigError, match="trials must be at least 3, got 2"):
+        RulesAgent(model, trials=2)
+    with pytest.raises(ConfigError, match="no folder"):
+        RulesAgent(model, data=str(tmp_path / "none" / "rules.txt"))
 
 
 # Plans.

@@ -5,6 +5,10 @@
   tasks from failed ones (arXiv 2411.02337).
 - "progress": tasks with the largest change of predicted competence. The prediction uses the task's
   text and so generalises between tasks, as in MAGELLAN (arXiv 2502.07709).
+- "regret": half of the tasks are replayed in proportion to their regret, the best return so far
+  minus the mean of the last group. Prioritized Level Replay (arXiv 2010.03934) as regret-based
+  environment design (PAIRED, arXiv 2012.02096, and Robust PLR, arXiv 2110.02439).
+- "module:function": a function proposes the tasks from the success rates so far.
 - `adaptive_groups`: more episodes for tasks with a less certain outcome (`group_sizes`).
 - `horizons`: the maximum episode length grows in stages, as in ScalingInter-RL (arXiv 2509.08755).
 """
@@ -12,12 +16,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentgym.errors import ConfigError
+from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.trajectory import Trajectory
 
 FEATURES = 512
@@ -25,6 +31,9 @@ OVERSAMPLE = 4
 """Number of candidate tasks per sampled task."""
 MINIMUM = 2
 """Minimum number of episodes per task, with which a group has a baseline."""
+Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator], Sequence[str]]
+"""Maps the training tasks, the success rates of those played, a number of tasks and a random
+generator to the tasks to play next. The rates are moving averages."""
 
 
 class Curriculum:
@@ -177,6 +186,77 @@ class Failures(SuccessRates):
         return old + super().draw(count - again, rng)
 
 
+class Regret(Curriculum):
+    """Samples half of the tasks in proportion to regret, if there are such tasks.
+
+    The regret is the best return so far minus the mean return of the last iteration: 0 for tasks
+    that are mastered, and for those that were never solved.
+    """
+
+    def __init__(self, tasks: Sequence[str], first: int | None = None):
+        super().__init__(tasks, first)
+        self.best: dict[str, float] = {}
+        self.mean: dict[str, float] = {}
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> None:
+        """Updates best and mean returns of the tasks played."""
+        returns: dict[str, list[float]] = {}
+        for trajectory in trajectories:
+            returns.setdefault(trajectory.task, []).append(trajectory.episode_return)
+        for task, found in returns.items():
+            self.best[task] = max(self.best.get(task, -np.inf), *found)
+            self.mean[task] = float(np.mean(found))
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns `count` sampled tasks, each with a seed."""
+        regrets = {task: best - self.mean[task] for task, best in self.best.items()}
+        names = [task for task, regret in regrets.items() if regret > 1e-9]
+        again = min(count // 2, len(names))
+        weights = np.array([regrets[task] for task in names])
+        p = weights / weights.sum()
+        chosen = rng.choice(len(names), again, replace=False, p=p) if again else ()
+        old = [(names[int(i)], int(rng.integers(2**31))) for i in chosen]
+        known = {task for task, _ in old}
+        drawn = super().draw(count, rng)
+        return (old + [start for start in drawn if start[0] not in known] + drawn)[:count]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns best and mean returns."""
+        return {"best": dict(self.best), "mean": dict(self.mean)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores the state of a checkpoint."""
+        self.best, self.mean = dict(state["best"]), dict(state["mean"])
+
+
+class Proposed(SuccessRates):
+    """Plays the tasks that a function proposes.
+
+    Args:
+        propose: the function.
+        tasks: the training tasks.
+        first: the function gets the first `first` tasks only. None: all.
+    """
+
+    def __init__(self, propose: Propose, tasks: Sequence[str], first: int | None = None):
+        super().__init__(tasks, first)
+        self.propose = propose
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns `count` proposed tasks, each with a seed.
+
+        Raises:
+            ConfigError: if the function returns another number of tasks, or unknown ones.
+        """
+        tasks = self.tasks if self.first is None else self.tasks[: self.first]
+        names = list(self.propose(tasks, dict(self.rates), count, rng))
+        unknown = [name for name in names if name not in tasks]
+        if len(names) != count or unknown:
+            found = f"the unknown {unknown[0]!r}" if unknown else f"{len(names)} tasks"
+            raise ConfigError(f"curriculum must return {count} training tasks, got {found}.")
+        return [(name, int(rng.integers(2**31))) for name in names]
+
+
 class LearningProgress(Curriculum):
     """Prefers tasks whose predicted competence has changed most over recent iterations.
 
@@ -236,8 +316,25 @@ KINDS: dict[str, type[Curriculum]] = {
     "uniform": Curriculum,
     "window": SuccessWindow,
     "failures": Failures,
+    "regret": Regret,
     "progress": LearningProgress,
 }
+
+
+def make_curriculum(kind: str, tasks: Sequence[str], first: int | None = None) -> Curriculum:
+    """Returns a curriculum.
+
+    Args:
+        kind: a key of `KINDS`, or "module:function" for a function as in `Propose`.
+        tasks: the training tasks.
+        first: the curriculum uses the first `first` tasks only. None: all.
+
+    Raises:
+        ConfigError: if there is no such function.
+    """
+    if kind in KINDS:
+        return KINDS[kind](tasks, first)
+    return Proposed(imported(kind), tasks, first)
 
 
 def horizon(horizons: Sequence[int], every: int, iteration: int) -> int | None:

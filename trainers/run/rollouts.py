@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.curriculum import KINDS, SuccessRates, group_sizes, horizon
+from agentgym.trainers.rollout.curriculum import SuccessRates, group_sizes, horizon, make_curriculum
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
@@ -94,8 +94,8 @@ class Rollouts:
                 share=config.rollout.cross_policy,
                 every=config.rollout.cross_policy_every,
             )
-        self.curriculum = KINDS[config.environment.curriculum](
-            tasks, config.environment.train_tasks
+        self.curriculum = make_curriculum(
+            config.environment.curriculum, tasks, config.environment.train_tasks
         )
         self.success = SuccessRates(tasks)
         self.executor = make_executor(

@@ -2,9 +2,11 @@
 
 from agentgym.agents.scaffolds.adapt import AdaptAgent
 from agentgym.agents.scaffolds.base import ScaffoldAgent
+from agentgym.agents.scaffolds.cases import CasesAgent
 from agentgym.agents.scaffolds.examples import ExamplesAgent
 from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
 from agentgym.agents.scaffolds.reflexion import ReflexionAgent
+from agentgym.agents.scaffolds.rules import RulesAgent
 
 SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "reflexion": ReflexionAgent,
@@ -12,15 +14,19 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "plan_refine": PlanRefineAgent,
     "adapt": AdaptAgent,
     "examples": ExamplesAgent,
+    "cases": CasesAgent,
+    "rules": RulesAgent,
 }
 """The agents that `make_agent` puts around another one, as in "reflexion:chat:MODEL@URL"."""
 
 __all__ = [
     "SCAFFOLDS",
     "AdaptAgent",
+    "CasesAgent",
     "ExamplesAgent",
     "PlanExecuteAgent",
     "PlanRefineAgent",
     "ReflexionAgent",
+    "RulesAgent",
     "ScaffoldAgent",
 ]

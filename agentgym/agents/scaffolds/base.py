@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agentgym.agents.view import Agent, View
+from agentgym.errors import ConfigError
 
 T = TypeVar("T")
 Request = tuple[Agent, View]
@@ -136,6 +138,19 @@ def _ask(asked: dict[int, Request]) -> dict[int, str]:
         mine = [i for i, (other, _) in asked.items() if other is agent]
         replies |= zip(mine, agent.act([asked[i][1] for i in mine]), strict=True)
     return replies
+
+
+def data_file(data: str | None) -> Path | None:
+    """Returns the file that an agent keeps from one evaluation to the next, if any.
+
+    Raises:
+        ConfigError: if its folder does not exist.
+    """
+    if data is None:
+        return None
+    if not Path(data).parent.is_dir():
+        raise ConfigError(f"There is no folder {str(Path(data).parent)!r} for data={data}.")
+    return Path(data)
 
 
 def transcript(history: Sequence[tuple[str, str]], last: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, transcript
+from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, data_file, transcript
 from agentgym.agents.view import Agent, View
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
@@ -59,9 +58,7 @@ class ExamplesAgent(ScaffoldAgent):
         for option, number in {"k": k, "size": size, "length": length}.items():
             if number < 1:
                 raise ConfigError(f"{option} must be at least 1, got {number}.")
-        self.data = None if data is None else Path(data)
-        if self.data is not None and not self.data.parent.is_dir():
-            raise ConfigError(f"There is no folder {str(self.data.parent)!r} for data={data}.")
+        self.data = data_file(data)
         self.k, self.keep, self.size, self.length = k, keep, size, length
         begins = self.data is not None and keep and not self.data.exists()
         found = [] if self.data is None or begins else read_episodes([self.data])
@@ -94,15 +91,19 @@ class ExamplesAgent(ScaffoldAgent):
             with self.data.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
 
-    def similar(self, view: View) -> list[RecordedEpisode]:
-        """Returns the kept episodes of the same environment that begin most like this one."""
+    def similar(self, view: View, k: int) -> list[RecordedEpisode]:
+        """Returns the k kept episodes of the same environment that begin most like this one."""
         known = [each for each in self.episodes if each.env in ("", _env_of(view))]
         index = TextIndex([each.turns[0].observation for each in known])
-        return [known[i] for i in index.search(view.observation, self.k)]
+        return [known[i] for i in index.search(view.observation, k)]
+
+    def select(self, view: View) -> list[RecordedEpisode]:
+        """Returns the examples for an episode that begins."""
+        return self.similar(view, self.k)
 
     def _shown(self, view: View) -> str:
         parts = []
-        for episode in self.similar(view):
+        for episode in self.select(view):
             turns = [(turn.observation, turn.action) for turn in episode.turns]
             text = transcript(turns, episode.last_observation)[: self.length]
             parts.append(f"Example {len(parts) + 1} of a solved task:\n\n{text}")

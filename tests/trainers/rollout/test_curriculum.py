@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,12 @@ from agentgym.trainers.rollout.curriculum import (
     Curriculum,
     Failures,
     LearningProgress,
+    Proposed,
+    Regret,
     SuccessWindow,
     group_sizes,
     horizon,
+    make_curriculum,
 )
 from agentgym.trainers.trajectory import Trajectory
 
@@ -91,6 +94,47 @@ def test_failures_come_back():
     ]
     failed = sum(task in TASKS[:5] for task in drawn)
     assert failed > 0.45 * len(drawn)
+
+
+def test_tasks_with_regret_come_back():
+    curriculum = Regret(TASKS)
+    later = dict.fromkeys(TASKS[3:6], 0.0) | {TASKS[0]: 0.25, TASKS[1]: 0.75}
+    for rates in (dict.fromkeys(TASKS[:3], 1.0), later):
+        episodes = played(rates)
+        for episode in episodes:
+            episode.turns[0].reward = float(episode.success)
+        curriculum.observe(episodes)
+    # Mastered and unsolved tasks have no regret.
+    draws = [curriculum.draw(8, np.random.default_rng(seed)) for seed in range(40)]
+    replayed = [{task for task, _ in draw[:4]} & {*TASKS[:2]} for draw in draws]
+    assert all(found == {TASKS[0], TASKS[1]} for found in replayed)
+    single = [curriculum.draw(2, np.random.default_rng(seed))[0][0] for seed in range(400)]
+    assert set(single) == {TASKS[0], TASKS[1]}
+    assert 0.68 < single.count(TASKS[0]) / 400 < 0.82  # 0.75 : 0.25
+
+
+def easiest(tasks: Sequence[str], rates: Mapping[str, float], count: int, rng: Any) -> list[str]:
+    """Proposes tasks in the order of their success rates."""
+    return sorted(tasks, key=lambda task: -rates.get(task, 0.0))[:count]
+
+
+def test_a_function_proposes_tasks():
+    curriculum = make_curriculum(f"{__name__}:easiest", TASKS, 10)
+    curriculum.observe(played({TASKS[7]: 0.5, TASKS[3]: 1.0, TASKS[20]: 1.0}))
+    drawn = curriculum.draw(3, np.random.default_rng(0))
+    assert [task for task, _ in drawn] == [TASKS[3], TASKS[7], TASKS[0]]
+    for wrong, found in (([TASKS[0]], "1 tasks"), ([TASKS[20]] * 3, "the unknown 'task/20'")):
+        proposed = Proposed(lambda *_, wrong=wrong: wrong, TASKS, 10)
+        with pytest.raises(ConfigError, match=f"must return 3 training tasks, got {found}"):
+            proposed.draw(3, np.random.default_rng(0))
+
+
+def test_a_curriculum_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigError, match=r"must be one of .*'regrets'\. Did you mean: regret"):
+        grpo.Config.of(curriculum="regrets")
+    with pytest.raises(ConfigError, match="Expected module:function, got 'nowhere:propose'"):
+        grpo.Config.of(curriculum="nowhere:propose")
+    assert grpo.Config.of(curriculum=f"{__name__}:easiest").environment.curriculum
 
 
 def test_progress_prefers_the_kind_of_task_that_is_being_learnt():
