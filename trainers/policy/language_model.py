@@ -24,7 +24,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.lm_head import check_head, head_reads
-from agentgym.trainers.policy.loading import base_model, stores_tensors
+from agentgym.trainers.policy.loading import REFERENCE, base_model, stores_tensors
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.utils.token_trie import TokenTrie
@@ -244,11 +244,39 @@ class LanguageModel(nn.Module):
             found = self._tries[key] = TokenTrie(sequences, end=self.end_token), depth
         return found
 
-    # Computing.
+    # Weights.
+
+    @property
+    def has_adapter(self) -> bool:
+        """Whether only a LoRA adapter is trained."""
+        return hasattr(self.model, "disable_adapter")
 
     def weights_version(self) -> int:
         """Returns a number that changes whenever an optimiser updates the weights in place."""
         return sum(parameter._version for parameter in self.model.parameters())
+
+    def own_weights(self) -> dict[str, Tensor]:
+        """Returns the weights that change: with an adapter, neither the base nor the reference."""
+        weights, marks = self.state_dict(), ("lora_", "modules_to_save")
+        if not self.has_adapter:
+            return weights
+        return {
+            name: tensor
+            for name, tensor in weights.items()
+            if any(mark in name for mark in marks) and f".{REFERENCE}." not in f"{name}."
+        }
+
+    def load_own_weights(self, weights: dict[str, Tensor]) -> None:
+        """Restores `own_weights`.
+
+        Raises:
+            KeyError: if the names of the weights differ.
+        """
+        if differing := weights.keys() ^ self.own_weights().keys():
+            raise KeyError(f"The weights {sorted(differing)[:3]} are not those of the policy.")
+        self.load_state_dict(weights, strict=False)
+
+    # Computing.
 
     @property
     def layer_shapes(self) -> tuple[LayerShape, ...]:

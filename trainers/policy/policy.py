@@ -123,11 +123,6 @@ class Policy(LanguageModel):
             steering.save(Path(folder) / STEERING_FILE)
 
     @property
-    def has_adapter(self) -> bool:
-        """Whether only a LoRA adapter is trained."""
-        return hasattr(self.model, "disable_adapter")
-
-    @property
     def _has_reference_adapter(self) -> bool:
         return self.has_adapter and REFERENCE in self.model.peft_config
 
@@ -280,26 +275,7 @@ class Policy(LanguageModel):
         with self.autocast():
             return read_hidden(self, collated)
 
-    def own_weights(self) -> dict[str, Tensor]:
-        """Returns the weights that change: with an adapter, neither the base nor the reference."""
-        weights, marks = self.state_dict(), ("lora_", "modules_to_save")
-        if not self.has_adapter:
-            return weights
-        return {
-            name: tensor
-            for name, tensor in weights.items()
-            if any(mark in name for mark in marks) and f".{REFERENCE}." not in f"{name}."
-        }
-
-    def load_own_weights(self, weights: dict[str, Tensor]) -> None:
-        """Restores `own_weights`.
-
-        Raises:
-            KeyError: if the names of the weights differ.
-        """
-        if differing := weights.keys() ^ self.own_weights().keys():
-            raise KeyError(f"The weights {sorted(differing)[:3]} are not those of the policy.")
-        self.load_state_dict(weights, strict=False)
+    # The reference policy.
 
     def freeze_reference(self, tau: float = 1.0) -> None:
         """Makes the current weights the reference policy, or moves the reference towards them.
