@@ -29,6 +29,12 @@ class Preferences(RecipeHooks):
         """Returns the indices (better, worse) of all pairs: here, of a group by their returns."""
         return pairs_of(trajectories)
 
+    def labels(
+        self, trajectories: Sequence[Trajectory], pairs: list[tuple[int, int]]
+    ) -> np.ndarray:
+        """Returns the probability that the first of each pair is preferred [n]: here, 1."""
+        return np.ones(len(pairs))
+
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
@@ -40,13 +46,17 @@ class Preferences(RecipeHooks):
         if pairs:
             owner = batch.turn_trajectory[batch.token_turn]
             scores = np.bincount(owner, forward.log_ratio, minlength=len(batch.trajectories))
-            weights, accuracy = preference_weights(scores, pairs, self.beta)
+            labels = self.labels(batch.trajectories, pairs)
+            weights, accuracy = preference_weights(scores, pairs, self.beta, labels)
             self.metrics["preference_accuracy"] = accuracy
         return episode_credit(weights * len(batch.trajectories), batch)
 
 
 def preference_weights(
-    scores: np.ndarray, pairs: list[tuple[int, int]], beta: float
+    scores: np.ndarray,
+    pairs: list[tuple[int, int]],
+    beta: float,
+    labels: np.ndarray | float = 1.0,
 ) -> tuple[np.ndarray, float]:
     """Returns -d loss / d score of the mean DPO loss over pairs [n], and its accuracy.
 
@@ -54,9 +64,13 @@ def preference_weights(
         scores: [n] log pi - log reference of each trajectory.
         pairs: (better, worse), at least one.
         beta: temperature.
+        labels: probability that the first of a pair is preferred, for all pairs or each [n].
     """
     better, worse = np.array(pairs).T
     margin = beta * (scores[better] - scores[worse])
-    pull = beta / (1 + np.exp(np.clip(margin, -50, 50))) / len(pairs)
+    odds = np.exp(np.clip(margin, -50, 50))
+    pull = beta * (labels / (1 + odds) - (1 - labels) * odds / (1 + odds)) / len(pairs)
     weights = np.bincount(better, pull, minlength=len(scores))
-    return weights - np.bincount(worse, pull, minlength=len(scores)), float((margin > 0).mean())
+    weights -= np.bincount(worse, pull, minlength=len(scores))
+    preferred = np.asarray(labels) > 0.5
+    return weights, float(((margin > 0) == preferred).mean())
