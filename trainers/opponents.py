@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.evaluation.meta_games import META_STRATEGIES
 
@@ -17,6 +18,8 @@ POOLS = ("past", "winrate", "league", "psro")
 - "league": prioritised fictitious self-play.
 - "psro", "psro:META": a meta-strategy of the payoff matrix of the members.
 """
+OUTSIDE = ("chat", *SCAFFOLDS)
+"""Kinds that `make_agent` makes: served models, and agents around an agent."""
 FORMS = {
     "scripted": "scripted or scripted:LEVEL",
     "mirror": "mirror",
@@ -26,6 +29,7 @@ FORMS = {
     "psro": f"psro or psro:META with META one of {', '.join(META_STRATEGIES)}",
     "policy": "policy:FOLDER",
     "chat": "chat:MODEL@URL",
+    **{name: f"{name}:AGENT, such as {name}:chat:MODEL@URL" for name in SCAFFOLDS},
 }
 """How an opponent of each kind is written."""
 
@@ -35,7 +39,8 @@ class Opponent:
     """One component of a mixture of opponents.
 
     Attributes:
-        kind: a key of `FORMS`.
+        kind: a key of `FORMS`. That of an agent around another one may have options, such as
+            "adapt,depth=2".
         argument: the text after the colon, or "".
         weight: the share of episodes against it, relative to the other components. With 0, a pool
             grows that is never played against.
@@ -44,6 +49,11 @@ class Opponent:
     kind: str
     argument: str = ""
     weight: float = 1.0
+
+    @property
+    def outside(self) -> bool:
+        """Whether `make_agent` makes the player."""
+        return self.kind.partition(",")[0] in OUTSIDE
 
     @property
     def word(self) -> str:
@@ -96,13 +106,14 @@ def _split(word: str) -> tuple[str, float | None]:
 
 def _opponent(word: str, weight: float) -> Opponent:
     kind, _, argument = word.partition(":")
-    if kind not in FORMS:
+    name, comma, _ = kind.partition(",")
+    if name not in FORMS or (comma and name not in SCAFFOLDS):
         known = ", ".join(FORMS.values())
-        hint = did_you_mean(kind, FORMS)
+        hint = did_you_mean(name, FORMS)
         raise ConfigError(f"opponents: unknown kind {kind!r}.{hint} Known: {known}.")
-    if not _fits(kind, argument) or (":" in word and not argument):
+    if not _fits(name, argument) or (":" in word and not argument):
         hint = did_you_mean(argument, META_STRATEGIES) if kind == "psro" else ""
-        raise ConfigError(f"opponents: expected {FORMS[kind]}, got {word!r}.{hint}")
+        raise ConfigError(f"opponents: expected {FORMS[name]}, got {word!r}.{hint}")
     return Opponent(kind, argument, weight)
 
 
@@ -114,7 +125,7 @@ def _fits(kind: str, argument: str) -> bool:
         "psro": lambda: argument in ("", *META_STRATEGIES),
         "scripted": lambda: True,
         "policy": lambda: bool(argument),
-        "chat": lambda: bool(argument),
+        **dict.fromkeys(OUTSIDE, lambda: bool(argument)),
     }
     try:
         return checks.get(kind, lambda: not argument)()

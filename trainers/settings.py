@@ -125,8 +125,8 @@ class GameConfig:
     the others, one seat is trained, in turn: past:K (the last K snapshots of the policy), winrate:R
     (snapshots, each taken when the policy wins at rate R), league (all snapshots, preferring those
     that win), psro, psro:uniform, psro:nash or psro:alpharank (the meta-strategy of their payoff
-    matrix), policy:FOLDER, chat:MODEL@URL. Several are mixed by weights, as in mirror=0.7
-    past:5=0.3."""
+    matrix), policy:FOLDER, chat:MODEL@URL, or an agent around another one such as
+    plan_execute:chat:MODEL@URL. Several are mixed by weights, as in mirror=0.7 past:5=0.3."""
     learners: tuple[str, ...] = ()
     """Seats that are trained, such as player_0 (empty: all). With opponents mirror, scripted
     players play the other seats."""

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from agentgym.agents import Agent, ScriptedAgent, View, make_agent
+from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
 from agentgym.spaces import UnicodeText
@@ -145,9 +146,11 @@ def _named(game: TextGame, word: str) -> Agent:
         return made
     if word in game.levels:
         return ScriptedAgent(word)
-    if word == "human" or word.partition(":")[0] in ("policy", "league", "chat"):
+    kind = word.partition(":")[0].partition(",")[0]
+    if word == "human" or kind in ("policy", "league", "chat", *SCAFFOLDS):
         return make_agent(word)
-    known = (*game.levels, "expert", "human", "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER")
+    others = ("human", "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", "plan_execute:AGENT")
+    known = (*game.levels, "expert", *others)
     raise ConfigError(
         f"Unknown agent {word!r} for {type(game).__name__}.{did_you_mean(word, known)} "
         f"Known: {', '.join(known)}."

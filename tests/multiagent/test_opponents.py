@@ -9,6 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from agentgym.agents import RandomAgent, ScriptedAgent, View
+from agentgym.agents.scaffolds import PlanExecuteAgent
 from agentgym.errors import AgentGymError, ConfigError, SnapshotError
 from agentgym.evaluation import evaluate
 from agentgym.multiagent.single_seat import SingleSeat
@@ -76,6 +77,30 @@ def test_levels_and_scripted_agents_are_the_same(id):
     by_name, by_agent = make(level, id), make(ScriptedAgent(level), id)
     assert play(by_name) == play(by_agent)
     assert by_agent.opponents == by_name.opponents and not by_agent.players
+
+
+class Planner(Watcher):
+    """Writes a plan if it is asked for a text, else plays the first admissible action."""
+
+    def act(self, views):
+        self.seen += [(view.observation, list(view.history)) for view in views]
+        return [(view.info["admissible"] or ("Take a corner.",))[0] for view in views]
+
+
+def test_a_scaffold_around_an_agent_plays_a_seat():
+    """The plan is written once, from its own seat, and every turn is asked with it."""
+    planner = Planner()
+    env = make(PlanExecuteAgent(planner), seat="player_0")
+    env.reset(seed=0, options={"task": "opening/"})
+    env.step("5")
+    env.step("9")
+    texts = [observation for observation, _ in planner.seen]
+    assert ["Write a plan" in text for text in texts] == [True, False, False]
+    assert [len(history) for _, history in planner.seen] == [0, 0, 1]
+    by_word = make("plan_execute:random", seat="player_0")
+    assert "plan_execute:random" in str(by_word.spec) and play(by_word) == play(by_word)
+    with pytest.raises(ConfigError, match="needs the wrappers MultiTrial"):
+        make("reflexion:random")
 
 
 def test_episodes_with_agents_are_reproducible():

@@ -13,7 +13,8 @@ from agentgym.trainers.run.cli import read_config
 
 WORDS = [
     "scripted", "scripted:tight", "mirror", "past:5", "policy:runs/a=b/policy",
-    "chat:llama@http://localhost:80/v1?k=v",
+    "chat:llama@http://localhost:80/v1?k=v", "plan_execute:chat:llama@http://localhost:80/v1?k=v",
+    "adapt,depth=2,steps=5:policy:runs/a=b",
 ]  # fmt: skip
 
 
@@ -50,6 +51,9 @@ def test_a_mixture_keeps_words_and_weights(parts: list[tuple[str, float]]):
         ("psro:nahs", "uniform, nash, alpharank, got 'psro:nahs'. Did you mean: nash"),
         ("policy", "expected policy:FOLDER, got 'policy'"),
         ("chat:", "expected chat:MODEL@URL, got 'chat:'"),
+        ("plan_execute", "expected plan_execute:AGENT, .*, got 'plan_execute'"),
+        ("plan_execut:random", "unknown kind 'plan_execut:random'. Did you mean: plan_execute"),
+        ("mirror,a=b:c", "unknown kind 'mirror,a=b'"),
         ("mirror=-1", "weight must be at least 0 and finite"),
         ("mirror=nan", "weight must be at least 0 and finite"),
         ("mirror=0", "at least one weight must be above 0"),

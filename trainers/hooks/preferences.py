@@ -35,8 +35,14 @@ class Preferences(RecipeHooks):
         return pairs_of(trajectories)
 
     def temperatures(self, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Returns the temperature of each pair that `pairs` has returned."""
+        """Returns the temperature of each pair that `pairs` has returned [n]: here, beta."""
         return np.full(len(pairs), self.beta)
+
+    def labels(
+        self, trajectories: Sequence[Trajectory], pairs: list[tuple[int, int]]
+    ) -> np.ndarray:
+        """Returns the probability that the first of each pair is preferred [n]: here, 1."""
+        return np.ones(len(pairs))
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
@@ -54,7 +60,8 @@ class Preferences(RecipeHooks):
             scores = np.bincount(owner, forward.log_ratio, minlength=len(batch.trajectories))
             if self.mean:
                 scores /= np.maximum(np.bincount(owner, minlength=len(scores)), 1)
-            weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs))
+            labels = self.labels(batch.trajectories, pairs)
+            weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs), labels)
             self.metrics["preference_accuracy"] = accuracy
         return episode_credit(weights * len(batch.trajectories), batch)
 
@@ -87,17 +94,24 @@ class ActionPreferences(Preferences):
 
 
 def preference_weights(
-    scores: np.ndarray, pairs: list[tuple[int, int]], beta: float | np.ndarray
+    scores: np.ndarray,
+    pairs: list[tuple[int, int]],
+    beta: float | np.ndarray,
+    labels: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, float]:
     """Returns -d loss / d score of the mean DPO loss over pairs [n], and its accuracy.
 
     Args:
         scores: [n] log pi - log reference of each trajectory.
         pairs: (better, worse), at least one.
-        beta: temperature, of all pairs or of each.
+        beta: temperature, of all pairs or of each [n].
+        labels: probability that the first of a pair is preferred, of all pairs or of each [n].
     """
     better, worse = np.array(pairs).T
     margin = beta * (scores[better] - scores[worse])
-    pull = beta / (1 + np.exp(np.clip(margin, -50, 50))) / len(pairs)
+    odds = np.exp(np.clip(margin, -50, 50))
+    pull = beta * (labels / (1 + odds) - (1 - labels) * odds / (1 + odds)) / len(pairs)
     weights = np.bincount(better, pull, minlength=len(scores))
-    return weights - np.bincount(worse, pull, minlength=len(scores)), float((margin > 0).mean())
+    weights -= np.bincount(worse, pull, minlength=len(scores))
+    preferred = np.asarray(labels) > 0.5
+    return weights, float(((margin > 0) == preferred).mean())

@@ -230,13 +230,13 @@ def _outside(opponent: Opponent) -> str:
     """Returns the level or the word for `game_agent` of an opponent, "" if it has none."""
     if opponent.kind == "scripted":
         return opponent.argument
-    return opponent.word if opponent.kind == "chat" else ""
+    return opponent.word if opponent.outside else ""
 
 
 def _check_outside(opponent: Opponent, game: TextGame, name: str) -> None:
     """Raises a ConfigError for an unknown level or a malformed address."""
     levels = (*game.levels, UNKNOWN)
-    if opponent.kind == "chat":
+    if opponent.outside:
         game_agent(game, opponent.word)
     elif opponent.kind == "scripted" and opponent.argument not in ("", *levels):
         hint = did_you_mean(opponent.argument, levels)

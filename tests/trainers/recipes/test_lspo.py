@@ -1,0 +1,94 @@
+"""LSPO: branches of a state, soft preferences and resuming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.recipes import lspo
+from agentgym.trainers.run.logger import read_metrics
+
+SMALL: dict[str, Any] = {
+    "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 1}, "opponents": "mirror",
+    "context": "current", "instructions": False, "constrain": True, "iterations": 2,
+    "episodes_per_iteration": 8, "num_envs": 16, "minibatches": 1, "eval_every": 0, "lr": 1e-3,
+    "candidates": 3, "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True,
+    "log_with": (),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("model"))
+    tiny_policy("KuhnPoker-v0", size="nano", folder=Path(folder), episodes=8)
+    SMALL["model"] = folder
+    return folder
+
+
+def test_a_state_of_each_episode_is_branched(tmp_path: Path):
+    trainer = make_trainer("lspo", run_dir=str(tmp_path), **SMALL)
+    trainer.make_hooks()
+    hooks = trainer.hooks
+    assert isinstance(hooks, lspo.LatentActions)
+    fresh = trainer.rollouts.collect(0)
+    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    trainer.folder.close()
+    assert len(outputs) == 8 * 3  # one agent acts at a time in poker
+    for state in range(8):
+        members = outputs[3 * state : 3 * state + 3]
+        assert {each.extras[lspo.STATE] for each in members} == {state}
+        prompts = {m.segments[0].tokens[: m.turns[0].start].tobytes() for m in members}
+        assert len(prompts) == 1 and len({m.agent for m in members}) == 1
+    pairs = hooks.pairs(outputs)
+    assert pairs and all(outputs[a].turns[0].action != outputs[b].turns[0].action for a, b in pairs)
+    p = np.array([each.extras[lspo.STRATEGY] for each in outputs])
+    for (a, b), label in zip(pairs, hooks.labels(outputs, pairs), strict=True):
+        assert label == pytest.approx(p[a] / (p[a] + p[b]) if p[a] + p[b] else 0.5)
+    assert hooks.env_steps >= 2 * 8
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.integers(0, 99))
+def test_soft_labels_weigh_both_directions_of_a_preference(labels: list[float], seed: int):
+    pairs, beta = [(0, 1), (1, 2), (0, 3)], 0.7
+    scores = torch.tensor(np.random.default_rng(seed).normal(size=4), requires_grad=True)
+    target = torch.tensor(labels, dtype=torch.float64)
+    margin = torch.stack([beta * (scores[a] - scores[b]) for a, b in pairs])
+    sigmoid = torch.nn.functional.logsigmoid
+    loss = -(target * sigmoid(margin) + (1 - target) * sigmoid(-margin)).mean()
+    loss.backward()
+    assert scores.grad is not None
+    weights, _ = preference_weights(scores.detach().numpy(), pairs, beta, np.array(labels))
+    np.testing.assert_allclose(weights, -scores.grad.numpy(), atol=1e-12)
+
+
+def test_latent_games_grow_and_a_run_resumes_exactly(tmp_path: Path):
+    def run(folder: Path, **changes: Any) -> tuple[lspo.LatentActions, list[dict[str, Any]]]:
+        trainer = make_trainer("lspo", run_dir=str(folder), **SMALL | {"expand_every": 2} | changes)
+        trainer.run()
+        assert isinstance(trainer.hooks, lspo.LatentActions)
+        rows = read_metrics(folder)
+        return trainer.hooks, [{k: v for k, v in r.items() if "time/" not in k} for r in rows]
+
+    hooks, whole = run(tmp_path / "a", iterations=3)
+    run(tmp_path / "b", iterations=1)
+    again, resumed = run(tmp_path / "b", iterations=3, resume=True)
+    assert resumed == whole and again.state_dict() == hooks.state_dict()
+    assert {game.latents.size for game in hooks.abstract.values()} == {5}  # 4, and 1 more after 2
+    assert all(game.updates == 1 for game in hooks.abstract.values())
+
+
+def test_lspo_needs_the_policy_in_all_seats(tmp_path: Path):
+    trainer = make_trainer("lspo", run_dir=str(tmp_path), **SMALL | {"opponents": "past:2"})
+    with pytest.raises(ConfigError, match="lspo repeats episodes up to a turn"):
+        trainer.run()

@@ -1,0 +1,213 @@
+"""LSPO: clusters of actions, regret matching in the game of these, and DPO towards its solution.
+
+"Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space Policy
+Optimization" (arXiv 2502.04686). Many sentences mean the same move. Three steps are repeated:
+
+1. Latent space: the actions of each role are clustered into k latent actions.
+2. Policy: counterfactual regret minimisation solves the game of latent actions. With v(I, z) the
+   mean outcome of the samples of z in the abstract situation I,
+
+       R(I, z) <- max(R(I, z) + n(I) [v(I, z) - sum_z' sigma(z') v(I, z')], 0),    sigma ~ R.
+
+3. Translation: DPO (see `dpo`) between actions a and b in one state prefers a with the probability
+   p = s(z_a) / (s(z_a) + s(z_b)), where s is the average of all sigma:
+
+       -p log sigmoid(m) - (1 - p) log sigmoid(-m),    m = beta [log pi/ref (a) - log pi/ref (b)]
+
+The outcome of an action is the return from its turn on, in all episodes. A random state of each
+episode is branched: its agents act `candidates` times in it. These actions are compared. After
+`expand_every` iterations actions are clustered anew, with one latent action more. The game is
+`Werewolf-Menu-v0`.
+
+Kept: clusters for each role by k-means, CFR in the latent game, DPO, more clusters later. Changed:
+texts are compared by their words (theirs: embeddings of a language model). Regrets are tables over
+clusters of observations (theirs: deep CFR), of returns of the policy in training. Actions are its
+samples (theirs: prompted to differ). Labels of preferences are soft, so that a mixed strategy
+stays mixed: at the optimum, the policy is the reference times s^(1/beta). There is one loop in
+place of separate phases of self-play, CFR and DPO. Votes and secret actions are latent actions too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import Ge
+
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.abstract_game import AbstractGame
+from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.rollout.branches import (
+    episodes_of,
+    orders_of,
+    single_turn,
+    turn_at,
+    turns_before,
+)
+from agentgym.trainers.settings import (
+    Count,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    Positive,
+    defaults,
+)
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Trajectory
+
+STATES = 1 << 24
+"""Offset that separates the seeds of branches from those of other episodes."""
+STATE, STRATEGY = "branched_state", "latent_strategy"
+"""Keys of the number of the state and of the probability of an action's latent one in `extras`."""
+Several = Annotated[int, Ge(2)]
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of LSPO."""
+
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    candidates: Several = 4
+    """Actions that are sampled and played to the end in a state of each episode."""
+    latents: Several = 4
+    """Latent actions of a role at first."""
+    situations: Positive = 64
+    """Largest number of abstract situations of a role."""
+    expand_every: Count = 20
+    """Iterations after which actions are clustered anew, with one latent action more (0: never)."""
+    beta: NonNegative = 1.0
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+
+    @property
+    def grouped_by_agent(self) -> bool:
+        """True: an action is compared with the same agent's actions only."""
+        return True
+
+
+class LatentActions(Preferences):
+    """Branches a state of each episode, and prefers the latent actions of the solved game.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    branches = True
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(config.beta)
+        self.trainer, self.config = trainer, config
+        self.abstract: dict[str, AbstractGame] = {}
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the actions in the branched states, each as a trajectory of its own."""
+        every = self.config.expand_every
+        if every and iteration % every == 0:
+            self.abstract = {}
+        states = [(each, int(rng.choice(orders_of(each)))) for each in episodes_of(fresh)]
+        samples = [(each, place) for each in fresh for place in range(len(each.turns))]
+        outputs: list[Trajectory] = []
+        branches = self._branches(states, iteration)
+        for i, ((first, order), others) in enumerate(zip(states, branches, strict=True)):
+            for each in (each for members in [first, *others] for each in members):
+                if (place := turn_at(each, order)) is not None:
+                    outputs.append(single_turn(each, place, **{STATE: i}))
+            samples += [
+                (each, place)
+                for each in (each for members in others for each in members)
+                for place in range(turns_before(each, order), len(each.turns))
+            ]
+        for role in sorted({each.role for each in fresh}):
+            mine = [(each, place) for each, place in samples if each.role == role]
+            self._solve(role, mine, iteration, rng)
+            self._note(role, [each for each in outputs if each.role == role], rng)
+        return outputs
+
+    def _branches(
+        self, states: Sequence[tuple[list[Trajectory], int]], iteration: int
+    ) -> list[list[list[Trajectory]]]:
+        """Plays the branches of some states, and returns the episodes of each."""
+        more, seed = self.config.candidates - 1, self.trainer.config.run.seed
+        requests = [
+            self.trainer.lineup.branch(each, order, (seed, STATES + iteration, more * i + k))
+            for i, (each, order) in enumerate(states)
+            for k in range(more)
+        ]
+        played = self.trainer.play(requests)
+        turns = sum(len(each.turns) for each in played)
+        self.env_steps = turns - sum(request.replayed for request in requests)
+        episodes = episodes_of(played)
+        return [episodes[more * i : more * (i + 1)] for i in range(len(states))]
+
+    def _solve(
+        self,
+        role: str,
+        samples: Sequence[tuple[Trajectory, int]],
+        iteration: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """Updates the game of a role with some turns and the returns from them on."""
+        every = self.config.expand_every
+        latents = self.config.latents + (iteration // every if every else 0)
+        game = self.abstract.setdefault(role, AbstractGame(self.config.situations, latents))
+        turns = [each.turns[place] for each, place in samples]
+        returns = [sum(turn.reward for turn in each.turns[place:]) for each, place in samples]
+        game.update(
+            game.situations.assign([turn.observation for turn in turns], rng),
+            game.latents.assign([turn.action for turn in turns], rng),
+            np.array(returns, np.float64),
+        )
+
+    def _note(self, role: str, outputs: Sequence[Trajectory], rng: np.random.Generator) -> None:
+        """Notes the probability of the latent action of each output."""
+        game, turns = self.abstract[role], [each.turns[0] for each in outputs]
+        situations = game.situations.assign([turn.observation for turn in turns], rng)
+        actions = game.latents.assign([turn.action for turn in turns], rng)
+        for each, p in zip(outputs, game.average()[situations, actions], strict=True):
+            each.extras[STRATEGY] = float(p)
+
+    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+        """Returns the pairs of different actions of an agent in a state."""
+        states: dict[tuple[int, str], list[int]] = {}
+        for number, each in enumerate(trajectories):
+            states.setdefault((each.extras[STATE], each.agent), []).append(number)
+        actions = [each.turns[0].action for each in trajectories]
+        return [
+            (a, b)
+            for members in states.values()
+            for i, a in enumerate(members)
+            for b in members[i + 1 :]
+            if actions[a] != actions[b]
+        ]
+
+    def labels(
+        self, trajectories: Sequence[Trajectory], pairs: list[tuple[int, int]]
+    ) -> np.ndarray:
+        """Returns the share of the first action in the probability of both, for each pair."""
+        p = np.array([each.extras[STRATEGY] for each in trajectories])
+        first, second = p[np.array(pairs, int).reshape(-1, 2)].T
+        total = first + second
+        return np.where(total > 0, first / np.where(total > 0, total, 1), 0.5)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the games of the roles."""
+        return {role: game.state_dict() for role, game in self.abstract.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.abstract = {role: AbstractGame.restored(saved) for role, saved in state.items()}
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of LSPO."""
+    return Algorithm(hooks=lambda trainer: LatentActions(trainer, config))
