@@ -87,8 +87,13 @@ class SearchAgent:
                 f"Unknown search {algorithm!r}.{did_you_mean(algorithm, ALGORITHMS)} "
                 f"Known: {', '.join(ALGORITHMS)}."
             )
-        given = {"budget": budget, "tokens": tokens, "width": width, "rollouts": rollouts}
-        given |= {"beams": beams}
+        given = {
+            "budget": budget,
+            "tokens": tokens,
+            "width": width,
+            "rollouts": rollouts,
+            "beams": beams,
+        }
         for option, number in given.items():
             if number is not None and number < 1:
                 raise ConfigError(f"{option} must be at least 1, got {number}.")

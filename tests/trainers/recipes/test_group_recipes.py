@@ -163,6 +163,7 @@ def test_without_subgoals_vsc_rl_has_the_advantages_of_turns(rng):
     critic = values(batch, rng)
     one, other = vsc_rl.SubgoalGAE(0.9, 0.8)(batch, critic), two_clock.turn(0.9, 0.8)(batch, critic)
     assert np.allclose(one.advantages, other.advantages, atol=1e-5)
+    assert one.targets is not None and other.targets is not None
     assert np.allclose(one.targets, other.targets, atol=1e-5)
 
 
