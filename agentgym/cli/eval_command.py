@@ -66,9 +66,9 @@ def run_evaluation(
     Args:
         envs: Ids of environments, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER, planners with
-            options: search:best_first, search:astar or search:mcts,budget=64,value=progress, and
-            agents around another one: reflexion:AGENT, plan_execute:AGENT, plan_refine:AGENT,
-            adapt:AGENT, examples,data=FILE:AGENT.
+            options: search:best_first, search:astar, search:beam or
+            search:mcts,budget=64,value=progress, and agents around another one: reflexion:AGENT,
+            plan_execute:AGENT, plan_refine:AGENT, adapt:AGENT, examples,data=FILE:AGENT.
         agents: Cross-play in one multi-agent game: every agent plays every other one, and itself,
             in all seats with the same deals. One or more of the game's levels, expert,
             chat:MODEL@URL, policy:FOLDER, league:FOLDER (the average policy of a run).

@@ -3,8 +3,7 @@
 The first two are those of "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
 (Agarwal et al., arXiv 2108.13264), the last one follows "How to Train Your LLM Web Agent: A
 Statistical Diagnosis" (arXiv 2507.04103). Intervals are 95 % percentile intervals of bootstrap
-samples. Few runs give wide intervals, and a percentile interval of fewer than about five runs is
-still too narrow.
+samples, which are too narrow with fewer than about five runs.
 """
 
 from __future__ import annotations

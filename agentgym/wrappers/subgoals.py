@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
@@ -59,7 +59,7 @@ class Subgoals(TextWrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._advance()
         observation, info = self._view(observation, info)
-        return observation, reward + self._gained, terminated, truncated, info
+        return observation, float(reward) + self._gained, terminated, truncated, info
 
     def _begin(self) -> None:
         self._subgoal, self._reached = "", []
@@ -97,6 +97,6 @@ class Subgoals(TextWrapper):
 
 def _loaded(name: str) -> Callable[[Any], str]:
     try:
-        return load_env_creator(name)
+        return cast(Callable[[Any], str], load_env_creator(name))
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"propose must be module:function, got {name!r}: {error}.") from error

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agentgym.agents import RandomAgent, SearchAgent, View, make_agent
 from agentgym.agents.search.simulator import Simulator, state_key
+from agentgym.agents.search.tree import beam
 from agentgym.core import TextEnv
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
@@ -25,7 +26,9 @@ from agentgym.textify import textify
 from agentgym.time_step import TimeStep
 from agentgym.wrappers import ExtractAction, HistoryObservation
 
-ALGORITHMS = ("best_first", "astar", "mcts")
+COMPLETE = ("best_first", "astar", "mcts")
+"""Algorithms that give up no state."""
+ALGORITHMS = (*COMPLETE, "beam")
 IDS = (
     "Sokoban-v0 WebShop-v0 TextCraft-v0 Household-v0 Blocksworld-v0 TicTacToe-v0 KuhnPoker-v0 "
     "FrozenLake-v0 Blackjack-v0"
@@ -188,7 +191,7 @@ def test_a_plan_is_given_up_when_chance_takes_another_course():
     assert all(cost["searches"] > cost.get("plans_given_up", 0) for cost in costs)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", COMPLETE)
 def test_a_search_within_its_budget_solves_the_task(algorithm: str):
     report = evaluate("Sokoban-v0", f"search:{algorithm},budget=600", tasks=4)
     assert all(episode.success for episode in report.episodes)
@@ -196,6 +199,37 @@ def test_a_search_within_its_budget_solves_the_task(algorithm: str):
         assert 0 < episode.costs["search_steps"] <= 600 * episode.costs["searches"]
     assert report.aggregate()["cost/search_steps"].mean > 0
     assert "search steps" in str(report)
+
+
+class Slope:
+    """Values states by numbers, and counts the states that are expanded at each depth."""
+
+    def __init__(self, values: dict[str, float], beams: int):
+        self.values, self.beams, self.visited = values, beams, set()
+        self.exploration = self.turns = 0.0
+        self.expanded: list[tuple[str, ...]] = []
+
+    def propose(self, node: Any) -> list[str]:
+        self.expanded.append(tuple(each.action for each in node.path))
+        return ["-", "+"]
+
+    def evaluate(self, nodes: Any) -> None:
+        for node in nodes:
+            node.value = self.values.get("".join(each.action for each in node.path), 0.0)
+
+
+def test_beam_search_keeps_the_best_states_of_each_depth():
+    view = View.start(make_env("NumberLine-v0", size=30), "train/1", 3)
+    values = {"-": 0.1, "+": 0.9, "--": 0.8, "++": 0.2, "---": 0.7, "+++": 0.1}
+    for beams, expanded in [
+        (1, ["", "+", "++", "+++"]),
+        (2, ["", "+", "-", "--", "++", "---", "+++"]),
+    ]:
+        guide = Slope(values, beams)
+        with Simulator(view, 2 * len(expanded)) as sim:
+            plan = beam(sim, guide)
+        assert ["".join(each) for each in guide.expanded] == expanded
+        assert plan[0].action == "+"  # the state with the highest value of all
 
 
 def test_best_first_finds_the_way_and_follows_it_without_searching_again():

@@ -56,7 +56,7 @@ def test_without_turns_to_measure_there_is_no_number():
 
 def test_the_exponent_of_a_power_is_found():
     time = np.arange(1, 50)
-    constant, exponent = regret_exponent([3 * time**0.5, time**0.5])
+    constant, exponent = regret_exponent([(3 * time**0.5).tolist(), (time**0.5).tolist()])
     assert (constant, exponent) == pytest.approx((2.0, 0.5))
     with pytest.raises(ValueError, match="two turns with a positive regret, got 0"):
         regret_exponent([[0.0, 0.0]])

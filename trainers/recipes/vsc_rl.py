@@ -1,4 +1,4 @@
-"""VSC-RL: returns that end with each subgoal, regression on them, and a pull to the first policy.
+"""VSC-RL: turn-level returns that end with each subgoal, near the policy before RL.
 
 "VSC-RL: Advancing Autonomous Vision-Language Agents with Variational Subgoal-Conditioned
 Reinforcement Learning" (Wu et al., arXiv 2502.07949). A long task is divided into subgoals, which
@@ -7,32 +7,29 @@ the prompt shows. The objective is a lower bound of the original one, of each su
     E[log p(O | tau, sg)] - KL(pi(. | sg) || pi_ref(. | g)),
 
 the return that is conditioned on the subgoal, and the divergence from a reference policy. Credit is
-the turn-level GAE of an episode that ends where the subgoal is reached. The policy is updated by
-advantage-weighted regression, exp(beta A), and the KL penalty.
-
-Subgoals and their rewards are those of the wrapper `Subgoals`:
+the turn-level GAE of an episode that ends where the subgoal is reached, and the KL penalty is the
+second term. Subgoals and their rewards are those of the wrapper `Subgoals`:
 
     agentgym train vsc_rl --wrap Subgoals:propose=my_module:next_subgoal ...
 
-Kept: the returns per subgoal, the regression, the KL to the policy before RL. Changed: a function
-proposes subgoals and decides whether they are reached (the paper: a vision-language model), and the
-reference reads the same prompt, subgoal included. One critic values turns (theirs: two critics
-that classify, of instructions and of steps, on data from before).
+Kept: the returns per subgoal, the KL to the policy before RL. Changed: a function proposes subgoals
+and decides whether they are reached (the paper: a vision-language model), and the reference reads
+the same prompt, subgoal included. The policy is updated by the clipped surrogate, with one critic
+of turns (theirs: advantage-weighted regression, with two critics that classify instructions and
+steps, from logged data on).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import reverse_scan
-from agentgym.trainers.credit.turn_rewards import weights_of
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.critics.heads import TurnValueHead, value_head
-from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, defaults
+from agentgym.trainers.settings import Fraction, LossConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Values
 from agentgym.wrappers.subgoals import SUBGOAL
@@ -42,19 +39,11 @@ from agentgym.wrappers.subgoals import SUBGOAL
 class Config(TrainConfig):
     """Settings of VSC-RL."""
 
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", kl_coef=0.01)
+    loss: LossConfig = defaults(LossConfig, ratio="turn", kl_coef=0.01)
     gamma: Fraction = 0.95
     """Discount between turns."""
     lambda_turn: Fraction = 0.95
     """GAE lambda between turns."""
-    beta: NonNegative = 5.0
-    """Inverse temperature of the weights exp(beta A)."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        why = "every turn has a weight of regression"
-        self.fixed(why, normalize_advantages="none", covariance_clip=0.0)
 
 
 @dataclass(frozen=True)
@@ -93,28 +82,9 @@ class SubgoalGAE:
         return Credit(broadcast(advantages, batch), (advantages + value).astype(np.float32))
 
 
-class Regression(RecipeHooks):
-    """Turns advantages into the weights exp(beta A) of advantage-weighted regression.
-
-    Args:
-        beta: inverse temperature.
-    """
-
-    def __init__(self, beta: float):
-        super().__init__()
-        self.beta = beta
-
-    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
-        """Returns the weights as advantages."""
-        ends = [turn.reward_terms.get(SUBGOAL, 0.0) > 0 for turn in batch.turns]
-        self.metrics = {"subgoals": float(np.sum(ends)) / len(batch.trajectories)}
-        return replace(credit, advantages=weights_of(credit.advantages, self.beta))
-
-
 def build(config: Config) -> Algorithm:
     """Returns the parts of VSC-RL."""
     return Algorithm(
         credit=SubgoalGAE(config.gamma, config.lambda_turn),
         critic=value_head(TurnValueHead, config),
-        hooks=lambda _: Regression(config.beta),
     )

@@ -206,6 +206,10 @@ class Sweep:
                 raise ConfigError(f"A sweep sets {flag} of its runs itself: leave it out.")
         for run in {run.setting: run for run in self.runs}.values():
             config = read_config(self.recipe, [*self.flags, *run.flags])
+            if config.offline:
+                raise ConfigError(
+                    f"A sweep compares returns of training, and {self.recipe} plays no episodes."
+                )
             if not config.evaluation.eval_episodes:
                 raise ConfigError("A sweep compares held-out rewards: set eval_episodes above 0.")
         known = self.folder / RESULT

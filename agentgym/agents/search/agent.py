@@ -10,11 +10,11 @@ from typing import Any
 
 from agentgym.agents.search.guide import SearchGuide, Settings, Value
 from agentgym.agents.search.simulator import Future, Node, Simulator
-from agentgym.agents.search.tree import astar, best_first, mcts
+from agentgym.agents.search.tree import astar, beam, best_first, mcts
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError, did_you_mean
 
-ALGORITHMS = {"best_first": best_first, "astar": astar, "mcts": mcts}
+ALGORITHMS = {"best_first": best_first, "astar": astar, "beam": beam, "mcts": mcts}
 
 
 @dataclass
@@ -44,7 +44,8 @@ class SearchAgent:
     not know chance events to come unless `future` is "known".
 
     Args:
-        algorithm: "best_first" (arXiv 2407.01476), "astar" (arXiv 2310.13227) or "mcts".
+        algorithm: "best_first" (arXiv 2407.01476), "astar" (arXiv 2310.13227), "beam" (arXiv
+            2502.18407) or "mcts".
         budget: environment steps per search.
         tokens: tokens of the policy per search. None: no limit.
         value: the value of a state. "progress": `info["progress"]`. "random" and "policy": the mean
@@ -55,6 +56,7 @@ class SearchAgent:
         rollouts: episodes per state of the values "random" and "policy".
         exploration: the constant c of MCTS.
         turns: turns from value 0 to value 1, for A*.
+        beams: states that beam search keeps at each depth.
         future: "sampled" or "known": whether chance events are sampled anew in the search, or are
             those of the episode, which no honest agent can know.
         name: name in reports.
@@ -76,6 +78,7 @@ class SearchAgent:
         rollouts: int = 1,
         exploration: float = 0.5,
         turns: float = 20.0,
+        beams: int = 5,
         future: Future = "sampled",
         name: str | None = None,
     ):
@@ -84,7 +87,13 @@ class SearchAgent:
                 f"Unknown search {algorithm!r}.{did_you_mean(algorithm, ALGORITHMS)} "
                 f"Known: {', '.join(ALGORITHMS)}."
             )
-        given = {"budget": budget, "tokens": tokens, "width": width, "rollouts": rollouts}
+        given = {
+            "budget": budget,
+            "tokens": tokens,
+            "width": width,
+            "rollouts": rollouts,
+            "beams": beams,
+        }
         for option, number in given.items():
             if number is not None and number < 1:
                 raise ConfigError(f"{option} must be at least 1, got {number}.")
@@ -101,7 +110,7 @@ class SearchAgent:
         self.wrap = tuple(getattr(policy, "wrap", ()))
         self.budget, self.tokens = budget, tokens
         self.future: Future = future
-        self.settings = Settings(value, policy, width, rollouts, exploration, turns)
+        self.settings = Settings(value, policy, width, rollouts, exploration, turns, beams)
         self._search = ALGORITHMS[algorithm]
         self._episodes: weakref.WeakKeyDictionary[View, _Episode] = weakref.WeakKeyDictionary()
 

@@ -26,6 +26,7 @@ class Settings:
     rollouts: int
     exploration: float
     turns: float
+    beams: int
 
 
 @dataclass
@@ -44,7 +45,9 @@ class SearchGuide:
 
     def __post_init__(self) -> None:
         """Reads the numbers of the algorithms."""
-        self.exploration, self.turns = self.settings.exploration, self.settings.turns
+        settings = self.settings
+        self.exploration, self.turns = settings.exploration, settings.turns
+        self.beams = settings.beams
 
     def propose(self, node: Node) -> Sequence[str]:
         """Returns the admissible actions in random order, or those that the policy prefers.

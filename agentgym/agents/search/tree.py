@@ -1,4 +1,4 @@
-"""Search algorithms: best-first search, A* and Monte-Carlo tree search (MCTS).
+"""Search algorithms: best-first search, A*, beam search and Monte-Carlo tree search (MCTS).
 
 Each one takes a `Simulator` and a `Guide`, and returns the states of its plan, in order.
 """
@@ -22,11 +22,13 @@ class Guide(Protocol):
         visited: keys of the states that the episode has passed.
         exploration: the constant c of MCTS.
         turns: turns from progress 0 to the goal, which A* expects.
+        beams: states that beam search keeps.
     """
 
     visited: set[str]
     exploration: float
     turns: float
+    beams: int
 
     def propose(self, node: Node) -> Sequence[str]:
         """Returns the actions to try in a state, the most promising first."""
@@ -81,6 +83,28 @@ def _graph_search(sim: Simulator, guide: Guide, priority: Callable[[Node], float
                 return child.path
             if not child.over:
                 heapq.heappush(frontier, (priority(child), next(number), child))
+    return best_plan(found, guide.visited)
+
+
+def beam(sim: Simulator, guide: Guide) -> list[Node]:
+    """Expands the best states of each depth, each state once.
+
+    With a judge as the value, it is the step-level beam search of "AgentRM: Enhancing Agent
+    Generalization with Reward Modeling" (arXiv 2502.18407).
+    """
+    level, keys = [sim.root], {sim.root.key}
+    found: list[Node] = []
+    while level and not sim.spent:
+        children = [child for node in level for child in _children(sim, guide, node)]
+        fresh = list({child.key: child for child in children if child.key not in keys}.values())
+        keys |= {child.key for child in fresh}
+        guide.evaluate(fresh)
+        found += fresh or children[:1]
+        for child in fresh:
+            if child.solved:
+                return child.path
+        going_on = [child for child in fresh if not child.over]
+        level = sorted(going_on, key=lambda node: -node.value)[: guide.beams]
     return best_plan(found, guide.visited)
 
 

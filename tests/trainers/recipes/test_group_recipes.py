@@ -154,8 +154,6 @@ def test_golden_subgoals():
     found = vsc_rl.SubgoalGAE(0.5, 1.0)(Batch.of([some]), critic)
     assert found.targets is not None and np.allclose(found.targets, [0.5, 1, 2, 4])
     assert np.allclose(found.advantages, [0.25, -8, -8, 1.5, 4])
-    weights = vsc_rl.Regression(2.0).on_advantages(Batch.of([some]), found, 0).advantages
-    assert np.allclose(weights, [np.exp(0.5), 0, 0, 20, 20], atol=1e-5)  # at most 20
 
 
 @given(generators)
@@ -165,6 +163,7 @@ def test_without_subgoals_vsc_rl_has_the_advantages_of_turns(rng):
     critic = values(batch, rng)
     one, other = vsc_rl.SubgoalGAE(0.9, 0.8)(batch, critic), two_clock.turn(0.9, 0.8)(batch, critic)
     assert np.allclose(one.advantages, other.advantages, atol=1e-5)
+    assert one.targets is not None and other.targets is not None
     assert np.allclose(one.targets, other.targets, atol=1e-5)
 
 

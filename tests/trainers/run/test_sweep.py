@@ -90,6 +90,8 @@ def test_a_sweep_continues_reports_and_refuses_other_settings(
     ]:
         assert main([*words, *varied, *more]) == 2
         assert message in capsys.readouterr().err
+    assert main(["sweep", "bc", *out, *varied]) == 2
+    assert "bc plays no episodes" in capsys.readouterr().err
 
 
 def test_settings_are_ordered_by_training_and_values_are_pooled():
