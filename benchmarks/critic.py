@@ -67,7 +67,7 @@ from agentgym.wrappers import PrivilegedText
 # Number of training episodes and settings of behaviour cloning, by environment.
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
     # Long pages, and a final reward.
-    "WebShop-v0": (400, {"model": "reader", "context": "actions", "bc_demonstrations": 400}),
+    "WebShop-v0": (300, {"model": "reader", "context": "actions", "bc_demonstrations": 400}),
     # Short admissible actions, and a sparse reward.
     "Overcooked-TomatoLettuceSalad-v0": (400, {"context": "current", "bc_demonstrations": 40}),
     # Recurring states.
