@@ -54,8 +54,8 @@ def critics_summary() -> str:
     near = sum(share >= 0.8 for share in best)
     above = sum(row["critics"][_best(row)]["all"][0] > 0.3 for row in rows)
     return (
-        f"In {len(rows)} environments, the best critic explains {_percents(best)} of the possible (at "
-        f"least 80 % in {near}), and the default one {_percents(default)}. The best critic explains "
+        f"In {len(rows)} environments, the best critic explains {_percents(best)} of the possible "
+        f"(at least 80 % in {near}), and the default one {_percents(default)}. The best explains "
         f"more than 0.3 of the variance in {above}."
     )
 
