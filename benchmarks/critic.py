@@ -17,10 +17,11 @@ targets of the critics are the returns of the training episodes:
 - own: a trunk of its own and normalised values, as with `--critic-trunk own`.
 - hidden: the same, with the hidden state of the environment beside the prompt, as with
   `--critic-sees hidden`. The best possible variance is that of the complete state.
+- hidden, 3 x: the same, fitted with three times as many tokens.
 - state: the hidden state in place of the prompt, as with `--critic-sees state`.
 
-All critics of an environment are fitted with about the same number of tokens, so that those with
-short inputs make more epochs over the same episodes.
+All other critics of an environment are fitted with about the same number of tokens, so that those
+with short inputs make more epochs over the same episodes.
 
 Policies, episodes and finished critics are kept, so the same command continues an interrupted
 benchmark. Prints a table, writes JSON and a figure.
@@ -66,7 +67,7 @@ from agentgym.wrappers import PrivilegedText
 # Number of training episodes and settings of behaviour cloning, by environment.
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
     # Long pages, and a final reward.
-    "WebShop-v0": (400, {"model": "reader", "context": "actions", "bc_demonstrations": 400}),
+    "WebShop-v0": (300, {"model": "reader", "context": "actions", "bc_demonstrations": 400}),
     # Short admissible actions, and a sparse reward.
     "Overcooked-TomatoLettuceSalad-v0": (400, {"context": "current", "bc_demonstrations": 40}),
     # Recurring states.
@@ -87,12 +88,31 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
     # Partial observation of a household.
     "Household-v0": (200, {"context": "window", "bc_demonstrations": 300}),
 }
-# Arguments of `ValueModel`, by critic.
-CRITICS: dict[str, dict[str, Any]] = {
-    "shared": {"lr": 1e-3},
-    "own": {"lr": 3e-4, "normalize": True},
-    "hidden": {"lr": 3e-4, "normalize": True},
-    "state": {"lr": 1e-3, "normalize": True},
+
+
+@dataclass(frozen=True)
+class Critic:
+    """Settings of a critic.
+
+    Attributes:
+        lr: learning rate.
+        sees: its input, as the setting `critic_sees`.
+        trunk: its language model, as the setting `critic_trunk`.
+        times: multiple of the tokens that it is fitted with.
+    """
+
+    lr: float
+    sees: str = "own"
+    trunk: str = "own"
+    times: int = 1
+
+
+CRITICS = {
+    "shared": Critic(1e-3, trunk="policy"),
+    "own": Critic(3e-4),
+    "hidden": Critic(3e-4, "hidden"),
+    "hidden, 3 x": Critic(3e-4, "hidden", times=3),
+    "state": Critic(1e-3, "state"),
 }
 TURNS = {"1": slice(0, 1), "2-3": slice(1, 3), "4-": slice(3, None)}
 """Groups of turns, by label."""
@@ -288,17 +308,18 @@ def fit(
     kind: type[ValueHead] = TurnValueHead,
 ) -> tuple[ValueModel, int]:
     """Returns a critic fitted to the returns of episodes, of turns or of tokens, and its epochs."""
-    policy, generator = agent.policy, torch.Generator().manual_seed(settings.seed)
+    chosen, policy = CRITICS[critic], agent.policy
+    generator = torch.Generator().manual_seed(settings.seed)
     head = kind(policy.hidden_size, (256,), generator=generator)
-    trunk = policy.frozen_copy() if critic == "shared" else policy
-    sees = critic if critic in ("hidden", "state") else "own"
-    view = critic_view(sees, make_context(policy, agent.settings))
+    own = chosen.trunk == "own"
+    view = critic_view(chosen.sees, make_context(policy, agent.settings))
     seen = batch if view is None else view(batch)
     length = sum(len(segment.tokens) for each in seen.trajectories for segment in each.segments)
-    epochs = min(settings.epochs, max(1, round(settings.tokens / length)))
+    epochs = min(settings.epochs, max(1, round(settings.tokens * chosen.times / length)))
     model = ValueModel(
-        trunk, head, view=view, epochs=epochs, batch_tokens=settings.batch_tokens, **CRITICS[critic]
-    )
+        policy if own else policy.frozen_copy(), head, lr=chosen.lr, epochs=epochs,
+        batch_tokens=settings.batch_tokens, normalize=own, view=view,
+    )  # fmt: skip
     returns = returns_to_go(batch)
     targets = returns[batch.token_turn] if head.reads == "tokens" else returns
     model.fit(batch, targets, np.random.default_rng(settings.seed))
@@ -371,7 +392,7 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
         "states": {label: int(mask.sum()) for label, mask in parts.items()},
         "training_states": played.train.num_turns,
         "possible": {k: interval(possible, episode[m], returns[m]) for k, m in parts.items()},
-        "critics": critics,
+        "critics": {critic: critics[critic] for critic in CRITICS},
         "cpu_seconds": round(known.get("cpu_seconds", 0.0) + time.process_time() - begun, 1),
     }
 

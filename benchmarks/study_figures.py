@@ -10,6 +10,9 @@ from typing import Any
 
 from figure_results import NOTHING, results_if_any, table
 
+FEWEST = 30
+"""States that an explained variance by turn needs."""
+
 
 def critics() -> str:
     """Returns the explained variance of each critic beside the best possible, by environment."""
@@ -29,7 +32,9 @@ def critics_by_turn() -> str:
     rows = []
     for env, row in _critics().items():
         cells = [
-            f"{best[0]:.2f} / {row['critics'][_best(row)][turns][0]:.2f} ({row['states'][turns]})"
+            f"{best[0]:.2f} / {row['critics'][_best(row)][turns][0]:.2f}"
+            if row["states"][turns] >= FEWEST
+            else "-"
             for turns, best in row["possible"].items()
         ]
         rows.append((env, _best(row), *cells, *["-"] * (4 - len(cells))))
@@ -38,17 +43,25 @@ def critics_by_turn() -> str:
 
 
 def critics_summary() -> str:
-    """Returns in how many environments the best critic is near the best possible, and above 0.3."""
+    """Returns the shares of the possible that the best and the default critic explain."""
     rows = list(_critics().values())
     if not rows:
         return NOTHING
-    reached = [(row["critics"][_best(row)]["all"][0], row["possible"]["all"][0]) for row in rows]
-    near = sum(value >= 0.8 * best for value, best in reached)
-    above = sum(value > 0.3 for value, _ in reached)
-    return (
-        f"Of {len(rows)} environments, the best critic explains at least 80 % of the possible in "
-        f"{near}, and more than 0.3 of the variance in {above}."
+    best, default = (
+        [row["critics"][name(row)]["all"][0] / row["possible"]["all"][0] for row in rows]
+        for name in (_best, lambda row: "shared")
     )
+    near = sum(share >= 0.8 for share in best)
+    above = sum(row["critics"][_best(row)]["all"][0] > 0.3 for row in rows)
+    return (
+        f"In {len(rows)} environments, the best critic explains {_percents(best)} of the possible "
+        f"(at least 80 % in {near}), and the default one {_percents(default)}. The best explains "
+        f"more than 0.3 of the variance in {above}."
+    )
+
+
+def _percents(shares: Sequence[float]) -> str:
+    return f"{100 * min(shares):.0f} to {100 * max(shares):.0f} %"
 
 
 def _critics() -> dict[str, Any]:

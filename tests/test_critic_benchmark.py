@@ -68,7 +68,7 @@ def test_critics_with_short_inputs_make_more_epochs(critic: Any, runs: Path, tmp
 def test_environments_are_measured_and_kept(
     critic: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(critic, "CRITICS", {"shared": {"lr": 1e-3}})
+    monkeypatch.setattr(critic, "CRITICS", {"shared": critic.CRITICS["shared"]})
     settings = critic.Settings(
         envs=("TicTacToe-v0",), episodes=4, held_out=3, states=6, continuations=2, tokens=1,
         demonstrations=2, runs=runs, out=tmp_path / "critic.json",
