@@ -155,32 +155,23 @@ def collate(
             f"temperature must be positive, got {temperature}. Greedy actions (temperature 0) are "
             "for evaluation only and cannot be used for training."
         )
-    turns: list[Turn] = []
-    turn_row: list[int] = []
-    turn_number: list[int] = []
-    bootstraps: list[tuple[int, int, int]] = []
-    sequences = [batch.trajectories[n].segments[segment].tokens for n, segment in rows]
-    for row, (n, segment) in enumerate(rows):
-        trajectory = batch.trajectories[n]
-        first = int(batch.turn_offsets[n])
-        for place, turn in enumerate(trajectory.turns):
-            if turn.segment == segment:
-                turns.append(turn)
-                turn_row.append(row)
-                turn_number.append(first + place)
-        if not bootstrap:
-            stops = [turn.stop for turn in trajectory.turns if turn.segment == segment]
-            sequences[row] = sequences[row][: max(stops)]
-        elif trajectory.bootstrap == segment:
-            bootstraps.append((row, len(sequences[row]) - 1, n))
+    found = [
+        (turn, row, int(batch.turn_offsets[n]) + place)
+        for row, (n, segment) in enumerate(rows)
+        for place, turn in enumerate(batch.trajectories[n].turns)
+        if turn.segment == segment
+    ]
+    turns = [turn for turn, _, _ in found]
+    turn_row, turn_number = (np.array([each[i] for each in found], np.int64) for i in (1, 2))
+    sequences, bootstraps = _sequences(batch, rows, bootstrap)
     tokens, mask = _pad(sequences, pad_id)
     starts = np.array([turn.start for turn in turns], np.int64)
     lengths = np.array([turn.stop - turn.start for turn in turns], np.int64)
     if (starts < 1).any():
         raise ValueError("An action starts at position 0 of its segment; no token predicts it.")
-    row = np.repeat(np.array(turn_row, np.int64), lengths)
+    row = np.repeat(turn_row, lengths)
     column = _ranges(starts, lengths)
-    first_token = batch.token_offsets[np.array(turn_number, np.int64)]
+    first_token = batch.token_offsets[turn_number]
     offsets, ids = _supports(turns, lengths)
     ends = torch.tensor(bootstraps, dtype=torch.int64).reshape(-1, 3)
     return Collated(
@@ -199,6 +190,22 @@ def collate(
         choices=_choices(turns, [sequences[row] for row in turn_row], lengths),
         normalization=normalization,
     )
+
+
+def _sequences(
+    batch: Batch, rows: Sequence[tuple[int, int]], bootstrap: bool
+) -> tuple[list[NDArray[np.int32]], list[tuple[int, int, int]]]:
+    """Returns the tokens of the rows, and (row, column, trajectory) of bootstrapped values."""
+    sequences, bootstraps = [], []
+    for row, (n, segment) in enumerate(rows):
+        trajectory = batch.trajectories[n]
+        tokens = trajectory.segments[segment].tokens
+        if not bootstrap:
+            tokens = tokens[: max(t.stop for t in trajectory.turns if t.segment == segment)]
+        elif trajectory.bootstrap == segment:
+            bootstraps.append((row, len(tokens) - 1, n))
+        sequences.append(tokens)
+    return sequences, bootstraps
 
 
 def _choices(

@@ -82,6 +82,15 @@ def load_agent(
             max_new_tokens=max_new_tokens,
             device=device,
         )
+    agents = _choosing(agents, best_of, judge, majority, device)
+    several = bool(roles) and role is None
+    return RoleAgent(agents) if several else next(iter(agents.values()))
+
+
+def _choosing(
+    agents: dict[str, PolicyAgent], best_of: int, judge: str | None, majority: int, device: str
+) -> dict[str, PolicyAgent]:
+    """Returns agents that play one of several sampled actions, if asked to."""
     if (best_of > 1) != (judge is not None):
         raise ConfigError(
             "best_of actions are compared by a judge: set best_of to at least 2 and judge to a "
@@ -93,18 +102,17 @@ def load_agent(
             f"got {majority}."
         )
     if majority > 1:
-        agents = {name: Majority(agent, majority) for name, agent in agents.items()}
-    if judge is not None:
-        path = Path(judge)
-        path = path / "judge" if (path / "judge").is_dir() else path
-        reader = load_agent(str(path), device=device)
-        if not isinstance(reader, PolicyAgent):
-            raise CheckpointError(f"{path} holds policies of several roles, and no judge.")
-        with loading(path / "head.pt"):
-            found = Judge.load(path, reader)
-        agents = {name: BestOf(agent, found, best_of) for name, agent in agents.items()}
-    several = bool(roles) and role is None
-    return RoleAgent(agents) if several else next(iter(agents.values()))
+        return {name: Majority(agent, majority) for name, agent in agents.items()}
+    if judge is None:
+        return agents
+    path = Path(judge)
+    path = path / "judge" if (path / "judge").is_dir() else path
+    reader = load_agent(str(path), device=device)
+    if not isinstance(reader, PolicyAgent):
+        raise CheckpointError(f"{path} holds policies of several roles, and no judge.")
+    with loading(path / "head.pt"):
+        found = Judge.load(path, reader)
+    return {name: BestOf(agent, found, best_of) for name, agent in agents.items()}
 
 
 def _roles(path: Path, saved: dict[str, Any]) -> tuple[str, ...]:
