@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import functools
 import importlib
+import inspect
 import io
 import json as json_module
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Sequence
@@ -280,6 +282,8 @@ def _later(command: Callable[..., int]) -> Callable[..., Callable[[], int]]:
     def prepare(*args: Any, **kwargs: Any) -> Callable[[], int]:
         return partial(command, *args, **kwargs)
 
+    # tyro would keep the line breaks in the description of an argument.
+    command.__doc__ = re.sub(r"\n {8}", " ", inspect.cleandoc(command.__doc__ or ""))
     return prepare
 
 

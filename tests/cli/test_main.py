@@ -2,6 +2,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -349,6 +350,8 @@ def test_help_of_a_command_is_complete(capsys):
     assert run("eval", "--help") == 0
     shown, err = capsys.readouterr()
     assert "--wrap" in shown and "core suite" in shown
+    assert "planners with options" in " ".join(re.sub("│", "", shown).split())
+    assert not re.search(r"planners with +│", shown), "line breaks of the source are not kept"
     assert err == ""
     assert run("--help") == 0
     assert "Tab completion" in capsys.readouterr().out

@@ -48,7 +48,10 @@ def load_model(
         raise ConfigError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
     folder = Path(name)
     if _is_path(str(name)) and not folder.is_dir():
-        raise ConfigError(f"There is no model folder {name}.")
+        raise ConfigError(
+            f"There is no model folder {name}. Give a folder written by save_pretrained, such as "
+            "the folder `policy` of a training run, or an id of the Hugging Face hub."
+        )
     if folder.is_dir() and (folder / "adapter_config.json").is_file():
         if lora is not None:
             raise ConfigError(f"{name} is an adapter already. Load it without lora settings.")
