@@ -5,8 +5,9 @@ and seeds, the prompts token by token, the episodes per update and their groups,
 of a completion, sampling from the whole vocabulary at temperature 1, float32, one epoch with one
 optimiser step, AdamW, no KL term, no gradient checkpointing, one thread. An update is a rollout,
 its rewards, the loss, its gradient, a step and a line of metrics. A random model never solves a
-task, so the reward is whether the length of the answer is odd. In a share of the groups it is 0, as
-in groups that all fail: these have no advantage, and this project leaves out their backward pass.
+task, so the reward is 0 or 1 by a checksum of the answer, and differs in nearly every group. In a
+share of the groups it is 0, as in groups that all fail: these have no advantage, and this project
+leaves out their backward pass.
 `peers.py` runs it:
 
     python benchmarks/peers_grpo.py {own,trl} SETTINGS.json
@@ -65,9 +66,9 @@ class Settings:
     seed: int = 0
 
     def reward(self, task: str, answer: str) -> float:
-        """Returns the reward of an answer."""
-        place = zlib.crc32(task.encode()) / 2**32  # in [0, 1), without order
-        return 0.0 if place < self.equal else float(len(answer) % 2)
+        """Returns the reward of an answer: 0 or 1 by its checksum, or 0 in the tasks of `equal`."""
+        place = zlib.crc32(task.encode()) / 2**32
+        return 0.0 if place < self.equal else float(zlib.crc32(answer.encode()) % 2)
 
 
 Clock = Callable[[int], None]

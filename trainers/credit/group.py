@@ -320,7 +320,7 @@ class Members:
 
     def range(self, x: Float64) -> tuple[Float64, Float64]:
         """Returns the smallest and the largest item of each item's group [n]."""
-        low = np.full(self.group.max() + 1, np.inf)
+        low = np.full(self.group.max(initial=-1) + 1, np.inf)
         high = -low
         np.minimum.at(low, self.group, x)
         np.maximum.at(high, self.group, x)
@@ -335,10 +335,8 @@ class Members:
             epsilon: added to the standard deviation.
             correction: subtracted from the total weight in the variance (1: sample variance).
         """
-        if not len(x):
-            return x
-        # The mean of equal items may be rounded to another number.
-        difference = x - np.clip(self.mean(x), *self.range(x))
+        mean = np.clip(self.mean(x), *self.range(x))  # that of equal items may be rounded
+        difference = np.where(self.count > 1, x - mean, 0.0)
         if not scale:
             return difference
         total = np.bincount(self.group, self.weight)

@@ -45,9 +45,9 @@ def accumulate(
         step: computes the loss of a microbatch, a term of a sum over the minibatch, with the
             unwrapped learner.
         together: keep the rows of a trajectory in one microbatch.
-        idle: [R] rows on which the gradient does not depend. They get no backward pass. If all rows
-            of the minibatch are idle, the gradient is 0. Not supported with FSDP2, nor with a
-            gradient scaler. None: no rows.
+        idle: bool, one per row: True if the gradient does not depend on the row, which then gets no
+            backward pass. If all rows of the minibatch are idle, the gradient is 0. Not supported
+            with FSDP2 or a gradient scaler. None: no row is idle.
 
     Returns:
         The sums of the numbers of `step` over all microbatches and processes.

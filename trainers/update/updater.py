@@ -280,10 +280,10 @@ class Updater:
         )
 
     def _idle(self, rows: Rows, data: UpdateData) -> NDArray[np.bool_] | None:
-        """Returns the rows of trajectories that give no gradient, [R], or None without any.
+        """Returns True for the rows of trajectories without a gradient, one number per row.
 
-        None also if sharded processes, the scaler of fp16 or a pass that was kept with its gradient
-        need the backward pass of every row.
+        None if every row needs its backward pass: for a term of the loss, sharded processes, the
+        gradient scaler of fp16, or a forward pass that was kept with its gradient.
         """
         tokens = data.idle(self.loss)
         scaled = self.accelerator.scaler is not None
