@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ STARTS, STEPS = 8, 10
 
 
 def embed(texts: Sequence[str]) -> Floats:
-    """Returns the counts of the words of each text [n, d], hashed and of length 1."""
+    """Returns the counts of words and pairs of words of each text [n, d], hashed and of length 1."""
     found = np.zeros((len(texts), DIMENSIONS))
     for row, text in zip(found, texts, strict=True):
-        for word in text.lower().split():
-            row[zlib.crc32(word.encode()) % DIMENSIONS] += 1
+        words = text.lower().split()
+        for term in (*words, *map(" ".join, pairwise(words))):
+            row[zlib.crc32(term.encode()) % DIMENSIONS] += 1
     return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
 
 

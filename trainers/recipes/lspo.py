@@ -76,7 +76,7 @@ class Config(TrainConfig):
     """Latent actions of a role at first."""
     situations: Positive = 64
     """Largest number of abstract situations of a role."""
-    expand_every: Count = 20
+    expand_every: Count = 50
     """Iterations after which actions are clustered anew, with one latent action more (0: never)."""
     beta: NonNegative = 1.0
     """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
