@@ -20,7 +20,7 @@ STARTS, STEPS = 8, 10
 
 
 def embed(texts: Sequence[str]) -> Floats:
-    """Returns the counts of words and pairs of words of each text [n, d], hashed and of length 1."""
+    """Returns the hashed counts of words and pairs of words of each text [n, d], of length 1."""
     found = np.zeros((len(texts), DIMENSIONS))
     for row, text in zip(found, texts, strict=True):
         words = text.lower().split()
