@@ -127,7 +127,7 @@ class LatentActions(Preferences):
                 for each in (each for members in others for each in members)
                 for place in range(turns_before(each, order), len(each.turns))
             ]
-        for role in sorted({each.role for each in fresh}):
+        for role in sorted({each.role for each, _ in samples}):
             mine = [(each, place) for each, place in samples if each.role == role]
             self._solve(role, mine, iteration, rng)
             self._note(role, [each for each in outputs if each.role == role], rng)
