@@ -42,6 +42,8 @@ class Settings:
 
     experiments: tuple[str, ...] = ()
     """Experiments (empty: all)."""
+    variants: tuple[str, ...] = ()
+    """Variants to train (empty: all)."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of each variant."""
     jobs: int = 1
@@ -164,6 +166,7 @@ def main(settings: Settings) -> None:
         for name in names
         for seed in settings.seeds
         for variant in EXPERIMENTS[name].variants
+        if variant in (settings.variants or EXPERIMENTS[name].variants)
     ]
     if not settings.report:
         for name in names:

@@ -1,7 +1,8 @@
 """Trains recipes one after another and saves their weights: `train_all.py FOLDER RECIPE ...`.
 
-"rae-mirror" is the recipe rae in all seats of a game, "poad-roles" is poad with a policy for each,
-and "turn-central" is turn with policies that exchange their roles and one critic that sees all.
+"rae-mirror" is the recipe rae in all seats of a game, "rae-league" is rae against a pool of its
+earlier policies, "poad-roles" is poad with a policy for each role, and "turn-central" is turn with
+policies that exchange their roles and one critic that sees all.
 
 Started once, or as several processes with the variables of `torchrun`. In every process except the
 main one, the networks of the hooks are disturbed when they are made, as if they had drifted apart.
@@ -59,6 +60,13 @@ OWN: dict[str, dict[str, Any]] = {
         "env_id": "KuhnPoker-v0",
         "env_kwargs": {"hands": 2},
         "opponents": "mirror",
+        "bc_demonstrations": 0,
+    },
+    "rae-league": {
+        "env_id": "KuhnPoker-v0",
+        "env_kwargs": {"hands": 1},
+        "opponents": ("league=0.5", "mirror=0.5"),
+        "snapshot_every": 1,
         "bc_demonstrations": 0,
     },
     "poad-roles": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ STARTS, STEPS = 8, 10
 
 
 def embed(texts: Sequence[str]) -> Floats:
-    """Returns the counts of the words of each text [n, d], hashed and of length 1."""
+    """Returns the hashed counts of words and pairs of words of each text [n, d], of length 1."""
     found = np.zeros((len(texts), DIMENSIONS))
     for row, text in zip(found, texts, strict=True):
-        for word in text.lower().split():
-            row[zlib.crc32(word.encode()) % DIMENSIONS] += 1
+        words = text.lower().split()
+        for term in (*words, *map(" ".join, pairwise(words))):
+            row[zlib.crc32(term.encode()) % DIMENSIONS] += 1
     return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
 
 
@@ -44,8 +46,8 @@ class Clusters:
 
     def assign(self, texts: Sequence[str], rng: np.random.Generator) -> Ints:
         """Returns the cluster of each text [n], and makes new clusters while there is room."""
-        names, index = np.unique(np.array(texts, object).astype(str), return_inverse=True)
-        vectors = embed(names.tolist())
+        names = {text: i for i, text in enumerate(sorted(set(texts)))}
+        vectors, index = embed([*names]), np.array([names[text] for text in texts], np.int64)
         if not len(self.centres) and len(names) > self.size:
             self.centres = _k_means(vectors, self.size, rng)
         for vector in vectors:
@@ -68,8 +70,9 @@ def _k_means(vectors: Floats, k: int, rng: np.random.Generator) -> Floats:
 
 def _one_run(vectors: Floats, k: int, rng: np.random.Generator) -> Floats:
     centres = vectors[[rng.integers(len(vectors))]]
+    nearest = np.full(len(vectors), np.inf)
     while len(centres) < k:  # k-means++
-        nearest = _distances(vectors, centres).min(1)
+        nearest = np.minimum(nearest, _distances(vectors, centres[-1:])[:, 0])
         share = nearest / nearest.sum() if nearest.sum() > 0 else None
         centres = np.vstack([centres, vectors[rng.choice(len(vectors), p=share)]])
     for _ in range(STEPS):
@@ -81,7 +84,8 @@ def _one_run(vectors: Floats, k: int, rng: np.random.Generator) -> Floats:
 
 def _distances(vectors: Floats, centres: Floats) -> Floats:
     """Returns the squared distances [n, k]."""
-    return ((vectors[:, None] - centres) ** 2).sum(2)
+    lengths = (vectors**2).sum(1)[:, None] + (centres**2).sum(1)
+    return np.maximum(lengths - 2 * vectors @ centres.T, 0)
 
 
 class AbstractGame:

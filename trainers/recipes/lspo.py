@@ -76,7 +76,7 @@ class Config(TrainConfig):
     """Latent actions of a role at first."""
     situations: Positive = 64
     """Largest number of abstract situations of a role."""
-    expand_every: Count = 20
+    expand_every: Count = 50
     """Iterations after which actions are clustered anew, with one latent action more (0: never)."""
     beta: NonNegative = 1.0
     """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
@@ -127,7 +127,7 @@ class LatentActions(Preferences):
                 for each in (each for members in others for each in members)
                 for place in range(turns_before(each, order), len(each.turns))
             ]
-        for role in sorted({each.role for each in fresh}):
+        for role in sorted({each.role for each, _ in samples}):
             mine = [(each, place) for each, place in samples if each.role == role]
             self._solve(role, mine, iteration, rng)
             self._note(role, [each for each in outputs if each.role == role], rng)

@@ -33,6 +33,11 @@ def test_equal_texts_share_a_cluster_and_few_texts_have_their_own(
     assert again[0] == found[0]
 
 
+def test_the_order_of_words_matters():
+    seen = ["You are at 3. Go to 2.", "You are at 2. Go to 3."]
+    assert Clusters(4).assign(seen, np.random.default_rng(0)).tolist() == [1, 0]
+
+
 def test_sentences_about_one_move_are_one_latent_action():
     moves = ["I suspect player_{}.", "player_{} is not a werewolf", "I am the seer, trust me {}"]
     said = [move.format(i) for move in moves for i in range(7)]

@@ -54,7 +54,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "malt": {"group_size": 3, "episodes_per_iteration": 36, "iterations": 44, "lr": 1e-3},
     "optima": {"group_size": 8, "iterations": 30, "entropy_coef": 0.1},
-    "lspo": {"iterations": 30, "situations": 256, "expand_every": 0, "lr": 1e-3},
+    "lspo": {"iterations": 30, "candidates": 3, "lr": 1e-3, "episodes_per_iteration": 64},
     "marshal": {"iterations": 20, "kl_coef": 0.0},
     "twosome": {"iterations": 14},
     "glam": {"iterations": 10, "episodes_per_iteration": 64},

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 TRAIN_ALL, STOP_ALL = ("-m", "tests.helpers.train_all"), ("-m", "tests.helpers.stop_all")
 Results = dict[str, dict[str, Any]]
-RUNS = (*recipes.names(), "rae-mirror", "poad-roles", "turn-central")
+RUNS = (*recipes.names(), "rae-mirror", "rae-league", "poad-roles", "turn-central")
 
 
 @pytest.fixture(scope="module")
