@@ -58,7 +58,8 @@ def solve_budget() -> str:
     return (
         f"{len(rows)} environments were measured, each with at most {settings['demonstrations']} "
         f"demonstrations, {steps // 4:,} environment steps per candidate of the selection, and "
-        f"{steps:,} of RL. All others have not been measured."
+        f"{steps:,} of RL. They were chosen one per family, by the time that cloning takes and "
+        "not by its result. All others have not been measured."
     )
 
 
