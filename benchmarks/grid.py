@@ -10,6 +10,10 @@ an interrupted grid.
     python benchmarks/grid.py --jobs 4
     python benchmarks/grid.py --envs salad --recipes poad turn --seeds 0
     python benchmarks/grid.py --report          # results of finished runs
+
+Pieces of the grid, in any order, share a folder of runs and have an `--out` of their own:
+
+    python benchmarks/grid.py --envs tictactoe --recipes poad --seeds 0 --out piece.json
 """
 
 from __future__ import annotations
@@ -183,18 +187,18 @@ def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
             for row in read_metrics(place.folder("start"))
             if "eval/reward" in row
         )
-        tuning = {
-            recipe: {f"{lr:g}": round(place.earned(recipe, lr), 4) for lr in LEARNING_RATES}
-            for recipe in settings.recipes
-            if place.can_play(recipe)
-        }
-        found["envs"][place.name] = {"config": config, "baselines": rewards, "tuning": tuning}
-        found["runs"] += [
+        runs = [
             summary(place, recipe, seed, THRESHOLDS[place.name])
             for recipe in settings.recipes
             for seed in settings.seeds
             if (place.folder(f"{recipe}-{seed}") / "report.json").exists()
         ]
+        tuning = {
+            recipe: {f"{lr:g}": round(place.earned(recipe, lr), 4) for lr in LEARNING_RATES}
+            for recipe in dict.fromkeys(run["recipe"] for run in runs)
+        }
+        found["envs"][place.name] = {"config": config, "baselines": rewards, "tuning": tuning}
+        found["runs"] += runs
     return found
 
 

@@ -10,7 +10,8 @@ DPO: a second action is sampled in states of the rollout, and Q prefers it or th
 
     -log sigmoid(beta [log pi/ref (better) - log pi/ref (worse)]).
 
-The paper's reference is the policy of the stage before (`--kl-reference moving:K`).
+The paper's reference is the policy of the stage before (`--kl-reference moving:K`). DPO compares Q
+of two actions in one state, which needs a far more accurate Q than gains along an episode do.
 
 Kept: the targets, gamma = 0.95, groups of 16, iterated training, the beta of 0.03. Changed:
 outcomes are discounted by the distance to the *end* (the authors' code counts from the start).

@@ -3,7 +3,9 @@
 Grow and improve as in "Reinforced Self-Training (ReST) for Language Modeling" (arXiv 2308.08998)
 and AgentEvol (arXiv 2406.04151). In every iteration the policy plays, and the best `top_fraction`
 of the episodes by return are cloned for a few epochs. It is the baseline for every claim about
-credit assignment.
+credit assignment. `--judge` filters without a reward of the environment: by the score of a rule, a
+function or a language model, as a critic model does in "Training Agents with Weakly Supervised
+Feedback from Large Language Models" (arXiv 2411.19547).
 
 Kept: the filter by return. Changed: the clip of the ratio bounds how far one iteration moves the
 policy. Training does not restart from the base model.
@@ -19,10 +21,12 @@ import numpy as np
 from annotated_types import Gt, Le
 
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.run.environment import instructions_by_id
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm
+from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
@@ -35,7 +39,11 @@ class Config(TrainConfig):
     top_fraction: Annotated[float, Gt(0.0), Le(1.0)] = 0.25
     """Share of the episodes of an iteration that are cloned."""
     min_return: float | None = None
-    """Minimum return of a cloned episode (None: no minimum)."""
+    """Minimum return of a cloned episode, or score by the judge (None: no minimum)."""
+    judge: str = ""
+    """Ranks episodes by the mean score of their turns in place of their return. A source of
+    `process_reward`: progress, valid, a reward term, module:function or chat:MODEL@URL (empty:
+    returns)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -45,30 +53,46 @@ class Config(TrainConfig):
             normalize_advantages="none",
             covariance_clip=0.0,
         )
+        if self.judge:
+            scorer(self.judge)
 
 
 class Best(RecipeHooks):
     """Keeps the best episodes of an iteration and weighs all of their tokens equally.
 
     Args:
+        trainer: the trainer of the policy.
         config: the settings.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.fraction, self.low = config.top_fraction, config.min_return
+        self.judge = config.judge
+        if self.judge:
+            self._scorer = scorer(self.judge, instructions_by_id(trainer.pool.env(0)))
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Returns the best episodes, or the single best if all are below `min_return`."""
-        # Ties between equal returns are broken at random, not by position.
+        scores = self._scores(fresh)
+        # Ties between equal scores are broken at random, not by position.
         order = rng.permutation(len(fresh)).tolist()
-        ranked = sorted(order, key=lambda i: -fresh[i].episode_return)
-        kept = [fresh[i] for i in ranked[: math.ceil(self.fraction * len(fresh))]]
-        good = [t for t in kept if self.low is None or t.episode_return >= self.low] or kept[:1]
-        self.metrics = {"imitated": float(len(good)), "lowest_return": good[-1].episode_return}
-        return good
+        ranked = sorted(order, key=lambda i: -scores[i])
+        kept = ranked[: math.ceil(self.fraction * len(fresh))]
+        good = [i for i in kept if self.low is None or scores[i] >= self.low] or kept[:1]
+        self.metrics = {"imitated": float(len(good)), "lowest_score": scores[good[-1]]}
+        return [fresh[i] for i in good]
+
+    def _scores(self, fresh: list[Trajectory]) -> list[float]:
+        """Returns the numbers that episodes are ranked by."""
+        if not self.judge:
+            return [trajectory.episode_return for trajectory in fresh]
+        batch = Batch.of(fresh)
+        scores = turn_scores(batch, self.judge, self._scorer)
+        sums = np.bincount(batch.turn_trajectory, scores, minlength=len(fresh))
+        return (sums / np.diff(batch.turn_offsets)).tolist()
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
@@ -79,4 +103,4 @@ class Best(RecipeHooks):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of filtered behaviour cloning."""
-    return Algorithm(hooks=lambda _: Best(config))
+    return Algorithm(hooks=lambda trainer: Best(trainer, config))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import torch
 from hypothesis import given, settings
 
 from agentgym.errors import ConfigError
+from agentgym.making import make_env
 from agentgym.trainers.credit import group, two_clock
-from agentgym.trainers.recipes import mt_grpo, p3o, spo, steppo, trpa, vsc_rl
+from agentgym.trainers.recipes import filtered_bc, mt_grpo, p3o, spo, steppo, trpa, vsc_rl
 from agentgym.trainers.trajectory import Batch, Trajectory, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import aggregation_weights, clipped_surrogate
@@ -104,6 +106,25 @@ def test_golden_turn_groups():
     )
     with pytest.raises(ConfigError, match="module:function"):
         mt_grpo.Config.of(turn_score="nowhere:halves")
+
+
+def doubtful(trajectory: Trajectory) -> list[float]:
+    """Scores that prefer episodes with a low return."""
+    return [1.0 / (2.0 + trajectory.episode_return)] * len(trajectory.turns)
+
+
+@pytest.mark.parametrize(
+    ("judge", "best"), [("", [3.0, 2.0]), (f"{__name__}:doubtful", [0.0, 1.0])]
+)
+def test_episodes_are_filtered_by_their_return_or_by_a_judge(judge: str, best: list[float]):
+    played = [trajectory([1, 1], [float(i), 0.0], seed=i) for i in range(4)]
+    trainer = SimpleNamespace(pool=SimpleNamespace(env=lambda _: make_env("NumberLine-v0")))
+    config = filtered_bc.Config.of(top_fraction=0.5, judge=judge)
+    hooks = filtered_bc.Best(trainer, config)  # type: ignore[arg-type]
+    kept = hooks.on_rollout_end(played, 0, np.random.default_rng(0))
+    assert [each.episode_return for each in kept] == best
+    with pytest.raises(ConfigError, match="module:function"):
+        filtered_bc.Config.of(judge="nowhere:here")
 
 
 def of_level(trajectory: Trajectory) -> int:

@@ -41,6 +41,7 @@ VALUES: dict[str, Any] = {
     "spo.preference": "success",
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
+    "filtered_bc.judge": "progress",
     "trpa.levels": f"{__name__}:by_turns",
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
