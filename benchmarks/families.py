@@ -76,7 +76,7 @@ FAMILIES = {
             "episodes_per_iteration": 32,
             "eval_episodes": 100,
         },
-        {"poad": 10, "grpo": 10},
+        {"poad": 25, "grpo": 25},
     ),
 }
 """The runs by environment."""
