@@ -76,7 +76,7 @@ FAMILIES = {
             "episodes_per_iteration": 32,
             "eval_episodes": 100,
         },
-        {"poad": 10, "grpo": 10},
+        {"poad": 25, "grpo": 25},
     ),
 }
 """The runs by environment."""
@@ -96,7 +96,7 @@ class Settings:
     """Folder of the runs."""
 
 
-def train(name: str, seed: int, settings: Settings) -> list[dict[str, Any]]:
+def train(settings: Settings, name: str, seed: int) -> list[dict[str, Any]]:
     """Clones a policy and trains it with each recipe. Returns a summary of each run."""
     folder, family = settings.runs / name, FAMILIES[name]
     cloned = folder / f"cloned-{seed}"
@@ -121,7 +121,7 @@ def main(settings: Settings) -> None:
         found = json.loads(RESULT.read_text(encoding="utf-8"))["environments"]
     pairs = [(name, seed) for name in settings.ids for seed in settings.seeds]
     with ThreadPoolExecutor(settings.jobs) as pool:
-        done = list(pool.map(lambda pair: train(*pair, settings), pairs))
+        done = list(pool.map(lambda pair: train(settings, *pair), pairs))
     for name in settings.ids:
         found[name] = {**asdict(FAMILIES[name]), "runs": []}
     for (name, _), runs in zip(pairs, done, strict=True):

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
+from statistics import median
 from typing import Any
 
 from figure_results import NOTHING, results_if_any, table
@@ -50,12 +50,20 @@ def families_table() -> str:
     for name, content in measured().items():
         found = over_seeds(content["runs"])
         cells = [_cell(found[agent]) if agent in found else "-" for agent in COLUMNS]
-        critics = [run["explained_variance"] for run in content["runs"]]
-        ends = [(curve[0][1], curve[-1][1]) for curve in critics if curve]
-        explained = " to ".join(f"{fmean(values):.2f}" for values in zip(*ends, strict=True))
-        rows.append((f"`{name}`", *cells, explained))
-    header = ("Environment", *COLUMNS.values(), "Explained variance, first and last")
+        rows.append((f"`{name}`", *cells, _explained(content["runs"])))
+    header = ("Environment", *COLUMNS.values(), "Explained variance, first and last quarter")
     return table(header, rows) if rows else NOTHING
+
+
+def _explained(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the median explained variance in the first and the last quarter of iterations."""
+    parts: tuple[list[float], list[float]] = [], []
+    for run in runs:
+        values = [value for _, value in run["explained_variance"]]
+        quarter = -(-len(values) // 4)
+        parts[0].extend(values[:quarter])
+        parts[1].extend(values[len(values) - quarter :])
+    return " to ".join(f"{median(part):.2f}" for part in parts if part)
 
 
 def families_summary() -> str:
