@@ -19,9 +19,10 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TurnValueHead, value_head
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
 from agentgym.trainers.trainer import Algorithm
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.trajectory import Batch, Credit
 
 
 @dataclass
@@ -42,31 +43,26 @@ class Config(TrainConfig):
     """GAE lambda between turns."""
 
 
-@dataclass(frozen=True)
-class StepAdvantages:
-    """Turn-level GAE, standardised over the turns of the batch.
+class PerTurn(RecipeHooks):
+    """Standardises advantages over the turns of the batch.
 
-    Attributes:
-        gamma: discount per turn.
-        lambda_: GAE lambda per turn.
+    Args:
+        thought_coef: weight of thought tokens in the loss.
     """
 
-    gamma: float = 0.99
-    lambda_: float = 0.95
+    def __init__(self, thought_coef: float = 1.0):
+        super().__init__()
+        self.thought_coef = thought_coef
 
-    def __call__(self, batch: Batch, values: Values | None) -> Credit:
-        """Returns advantages and targets of a turn-level critic.
-
-        Raises:
-            ValueError: if values are missing or have the wrong shape.
-        """
-        credit = two_clock.turn(self.gamma, self.lambda_)(batch, values)
-        return normalize_advantages(credit, batch, over="turns")
+    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
+        """Returns the credit with the standardised advantages."""
+        return normalize_advantages(credit, batch, over="turns", thought_coef=self.thought_coef)
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of StepPO."""
     return Algorithm(
-        credit=StepAdvantages(config.gamma, config.lambda_turn),
+        credit=two_clock.turn(config.gamma, config.lambda_turn),
         critic=value_head(TurnValueHead, config),
+        hooks=lambda _: PerTurn(config.loss.thought_coef),
     )

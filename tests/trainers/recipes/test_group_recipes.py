@@ -14,7 +14,7 @@ from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.recipes import filtered_bc, mt_grpo, p3o, spo, steppo, trpa, vsc_rl
-from agentgym.trainers.trajectory import Batch, Trajectory, Values
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import aggregation_weights, clipped_surrogate
 
@@ -189,10 +189,8 @@ def test_without_subgoals_vsc_rl_has_the_advantages_of_turns(rng):
 
 
 def test_golden_steps():
-    # Deltas 1 and 3 (values 0, gamma 0): mean 2 and standard deviation 1 over turns, although the
-    # first turn has three tokens.
-    batch = Batch.of([trajectory([3, 1], [1.0, 3.0])])
-    critic = Values(None, np.zeros(2, np.float32), np.zeros(1, np.float32))
-    found = steppo.StepAdvantages(0.0)(batch, critic)
+    # Mean 2 and standard deviation 1 over turns, although the first turn has three tokens.
+    batch = Batch.of([trajectory([3, 1], [0.0, 0.0])])
+    credit = Credit(np.array([1, 1, 1, 3], np.float32))
+    found = steppo.PerTurn().on_advantages(batch, credit, 0)
     assert np.allclose(found.advantages, [-1, -1, -1, 1])
-    assert found.targets is not None and np.allclose(found.targets, [1, 3])
