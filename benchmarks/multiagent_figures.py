@@ -29,14 +29,15 @@ NAMES = (
 
 
 def measured() -> dict[str, Any]:
-    """Returns the results of the experiments by name, empty if there are none."""
-    return (results_if_any("multiagent") or {"experiments": {}})["experiments"]
+    """Returns the results of experiments with finished runs by name, empty if there are none."""
+    found = (results_if_any("multiagent") or {"experiments": {}})["experiments"]
+    return {name: experiment for name, experiment in found.items() if experiment["variants"]}
 
 
 def experiment_table(name: str) -> str:
     """Returns the measures of an experiment, a row per variant, or a note without results."""
     experiment = measured().get(name)
-    if not experiment or not experiment["variants"]:
+    if not experiment:
         return NOTHING
     rows = experiment["variants"]
     keys = list(dict.fromkeys(key for row in rows.values() for key in _cells(row)))

@@ -74,7 +74,8 @@ def test_soft_labels_weigh_both_directions_of_a_preference(labels: list[float], 
 
 def test_latent_games_grow_and_a_run_resumes_exactly(tmp_path: Path):
     def run(folder: Path, **changes: Any) -> tuple[lspo.LatentActions, list[dict[str, Any]]]:
-        trainer = make_trainer("lspo", run_dir=str(folder), **SMALL | {"expand_every": 2} | changes)
+        chosen = SMALL | changes
+        trainer = make_trainer("lspo", run_dir=str(folder), expand_every=2, **chosen)
         trainer.run()
         assert isinstance(trainer.hooks, lspo.LatentActions)
         rows = read_metrics(folder)
@@ -89,6 +90,7 @@ def test_latent_games_grow_and_a_run_resumes_exactly(tmp_path: Path):
 
 
 def test_lspo_needs_the_policy_in_all_seats(tmp_path: Path):
-    trainer = make_trainer("lspo", run_dir=str(tmp_path), **SMALL | {"opponents": "past:2"})
+    chosen: dict[str, Any] = SMALL | {"opponents": "past:2"}
+    trainer = make_trainer("lspo", run_dir=str(tmp_path), **chosen)
     with pytest.raises(ConfigError, match="lspo repeats episodes up to a turn"):
         trainer.run()
