@@ -19,11 +19,12 @@ def critics() -> str:
     environments = _critics()
     if not environments:
         return NOTHING
-    names = list(next(iter(environments.values()))["critics"])
-    rows = [
-        (env, _range(row["possible"]["all"]), *(_range(row["critics"][x]["all"]) for x in names))
-        for env, row in environments.items()
-    ]
+    names = list(dict.fromkeys(x for row in environments.values() for x in row["critics"]))
+    rows = []
+    for env, row in environments.items():
+        critics = row["critics"]
+        cells = (_range(critics[x]["all"]) if x in critics else "-" for x in names)
+        rows.append((env, _range(row["possible"]["all"]), *cells))
     return table(("Environment", "Best possible", *names), rows)
 
 
