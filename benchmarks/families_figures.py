@@ -119,9 +119,7 @@ def _draw(environments: Mapping[str, Any], digest: str) -> bytes:
     columns = len(environments)
     figure = Figure(figsize=(3 * columns, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(
-        2, len(environments), squeeze=False, height_ratios=[2, 1], sharex="col"
-    )
+    panels = figure.subplots(2, columns, squeeze=False, height_ratios=[2, 1], sharex="col")
     for (axes, below), (name, content) in zip(panels.T, environments.items(), strict=True):
         for run in content["runs"]:
             color, label = ("C0", "POAD") if run["recipe"] == "poad" else ("C1", "GRPO")

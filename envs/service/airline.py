@@ -56,8 +56,9 @@ class Airline(AirlineTools):
       Only the scripted user checks the policy.
     - `data_dir` (str or None, default None): folder `tau_bench/envs/airline` with the original data
       of tau-bench as JSON, or folder `data/tau2/domains/airline` of tau2-bench. tau-bench has 50
-      tasks: those with even numbers are the test tasks. Its users are descriptions for a chat model: the scripted user tells the whole description and
-      agrees to everything. None means the generated airline.
+      tasks: those with even numbers are the test tasks. Users are descriptions for a chat model:
+      the scripted user tells the whole description and agrees to everything. None means the
+      generated airline.
     - `world` (int, default 0): seed of the generated airline.
     - `call_format` (str, default "json"): format of calls in the instructions and in the expert's
       actions: "json", "tool_call" (Qwen, Hermes), "llama_call" or "python".
@@ -68,8 +69,8 @@ class Airline(AirlineTools):
     the reward are those of the original. With `data_dir`, observations, database hashes and rewards
     equal the original's for the same actions, but error messages about the format of calls differ.
     With the files of tau2-bench (arXiv 2506.07982), tools and observations are still those of
-    tau-bench, and the reward leaves out assertions in natural language. The generated data and users are original, the policy is a simpler one, and the policy term is
-    new.
+    tau-bench, and the reward leaves out assertions in natural language. The generated data and
+    users are original, the policy is a simpler one, and the policy term is new.
 
     ## Version History
     v0: first version.
