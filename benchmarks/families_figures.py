@@ -13,6 +13,8 @@ from figure_results import NOTHING, results_if_any, table
 
 from agentgym.evaluation.report import Estimate, mean_interval
 
+Runs = Sequence[Mapping[str, Any]]
+"""Summaries of the runs in one environment."""
 COLUMNS = {
     "random": "Random",
     "imitation": "Cloned",
@@ -27,12 +29,8 @@ def measured() -> dict[str, Any]:
     return (results_if_any("families") or {"environments": {}})["environments"]
 
 
-def over_seeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
-    """Returns the mean rewards over seeds with their t intervals, by key of `COLUMNS`.
-
-    Args:
-        runs: summaries of the runs in one environment.
-    """
+def over_seeds(runs: Runs) -> dict[str, Estimate]:
+    """Returns the mean rewards over seeds with their t intervals, by key of `COLUMNS`."""
     found: dict[str, dict[int, float]] = {name: {} for name in COLUMNS}
     for run in runs:
         for name in COLUMNS:
@@ -55,7 +53,7 @@ def families_table() -> str:
     return table(header, rows) if rows else NOTHING
 
 
-def _explained(runs: Sequence[Mapping[str, Any]]) -> str:
+def _explained(runs: Runs) -> str:
     """Returns the median explained variance in the first and the last quarter of iterations."""
     parts: tuple[list[float], list[float]] = [], []
     for run in runs:
@@ -67,20 +65,33 @@ def _explained(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def families_summary() -> str:
-    """Returns in how many environments the interval of each recipe is above that of cloning."""
-    rows = [over_seeds(content["runs"]) for content in measured().values()]
-    if not rows:
+    """Returns in how many environments each recipe is clearly above cloning."""
+    environments = [content["runs"] for content in measured().values()]
+    if not environments:
         return NOTHING
-    counts = {
-        COLUMNS[recipe]: sum(_apart(row["imitation"], row[recipe]) for row in rows if recipe in row)
-        for recipe in ("poad", "grpo")
-    }
-    gains = " and ".join(f"{name} in {count}" for name, count in counts.items())
-    return f"Of {len(rows)} environments, the interval lies above that of cloning with {gains}."
+    return (
+        f"Of {len(environments)} environments, the interval over seeds lies above that of cloning "
+        f"with {_counts(environments, _apart_over_seeds)}. In each seed, the interval over tasks "
+        f"lies above that of cloning with {_counts(environments, _apart_over_tasks)}."
+    )
 
 
-def _apart(low: Estimate, high: Estimate) -> bool:
-    return low.high is not None and high.low is not None and high.low > low.high
+def _counts(environments: Sequence[Runs], apart: Callable[[Runs, str], bool]) -> str:
+    counts = {name: sum(apart(runs, name) for runs in environments) for name in ("poad", "grpo")}
+    return " and ".join(f"{COLUMNS[name]} in {count}" for name, count in counts.items())
+
+
+def _apart_over_seeds(runs: Runs, recipe: str) -> bool:
+    found = over_seeds(runs)
+    if recipe not in found:
+        return False
+    low, high = found[recipe].low, found["imitation"].high
+    return low is not None and high is not None and low > high
+
+
+def _apart_over_tasks(runs: Runs, recipe: str) -> bool:
+    agents = [run["agents"] for run in runs if run["recipe"] == recipe]
+    return all(each["trained"]["reward"][1] > each["imitation"]["reward"][2] for each in agents)
 
 
 def _cell(estimate: Estimate) -> str:
@@ -108,9 +119,7 @@ def _draw(environments: Mapping[str, Any], digest: str) -> bytes:
     columns = len(environments)
     figure = Figure(figsize=(3 * columns, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(
-        2, len(environments), squeeze=False, height_ratios=[2, 1], sharex="col"
-    )
+    panels = figure.subplots(2, columns, squeeze=False, height_ratios=[2, 1], sharex="col")
     for (axes, below), (name, content) in zip(panels.T, environments.items(), strict=True):
         for run in content["runs"]:
             color, label = ("C0", "POAD") if run["recipe"] == "poad" else ("C1", "GRPO")
