@@ -56,15 +56,9 @@ class Airline(AirlineTools):
       Only the scripted user checks the policy.
     - `data_dir` (str or None, default None): folder `tau_bench/envs/airline` with the original data
       of tau-bench as JSON, or folder `data/tau2/domains/airline` of tau2-bench. tau-bench has 50
-<<<<<<< HEAD
       tasks: those with even numbers are the test tasks. Its users are descriptions for a chat
       model: the scripted user tells the whole description and agrees to everything. None means
       the generated airline.
-=======
-      tasks: those with even numbers are the test tasks. Users are descriptions for a chat model:
-      the scripted user tells the whole description and agrees to everything. None means the
-      generated airline.
->>>>>>> wt-envs
     - `world` (int, default 0): seed of the generated airline.
     - `call_format` (str, default "json"): format of calls in the instructions and in the expert's
       actions: "json", "tool_call" (Qwen, Hermes), "llama_call" or "python".

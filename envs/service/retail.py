@@ -68,13 +68,8 @@ class Retail(RetailTools):
     the reward are those of the original. With `data_dir`, observations, database hashes and rewards
     equal the original's for the same actions, but error messages about the format of calls differ.
     With the files of tau2-bench (arXiv 2506.07982), tools and observations are still those of
-<<<<<<< HEAD
     tau-bench, and the reward leaves out assertions in natural language. The generated data,
     policy and users are original, and the policy term is new.
-=======
-    tau-bench, and the reward leaves out assertions in natural language. The generated data, policy
-    and users are original, and the policy term is new.
->>>>>>> wt-envs
 
     ## Version History
     v0: first version.
