@@ -122,10 +122,10 @@ class Revisions(RecipeHooks):
     ) -> list[Trajectory]:
         """Returns successes and successful revisions, or one episode to learn nothing from."""
         good = [each for each in fresh if each.success]
-        for each in good:
-            each.extras[LEARNED] = 0
         spliced = splices(fresh, self.config.wrong_turns)
         revised = self._play(spliced, iteration)
+        for each in good:
+            each.extras[LEARNED] = 0
         self.metrics = {
             "successes": float(len(good)),
             "spliced": float(len(spliced)),
