@@ -397,6 +397,11 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
     }
 
 
+def value_of(result: dict[str, Any], critic: str) -> float:
+    """Returns the explained variance over all turns, NaN for a critic that was not measured."""
+    return result["critics"][critic]["all"][0] if critic in result["critics"] else float("nan")
+
+
 def tabulate(found: dict[str, Any]) -> Table:
     """Returns the explained variances over all turns as a table."""
     table = Table(title="Explained variance on held-out tasks (share of the possible)")
@@ -405,7 +410,7 @@ def tabulate(found: dict[str, Any]) -> Table:
         table.add_column(column, justify="right")
     for name, result in found.items():
         best = result["possible"]["all"][0]
-        reached = [result["critics"][critic]["all"][0] for critic in CRITICS]
+        reached = [value_of(result, critic) for critic in CRITICS]
         cells = [f"{x:.2f} ({x / best:.0%})" if best > 0 else f"{x:.2f}" for x in reached]
         table.add_row(name, f"{best:.2f}", *cells)
     return table
@@ -424,7 +429,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
     axes.bar(places, best, 0.9, color="0.88", label="best possible")
     width = 0.8 / len(CRITICS)
     for i, critic in enumerate(CRITICS):
-        reached = [result["critics"][critic]["all"][0] for result in found.values()]
+        reached = [value_of(result, critic) for result in found.values()]
         axes.bar(places - 0.4 + width * (i + 0.5), reached, width, label=critic)
     axes.set_xticks(places, [name.removesuffix("-v0") for name in found], rotation=15)
     axes.set(ylabel="explained variance on held-out tasks", ylim=(-0.25, 1))

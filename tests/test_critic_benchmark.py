@@ -91,6 +91,14 @@ def test_environments_are_measured_and_kept(
     assert json.loads(settings.out.read_text())["environments"]["TicTacToe-v0"] == found
 
 
+def test_an_interrupted_benchmark_is_drawn_without_the_missing_critics(critic: Any, tmp_path: Path):
+    done = {"possible": {"all": [0.4, 0.3, 0.5]}, "critics": {"own": {"all": [0.3, 0.2, 0.4]}}}
+    found = {"X-v0": done, "Y-v0": {**done, "critics": {}}}
+    critic.draw(found, tmp_path / "critic.png")
+    assert (tmp_path / "critic.png").exists()
+    assert critic.tabulate(found).row_count == 2
+
+
 def test_the_place_of_the_decisive_turn(critic: Any):
     decisive = importlib.import_module("decisive_turn")
     batch = Batch.of([trajectory([1, 1, 1], [0.0, 0.0, 1.0]), trajectory([1], [0.0])])
