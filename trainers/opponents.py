@@ -29,7 +29,7 @@ FORMS = {
     "psro": f"psro or psro:META with META one of {', '.join(META_STRATEGIES)}",
     "policy": "policy:FOLDER",
     "chat": "chat:MODEL@URL",
-    **{name: f"{name}:AGENT, such as {name}:chat:MODEL@URL" for name in SCAFFOLDS},
+    **{name: f"{name}:AGENT" for name in SCAFFOLDS},
 }
 """How an opponent of each kind is written."""
 
