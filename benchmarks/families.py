@@ -2,9 +2,10 @@
 
 Per environment and seed, a small decoder with random weights is trained by behaviour cloning on
 demonstrations of the expert, and each recipe trains this same policy. The settings are
-`families.yaml` and those of the environment and the recipe in `FAMILIES` and `RECIPES`. They were
-selected in runs with seed 0. All agents play the same held-out tasks, the policies greedily. The
-last policy counts.
+`families.yaml` and those of the environment and the recipe in `FAMILIES` and `RECIPES`. They come
+from probes with seed 0, but the numbers of iterations were raised after the first runs (see
+`docs/solved.md`). All agents play the same held-out tasks, the policies greedily. The last policy
+counts.
 
 Every stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
 ones are resumed, so the same command continues an interrupted benchmark. Results of other
