@@ -254,7 +254,7 @@ def test_an_answer_that_ends_with_its_action_gets_the_format_reward(
 @pytest.mark.parametrize("name", ["format_penalty", "format_reward"])
 def test_scores_of_the_format_are_not_negative(name: str):
     with pytest.raises(ConfigError, match=f"{name} must be at least 0"):
-        ExtractAction(Echo(), **{name: -1.0})
+        ExtractAction(Echo(), **{name: -1.0})  # type: ignore[arg-type]
 
 
 @given(
