@@ -262,9 +262,8 @@ def conclude(
     console = Console(highlight=False)
     if reports:
         console.print(compare(reports))
-    for line in failure_lines(reports):
-        console.print(line, markup=False, soft_wrap=True)
-    console.print(f"Policy, logs and curve.png: {folder.path}", soft_wrap=True)
+    last = f"Policy, logs and curve.png: {folder.path}"
+    console.print("\n".join([*failure_lines(reports), last]), markup=False, soft_wrap=True)
     return reports
 
 

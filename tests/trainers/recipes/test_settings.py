@@ -41,6 +41,8 @@ VALUES: dict[str, Any] = {
     "spo.preference": "success",
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
+    "lspo.expand_every": 1,
+    "lspo.situations": 2,
     "filtered_bc.judge": "progress",
     "trpa.levels": f"{__name__}:by_turns",
     "inverse_prm.demonstrations": 1,
@@ -60,6 +62,8 @@ REVISED = {
     "model": "nano", "env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32,
     "group_size": 8, "constrain": False, "bc_demonstrations": 32, "bc_epochs": 4, "bc_lr": 2e-3,
 }  # fmt: skip
+# Many different actions and situations.
+LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "iterations": 3}
 DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
 TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
 SHORT = {"size": 3, "max_turns": 4}
@@ -78,6 +82,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
     **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
+    **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every")},
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
