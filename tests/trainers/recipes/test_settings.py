@@ -63,7 +63,7 @@ REVISED = {
     "group_size": 8, "constrain": False, "bc_demonstrations": 32, "bc_epochs": 4, "bc_lr": 2e-3,
 }  # fmt: skip
 # Many different actions and situations.
-LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "iterations": 3}
+LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "episodes_per_iteration": 16}
 DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
 TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
 SHORT = {"size": 3, "max_turns": 4}
