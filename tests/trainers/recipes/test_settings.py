@@ -64,7 +64,9 @@ REVISED = {
 }  # fmt: skip
 # Many different actions and situations.
 LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "episodes_per_iteration": 16}
-DILEMMA = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "opponents": "mirror"}
+DILEMMA = {
+    "env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "train_tasks": 1, "opponents": "mirror",
+}  # fmt: skip
 TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
 SHORT = {"size": 3, "max_turns": 4}
 SCORED = TEAM | {"env_kwargs": {"roles": "solver-evaluator-scorer", "env_kwargs": SHORT}}
