@@ -407,7 +407,8 @@ def test_a_branch_repeats_a_game_up_to_a_turn(env_id: str, tmp_path: Path):
 def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
     """In a zero-sum game, the values of seats that act at once add up to 0."""
     trainer = make_trainer("vine", run_dir=str(tmp_path), **SMALL | {
-        "env_id": "RockPaperScissors-v0", "env_kwargs": {}, "episodes_per_iteration": 2,
+        "env_id": "RockPaperScissors-v0", "env_kwargs": {}, "train_tasks": 1,
+        "episodes_per_iteration": 2,
     })  # fmt: skip
     trainer.make_hooks()
     fresh = trainer.hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))

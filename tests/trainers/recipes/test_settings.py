@@ -67,8 +67,10 @@ LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "episodes_per_iteration": 16}
 DILEMMA = {
     "env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "train_tasks": 1, "opponents": "mirror",
 }  # fmt: skip
-TEAM = {"env_id": "Team-NumberLine-v0", "env_kwargs": {}, "opponents": "mirror"}
 SHORT = {"size": 3, "max_turns": 4}
+TEAM = {
+    "env_id": "Team-NumberLine-v0", "env_kwargs": {"env_kwargs": SHORT}, "opponents": "mirror",
+}  # fmt: skip
 SCORED = TEAM | {"env_kwargs": {"roles": "solver-evaluator-scorer", "env_kwargs": SHORT}}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
