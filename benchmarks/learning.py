@@ -29,7 +29,7 @@ from rich.table import Table
 
 from agentgym.evaluation.report import Report
 from agentgym.trainers.run.logger import critic_curve, read_metrics
-from agentgym.trainers.run.sweep import train_in_process
+from agentgym.trainers.run.sweep import flags_of, train_in_process
 from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent
@@ -93,12 +93,8 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
 
 def as_flags(settings: Mapping[str, Any]) -> list[str]:
     """Returns the flags of `agentgym train` that set these settings."""
-    words = []
-    for name, value in settings.items():
-        flag = name.replace("_", "-")
-        switch = f"--{flag}" if value else f"--no-{flag}"
-        words += [switch] if isinstance(value, bool) else [f"--{flag}", str(value)]
-    return words
+    words = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in settings.items()}
+    return flags_of(tuple(words.items()))
 
 
 def summary(recipe: str, seed: int, folder: Path) -> dict[str, Any]:
