@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.trainers.config_checks import check_config, check_fields
@@ -22,6 +22,7 @@ from agentgym.trainers.settings import (
     EnvironmentConfig,
     EvaluationConfig,
     GameConfig,
+    GroupRolloutConfig,
     ImitationConfig,
     LossConfig,
     ModelConfig,
@@ -29,6 +30,7 @@ from agentgym.trainers.settings import (
     RewardConfig,
     RolloutConfig,
     RunConfig,
+    defaults,
     group_of,
     groups_of,
 )
@@ -175,15 +177,6 @@ class TrainConfig:
                     f"This recipe supports {name} = {value!r} only, got {given[name]!r}: {why}."
                 )
 
-    def check_outcome(self, outcome: str) -> None:
-        """Raises ConfigError for a setting that changes rewards if only success is compared.
-
-        Args:
-            outcome: the outcome of an episode that a recipe compares: "return" or "success".
-        """
-        if outcome == "success":
-            self.fixed("only success is compared, not rewards", **UNCHANGED_REWARDS)
-
     def chosen_defaults(self) -> str:
         """Returns the defaults by kind of model in one line."""
         kind = {"new": "a new model", "loaded": "a loaded model", "adapter": "an adapter"}
@@ -260,3 +253,20 @@ class TrainConfig:
         if not model.lora_rank:
             return None
         return LoraSettings(model.lora_rank, model.lora_alpha, targets=model.lora_targets)
+
+
+@dataclass
+class GroupConfig(TrainConfig):
+    """Settings of a recipe that compares the outcomes of episodes with the same start."""
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.outcome == "success":
+            self.fixed("only success is compared, not rewards", **UNCHANGED_REWARDS)

@@ -16,34 +16,26 @@ the next one. `entropy_weight` and the factor 4 are ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.branching import Branching
 from agentgym.trainers.settings import (
-    GroupRolloutConfig,
     LossConfig,
     NonNegative,
     Positive,
-    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(GroupConfig):
     """Settings of AEPO."""
 
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(
         LossConfig, normalize_advantages="none", clip_high=0.28, clip_gradient=True
     )
-    scale: bool = True
-    """Divide by the group's standard deviation."""
-    outcome: Literal["return", "success"] = "return"
-    """Compared outcome: the return, or 1 for success and 0 otherwise."""
     branches: Positive = 4
     """Branches per group, besides its `group_size` roots."""
     alpha: NonNegative = 0.2
@@ -52,11 +44,6 @@ class Config(TrainConfig):
     """Probability of a branch at a turn as uncertain as the first."""
     entropy_weight: NonNegative = 0.2
     """Increase of a token's advantage per standard deviation of its entropy."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.check_outcome(self.outcome)
 
 
 def build(config: Config) -> Algorithm:

@@ -16,43 +16,30 @@ before it in its environment, which equals a snapshot and works with any wrapper
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.branching import Branching
 from agentgym.trainers.settings import (
-    GroupRolloutConfig,
     LossConfig,
     NonNegative,
     Positive,
-    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(GroupConfig):
     """Settings of branching rollouts."""
 
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
-    scale: bool = True
-    """Divide by the group's standard deviation."""
-    outcome: Literal["return", "success"] = "return"
-    """Compared outcome: the return, or 1 for success and 0 otherwise."""
     branches: Positive = 8
     """Branches per group, besides its `group_size` roots."""
     alpha: NonNegative = 0.2
     """Increase of the branching probability per unit of entropy rise."""
     beta: NonNegative = 0.5
     """Probability of a branch at a turn as uncertain as the first."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.check_outcome(self.outcome)
 
 
 def build(config: Config) -> Algorithm:

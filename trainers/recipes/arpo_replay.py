@@ -12,35 +12,29 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.packing import pack_all, unpack_all
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
+from agentgym.trainers.settings import LossConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Trajectory
 from agentgym.trainers.update.penalties import without_equal_groups
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(GroupConfig):
     """Settings of success replay."""
 
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.3)
-    scale: bool = True
-    """Divide by the group's standard deviation."""
-    outcome: Literal["return", "success"] = "return"
-    """Compared outcome: the return, or 1 for success and 0 otherwise."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.check_outcome(self.outcome)
         self.fixed("groups are filtered after the replay", filter_groups=False)
 
 

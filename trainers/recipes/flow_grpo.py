@@ -10,27 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
+from agentgym.trainers.settings import LossConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(GroupConfig):
     """Settings of Flow-GRPO."""
 
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
-    scale: bool = True
-    """Divide by the group's standard deviation."""
     outcome: Literal["return", "success"] = "success"
     """Compared outcome: the return, or 1 for success and 0 otherwise."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.check_outcome(self.outcome)
 
 
 def build(config: Config) -> Algorithm:

@@ -20,19 +20,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
 from agentgym.trainers.settings import (
-    GroupRolloutConfig,
     LossConfig,
     NonNegative,
     Positive,
-    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trainer import Algorithm
@@ -41,15 +39,12 @@ from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(GroupConfig):
     """Settings of SPEAR."""
 
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, clip_high=0.28, covariance_clip=0.02)
     scale: bool = False
     """Divide by the group's standard deviation."""
-    outcome: Literal["return", "success"] = "return"
-    """Compared outcome: the return, or 1 for success and 0 otherwise."""
     buffer_size: Positive = 2048
     """Capacity of the buffer in episodes."""
     max_age: Positive = 5
@@ -64,11 +59,6 @@ class Config(TrainConfig):
     """Iterations in which the bonus falls from its full size to 0."""
     filter_void: bool = True
     """Leave out invalid, cut-off, repetitive and unreadable actions."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.check_outcome(self.outcome)
 
 
 class SelfImitation(RecipeHooks):
