@@ -206,6 +206,11 @@ class TrainConfig:
         return False
 
     @property
+    def foreign_actions(self) -> bool:
+        """Whether a recipe learns from actions that its policy has not sampled as they are."""
+        return False
+
+    @property
     def recompute_logprobs(self) -> bool:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 
@@ -215,7 +220,7 @@ class TrainConfig:
         the weights correct for the older policy that sampled.
         """
         low = self.model.dtype != "float32" or self.model.mixed_precision != "no"
-        return low or self.loss.importance_cap is not None
+        return self.foreign_actions or low or self.loss.importance_cap is not None
 
     def context_settings(self) -> ContextSettings:
         """Returns the settings of the prompt."""

@@ -44,15 +44,7 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig, *, rewarded: bool
         config.fixed("general text has no rewards", general_data=())
     config.fixed("no episodes are played", filter_groups=False)
     config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
-    config.fixed(
-        "the data are not the policy's own",
-        kl_in="loss",
-        epsilon=0.0,
-        max_staleness=0,
-        cross_policy=0,
-        importance_cap=None,
-        check_logprobs=None,
-    )
+    config.fixed("the data are not the policy's own", kl_in="loss")
 
 
 class DataSet(RecipeHooks):

@@ -78,17 +78,9 @@ class Config(TrainConfig):
         super().__post_init__()
         self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
         self.fixed("every group is the root of a tree", filter_groups=False)
-        self.fixed(
-            "the buffer holds actions of earlier policies",
-            epsilon=0.0,
-            max_staleness=0,
-            cross_policy=0,
-            importance_cap=None,
-            check_logprobs=None,
-        )
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the policies of earlier iterations have sampled some of the actions."""
         return True
 

@@ -67,13 +67,6 @@ class Config(TrainConfig):
             covariance_clip=0.0,
         )
         self.fixed("failed episodes are revised by those of their group", filter_groups=False)
-        self.fixed(
-            "revisions were not sampled as a whole",
-            epsilon=0.0,
-            max_staleness=0,
-            importance_cap=None,
-            check_logprobs=None,
-        )
         if self.revision and self.rollout.constrain:
             raise ConfigError(
                 "constrain allows admissible actions only: leave out revision, or set "
@@ -81,7 +74,7 @@ class Config(TrainConfig):
             )
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the actions of a revision were sampled after other observations."""
         return True
 

@@ -65,11 +65,9 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.hint != "expert":
             imported(self.hint)
-        why = "guided episodes were sampled with other prompts"
-        self.fixed(why, epsilon=0.0, max_staleness=0, importance_cap=None, check_logprobs=None)
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: guided episodes get the probabilities of the unguided policy."""
         return True
 

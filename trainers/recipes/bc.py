@@ -34,7 +34,7 @@ class Config(TrainConfig):
         self.fixed("every token has the same weight", covariance_clip=0.0)
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the data need not be the policy's own."""
         return True
 

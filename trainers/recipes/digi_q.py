@@ -80,7 +80,7 @@ class Config(TrainConfig):
         check_offline(self, self.dataset)
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the data need not be the policy's own."""
         return True
 

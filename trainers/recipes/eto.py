@@ -45,17 +45,9 @@ class Config(TrainConfig):
         super().__post_init__()
         self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
         self.fixed("failed groups are paired with the expert", filter_groups=False)
-        self.fixed(
-            "the expert has no probabilities",
-            epsilon=0.0,
-            max_staleness=0,
-            cross_policy=0,
-            importance_cap=None,
-            check_logprobs=None,
-        )
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the expert's episodes are not the policy's own."""
         return True
 

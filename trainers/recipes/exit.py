@@ -53,16 +53,9 @@ class Config(TrainConfig):
             covariance_clip=0.0,
         )
         self.fixed("the search goes on from every episode", filter_groups=False)
-        self.fixed(
-            "the search has no probabilities",
-            epsilon=0.0,
-            max_staleness=0,
-            importance_cap=None,
-            check_logprobs=None,
-        )
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the actions of the search are not the policy's own."""
         return True
 

@@ -64,7 +64,7 @@ class Config(TrainConfig):
         check_steered(self, self.dataset)
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the data need not be the policy's own."""
         return True
 

@@ -12,29 +12,33 @@ turn is compared with all other turns of its group (the authors' code uses first
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from agentgym.trainers.config import GroupConfig
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
 from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
-from agentgym.trainers.settings import NonNegative
+from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutConfig, defaults
 from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
-class Config(GroupConfig):
+class Config(TrainConfig):
     """Settings of iStar."""
 
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
     beta: NonNegative = 0.05
     """Temperature of the preference loss, and scale of the step rewards."""
     omega: NonNegative = 1.0
     """Weight of the turn-level comparison."""
     scale: bool = False
     """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
     model_lr: NonNegative = 6e-4
     """Learning rate of the preference model."""
 

@@ -427,6 +427,18 @@ def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str
     kind.of(outcome="return", max_new_tokens=3, **ignored)
 
 
+FOREIGN = [name for name in recipes.names() if recipes.load(name).Config().foreign_actions]
+
+
+@pytest.mark.parametrize("recipe", FOREIGN)
+@pytest.mark.parametrize(
+    "setting", [{"cross_policy": 0.5}, {"epsilon": 0.1, "constrain": True}, {"importance_cap": 2.0}]
+)
+def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str, Any]):
+    with pytest.raises(ConfigError, match="the policy has not sampled some of the actions"):
+        recipes.load(recipe).Config.of(**setting)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
