@@ -79,7 +79,10 @@ class Turn:
             the iteration of the rollout. None if they were not computed.
         thought: [L] True for the tokens before and after the action in the reply of a model that
             thinks (see `thoughts.thought_mask`). None: all tokens are the action's.
-        version: version of the weights that sampled the action (see `Policy.version`), or None.
+        version: version of the weights that sampled the action (see `LanguageModel.version`), or
+            None.
+        token_versions: [L] that of each token, if the weights changed within the action. `version`
+            is then that of the last token. None: they are all `version`.
         order: turn of the game in which the agent acted, equal for agents that act at once. None:
             the number of its earlier actions.
         clock: turn of the environment in which the agent acted (see `TextGame.clock`), likewise.
@@ -108,6 +111,7 @@ class Turn:
     recomputed: FloatArray | None = None
     thought: NDArray[np.bool_] | None = None
     version: int | None = None
+    token_versions: NDArray[np.int32] | None = None
     order: int | None = None
     clock: int | None = None
     weight: float = 1.0
@@ -273,8 +277,12 @@ class Batch:
 
         It is 0 where the version was not recorded.
         """
-        ages = [0 if turn.version is None else version - turn.version for turn in self.turns]
-        return np.array(ages, np.int64)[self.token_turn]
+        turns = [0 if turn.version is None else version - turn.version for turn in self.turns]
+        ages = np.array(turns, np.int64)[self.token_turn]
+        for m, turn in enumerate(self.turns):
+            if turn.token_versions is not None:
+                ages[slice(*self.token_offsets[m : m + 2])] = version - turn.token_versions
+        return ages
 
     def with_recomputed(self, logprobs: FloatArray) -> Batch:
         """Returns a copy whose `logprobs` come from the forward pass of training.

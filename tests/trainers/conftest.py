@@ -124,6 +124,8 @@ def as_batch() -> Callable[..., Batch]:
                         valid=True,
                         progress=0.0,
                         state_key="",
+                        version=sample.version,
+                        token_versions=sample.token_versions,
                     )
                 ],
                 terminated=False,

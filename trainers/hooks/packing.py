@@ -15,6 +15,13 @@ from agentgym.trainers.trajectory import Segment, Support, Trajectory, Turn
 
 DTYPES = ("int32", "float32", "bool")
 """Types of the arrays of a trajectory."""
+ARRAYS = {
+    "logprobs": "float32",
+    "recomputed": "float32",
+    "thought": "bool",
+    "token_versions": "int32",
+}
+"""Types of the arrays of a turn."""
 RECORDS = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
     for kind in (Trajectory, Turn, Segment, Support)
@@ -70,7 +77,7 @@ def unpack(
             support = Support(offsets, ids)
         rest = {"support": support, "admissible": tuple(turn["admissible"])}
         rest["delayed"] = tuple((clock, reward) for clock, reward in turn.get("delayed", ()))
-        for name, kind in (("logprobs", "float32"), ("recomputed", "float32"), ("thought", "bool")):
+        for name, kind in ARRAYS.items():
             if turn.get(name) is not None:
                 rest[name] = array(turn[name], kind)
         turns.append(Turn(**turn | rest))

@@ -93,7 +93,8 @@ def choose_candidates(
         logprobs = np.zeros(len(tokens), np.float32)
         logprobs[0] = float(logprob)
         forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
-        samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice))
+        version = policy.version
+        samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice, version))
     return samples
 
 

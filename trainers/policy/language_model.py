@@ -73,6 +73,8 @@ class LanguageModel(nn.Module):
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
         stats: counters of the work done by generation.
+        version: number of the training iterations that the weights went through, which samples
+            record. The trainer sets it. None: unknown.
         autocast: makes the context manager in which the model computes, such as
             `Accelerator.autocast`. Clones share it.
         logits_at_once: maximum number of logits (action tokens times vocabulary) that a forward
@@ -88,6 +90,7 @@ class LanguageModel(nn.Module):
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
     """
 
+    version: int | None = None
     logits_at_once: int = 1 << 24
     gradient_checkpointing: bool = False
     shares_prefixes: bool = True

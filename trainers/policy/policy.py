@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,15 +59,11 @@ class Policy(LanguageModel):
         batch_size: batch size of generation. If None, it depends on the device.
 
     Attributes:
-        version: number of the training iterations that its weights went through, which samples
-            record. The trainer sets it. None: unknown.
         engine: generates the actions of `act` (see `use`).
 
     Raises:
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
     """
-
-    version: int | None = None
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int | None = None):
         super().__init__(model, tokenizer, batch_size=batch_size)
@@ -177,8 +172,7 @@ class Policy(LanguageModel):
         """
         with self._acting():
             self._sync()
-            samples = self._generate(requests, sampling, session)
-        return [replace(sample, version=self.version) for sample in samples]
+            return self._generate(requests, sampling, session)
 
     def _generate(
         self, requests: Sequence[Request], sampling: Sampling, session: Session | None
@@ -216,16 +210,12 @@ class Policy(LanguageModel):
             ConfigError: as `act`.
             ValueError: as `act`.
         """
-
-        def versioned(done: Sequence[tuple[Request, Sample]], busy: bool) -> Sequence[Request]:
-            return answer([(r, replace(s, version=self.version)) for r, s in done], busy)
-
         engine = self.engine
         if isinstance(engine, OwnEngine) and self.blocks and sampling.normalization is None:
             assert session is None or isinstance(session, PrefixCache)
             with self._acting():
                 self._sync()
-                engine.serve(requests, sampling, session, versioned)
+                engine.serve(requests, sampling, session, answer)
             return
         while requests:
             samples = self.act(requests, sampling, session)

@@ -28,7 +28,7 @@ class Row:
             raise ValueError("A prompt needs at least one token, got an empty one.")
         if request.candidates is not None and len(request.candidates) == 0:
             raise ValueError("candidates is empty. Pass None for a free-form action.")
-        self.request = request
+        self.request, self._model = request, model
         self.trie, self.limit = None, sampling.max_new_tokens
         if request.candidates is not None:
             self.trie, self.limit = model.trie(request.candidates)
@@ -43,12 +43,17 @@ class Row:
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.allowed: list[Sequence[int]] = []
+        self.versions: list[int | None] = []
         self.node = 0
         self.done = False
         self.forced = 0
         self.uniform_ratio = 0.0
         self._force()
-        self.pending = np.concatenate([request.prompt, self.tokens]).astype(np.int32)
+        self.restart()
+
+    def restart(self) -> None:
+        """Makes all tokens pending: at the start, and when the weights have changed."""
+        self.pending = np.concatenate([self.request.prompt, self.tokens]).astype(np.int32)
         self.read = 0
 
     def skip(self, cached: int) -> None:
@@ -75,6 +80,7 @@ class Row:
         self.tokens.append(token)
         self.logprobs.append(logprob)
         self.allowed.append(allowed)
+        self.versions.append(self._model.version)
         if self.trie is not None:
             self.node = self.trie.step(self.node, token)
 
@@ -101,5 +107,13 @@ class Row:
             index = self.trie.leaf(self.node)
             assert index is not None and self.request.candidates is not None
             text = self.request.candidates[index]
-        tokens = np.array(self.tokens, np.int32)
-        return Sample(tokens, np.array(self.logprobs, np.float32), support, text, finished)
+        changed = len(set(self.versions)) > 1
+        return Sample(
+            tokens=np.array(self.tokens, np.int32),
+            logprobs=np.array(self.logprobs, np.float32),
+            support=support,
+            text=text,
+            finished=finished,
+            version=self.versions[-1],
+            token_versions=np.array(self.versions, np.int32) if changed else None,
+        )

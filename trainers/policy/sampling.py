@@ -113,7 +113,9 @@ class Sample:
         choice: index of the candidate if the action was sampled as a whole. Its first token then
             carries the log-probability of the action and the others are forced. None if the action
             was sampled token by token.
-        version: version of the weights that sampled it (see `Policy.version`).
+        version: version of the weights that sampled it (see `LanguageModel.version`).
+        token_versions: [L] that of each token, if the weights changed within the action. `version`
+            is then that of the last token.
     """
 
     tokens: Tokens
@@ -123,6 +125,7 @@ class Sample:
     finished: bool
     choice: int | None = None
     version: int | None = None
+    token_versions: Tokens | None = None
 
 
 @dataclass

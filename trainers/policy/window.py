@@ -69,8 +69,7 @@ class Window:
         self._caches = [(model, cache if cache is not None else PrefixCache())]
         if guide is not None:
             self._caches.append((guide, PrefixCache()))
-        for owner, store in self._caches:
-            store.open(owner.layer_shapes, owner.device, owner.weights_version())
+        self._open()
         self._columns = _reach(rows)
         self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
         self._first = self._last = 0  # the rows in progress
@@ -88,11 +87,31 @@ class Window:
                 if self._refill is not None:
                     self._go_on(self._refill)
 
+    def _open(self) -> None:
+        """Prepares the caches for the current weights."""
+        for owner, store in self._caches:
+            store.open(owner.layer_shapes, owner.device, owner.weights_version())
+        self._versions = self._weights_versions()
+
+    def _weights_versions(self) -> list[int]:
+        return [owner.weights_version() for owner, _ in self._caches]
+
+    def _renew(self) -> None:
+        """Drops all keys and values if the weights have changed. They are computed again."""
+        if self._weights_versions() == self._versions:
+            return
+        self._open()
+        self._prefixes = None
+        for row in self._rows[self._first :]:
+            row.restart()
+        self._share(range(self._first, len(self._rows)), 0)
+
     def _go_on(self, refill: Refill) -> None:
         """Hands out finished rows, and begins with further ones if a quarter has finished."""
         active, count = len(self._rows) - self._first, len(self._next)
         finished, self._finished = self._finished, []
         self._next += refill(finished, active + len(self._waiting) + count > 0)
+        self._renew()
         self._columns = max(self._columns, _reach(self._next[count:]))
         if not active:
             self._waiting, self._next = self._waiting + self._next, []

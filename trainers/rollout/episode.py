@@ -205,6 +205,7 @@ class Play:
                 choice=sample.choice,
                 thought=thought,
                 version=sample.version,
+                token_versions=sample.token_versions,
                 privileged=self._privileged(),
             )
         )
@@ -299,7 +300,14 @@ def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
         tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
         found.append(
             Sample(
-                tokens, turn.logprobs, turn.support, turn.action, True, turn.choice, turn.version
+                tokens=tokens,
+                logprobs=turn.logprobs,
+                support=turn.support,
+                text=turn.action,
+                finished=True,
+                choice=turn.choice,
+                version=turn.version,
+                token_versions=turn.token_versions,
             )
         )
     return tuple(found)

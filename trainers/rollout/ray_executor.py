@@ -9,8 +9,9 @@ A share is returned as a whole, so every episode is counted once. With the same 
 episodes are the same, because an episode depends on the weights and its `EpisodeSpec` alone.
 
 Shares may wait in the queues of the workers while the learner updates the weights. Workers take
-over newer weights between two turns, as the interruptible rollout workers of AReaL (arXiv
-2505.24298). Each turn records the version that sampled it.
+over newer weights between two calls of the model, as the interruptible rollout workers of AReaL
+(arXiv 2505.24298): between two turns, and with `continuous_batching` also within an action. Each
+turn records the version that sampled it, or that of each token.
 """
 
 from __future__ import annotations

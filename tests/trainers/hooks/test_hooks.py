@@ -66,6 +66,9 @@ def test_a_packed_trajectory_comes_back_as_it_was(rng):
 @given(rng=generators)
 def test_packed_trajectories_come_back_as_they_were(rng):
     before = list(random_batch(rng).trajectories)
+    for turn in (turn for each in before for turn in each.turns[::2]):
+        turn.version = 3
+        turn.token_versions = rng.integers(4, size=len(turn.logprobs), dtype=np.int32)
     stream = io.BytesIO()
     torch.save(pack_all(before), stream)
     stream.seek(0)

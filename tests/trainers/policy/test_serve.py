@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy_agent.agent import make_context
@@ -15,6 +17,7 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.ray_executor import Weights
 
 CHOICES = [None, ["go north", "go south", "go"], None, ["wait"]]
 
@@ -98,6 +101,63 @@ def test_episodes_go_on_while_other_actions_are_generated(make_policy):
         passes[served] = policy.stats.forward_passes
         assert any(done and busy for done, busy in episodes.calls) == served
     assert passes[True] < 0.8 * passes[False]
+
+
+class Renewed(Episodes):
+    """Episodes during which the policy takes over newer weights, as in a rollout worker."""
+
+    def __init__(self, count, turns, policy, newer, late):
+        super().__init__(count, turns, late)
+        self.policy, self.newer, self.samples = policy, newer, []
+
+    def answer(self, done, busy):
+        self.samples += done
+        if (version := len(self.calls) // 4) in self.newer and version != self.policy.version:
+            self.newer[version].load_into(self.policy)
+        return super().answer(done, busy)
+
+
+@settings(deadline=None, max_examples=10, phases=[Phase.generate])
+@given(data=st.data())
+def test_tokens_have_the_log_probabilities_of_the_version_that_they_record(
+    make_policy, as_batch, data
+):
+    """Also of an action during which the weights changed, whose context was read by older ones."""
+    policies = [make_policy(seed=version) for version in range(3)]
+    for version, each in enumerate(policies):
+        each.version = version
+    acting = policies[0].clone()
+    newer = {version: Weights.of(policies[version], version) for version in (1, 2)}
+    count, turns = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 3))
+    episodes = Renewed(count, turns, acting, newer, data.draw(st.integers(0, 3)))
+    session = acting.session() if data.draw(st.booleans()) else None
+    acting.serve(episodes.first(), Sampling(max_new_tokens=12), session, episodes.answer)
+
+    requests, samples = zip(*episodes.samples, strict=True)
+    assert len(samples) == count * turns
+    batch = as_batch([request.prompt for request in requests], samples)
+    collated = collate(batch, segment_rows(batch), acting.pad_token, 1.0)
+    found = batch.staleness(0) * -1
+    for version, policy in enumerate(policies):
+        with torch.no_grad():
+            scored = policy(collated).logprobs[torch.argsort(torch.as_tensor(collated.index))]
+        same = found == version
+        np.testing.assert_allclose(batch.logprobs[same], scored.numpy()[same], atol=1e-5)
+    if count * turns > 6:
+        assert len(set(found)) > 1
+
+
+def test_weights_change_within_an_action(make_policy):
+    policy, newer = make_policy(), make_policy(seed=1)
+    policy.version, newer.version = 0, 1
+    episodes = Renewed(2, 1, policy, {1: Weights.of(newer, 1)}, 0)
+    policy.serve(episodes.first(), Sampling(max_new_tokens=12), None, episodes.answer)
+    mixed = [sample for _, sample in episodes.samples if sample.token_versions is not None]
+    assert mixed
+    for sample in mixed:
+        versions = sample.token_versions.tolist()
+        assert set(versions) == {0, 1} and versions == sorted(versions)
+        assert len(versions) == len(sample.tokens) and sample.version == 1
 
 
 @pytest.mark.slow

@@ -12,12 +12,15 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.errors import ConfigError
@@ -28,7 +31,10 @@ from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.recipes import grpo
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.setup import build_updater
+from agentgym.trainers.trajectory import Batch, Credit
 
 from ...helpers.chat_models import chat_tokenizer
 from ...helpers.launch import finish, launch
@@ -105,10 +111,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             raise AssertionError("".join(printed)[-3000:])
         # A full pipe would stop the server.
         threading.Thread(target=process.stdout.read, daemon=True).start()
+        wait_for(process, port)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait(30)
+
+
+def wait_for(process: subprocess.Popen[str], port: int) -> None:
+    """Waits until a process listens, which it does after its message of a complete start."""
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+            assert process.returncode is None, f"The server ended with code {process.returncode}."
 
 
 @pytest.fixture(
@@ -228,6 +246,40 @@ def test_greedy_decoding_and_counters_are_those_of_the_own_engine(policy, candid
         assert getattr(policy.stats, name) == getattr(own.stats, name)
 
 
+@pytest.mark.parametrize("candidates", [None, CANDIDATES])
+def test_the_gradient_of_a_sample_is_that_of_the_own_engine(
+    policy, as_batch, trained_logprobs, candidates
+):
+    """The same tokens, with the log-probabilities of either engine, update the weights alike."""
+    change_weights(policy, 5)
+    asked = requests(policy, 16, candidates)
+    samples = policy.act(asked, Sampling(max_new_tokens=12))
+    expected = trained_logprobs(policy, asked, samples).numpy()
+    ends = np.cumsum([len(sample.tokens) for sample in samples])[:-1]
+    own = [replace(s, logprobs=x) for s, x in zip(samples, np.split(expected, ends), strict=True)]
+    wrong = [replace(s, logprobs=s.logprobs - 0.1) for s in samples]
+    prompts = [request.prompt for request in asked]
+    steps = [update(policy, as_batch(prompts, each)) for each in (samples, own, wrong)]
+    assert steps[0].abs().max() > 1e-3
+    torch.testing.assert_close(steps[0], steps[1], atol=1e-6, rtol=1e-3)
+    assert (steps[0] - steps[2]).abs().max() > 1e-4
+
+
+def update(policy: Policy, batch: Batch) -> torch.Tensor:
+    """Returns the changes of all weights in an update.
+
+    The epsilon of Adam makes the steps about as long as the gradients.
+    """
+    options: dict[str, Any] = {"epochs": 1, "minibatches": 1, "adam_eps": 1.0, "lr": 1.0}
+    config = grpo.Config.of(**options, max_grad_norm=1e9)
+    learning = policy.clone(share_base=False)
+    before = torch.cat([weight.detach().flatten().clone() for weight in learning.parameters()])
+    updater = build_updater(Accelerator(cpu=True), config, learning, None, None)
+    advantages = np.linspace(-1, 1, batch.num_tokens, dtype=np.float32)
+    updater.update(batch, Credit(advantages), None, 0, iter([np.random.default_rng(0)]))
+    return torch.cat([weight.detach().flatten() for weight in learning.parameters()]) - before
+
+
 def test_a_sample_depends_on_its_generator_only(policy):
     together = policy.act(requests(policy, 6, None), Sampling())
     alone = [policy.act([each], Sampling())[0] for each in requests(policy, 6, None)]
@@ -308,6 +360,32 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny") / "model"
     tiny_policy("AgentGym/NumberLine-v0", folder=folder, episodes=8)
     return folder
+
+
+def test_a_recipe_learns_as_with_the_own_engine(tmp_path: Path, model: Path):
+    """The mean returns of the last iterations lie within 4 standard errors over four seeds.
+
+    The reward is the share of the action "+" in the turns of an episode. It rises from 0.5.
+    """
+    changes = {"engine": "own", "check_logprobs": None}
+    more: dict[str, Any] = {
+        "constrain": True, "episodes_per_iteration": 32, "eval_episodes": 0, "iterations": 6,
+        "context": "current", "instructions": False, "lr": 3e-4, "minibatches": 2,
+    }  # fmt: skip
+    first, last = (np.zeros((2, 4)) for _ in range(2))
+    for engine, settings in enumerate((RUN, RUN | changes)):
+        for seed in range(4):
+            folder = tmp_path / f"{engine}-{seed}"
+            train(
+                "grpo", **settings | more, model=str(model), seed=seed, run_dir=str(folder),
+                reward=lambda transition: float(transition.action == "+") / 4,
+            )  # fmt: skip
+            returns = [row["rollout/return"] for row in read_metrics(folder)]
+            first[engine, seed], last[engine, seed] = returns[0], np.mean(returns[-3:])
+    bound = 4 * np.sqrt(last.var(axis=1, ddof=1).sum() / 4)
+    print(f"first {first.mean(axis=1)}, last {last.mean(axis=1)}, bound {bound:.3f}")
+    assert abs(last[0].mean() - last[1].mean()) < bound < 0.2
+    assert min(last.mean(axis=1) - first.mean(axis=1)) > 0.2
 
 
 @pytest.mark.parametrize(

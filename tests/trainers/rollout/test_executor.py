@@ -149,14 +149,19 @@ def test_branches_keep_the_versions_of_their_opening(tmp_path: Path):
     assert any(len({turn.version for turn in t.turns}) == 2 for t in branches)
 
 
-@given(st.lists(st.none() | st.integers(0, 5), min_size=1, max_size=6), st.booleans())
-def test_staleness_of_tokens(versions: list[int | None], replayed: bool):
+VERSIONS = st.none() | st.integers(0, 5) | st.lists(st.integers(0, 5), min_size=2, max_size=2)
+
+
+@given(st.lists(VERSIONS, min_size=1, max_size=6), st.booleans())
+def test_staleness_of_tokens(versions: list[Any], replayed: bool):
     played = trajectory([2] * len(versions), [0.0] * len(versions))
     for turn, version in zip(played.turns, versions, strict=True):
-        turn.version = version
+        turn.version = version[-1] if isinstance(version, list) else version
+        turn.token_versions = np.array(version, np.int32) if isinstance(version, list) else None
     played.replayed = replayed
     batch = Batch.of([played])
-    ages = [0 if version is None else 5 - version for version in versions for _ in range(2)]
+    tokens = [x for v in versions for x in (v if isinstance(v, list) else [v, v])]
+    ages = [0 if version is None else 5 - version for version in tokens]
     assert batch.staleness(5).tolist() == ages
     moved = batch.logprobs + np.array(ages, np.float32)
     assert logprob_gap(batch, moved, 5) == 0

@@ -103,10 +103,14 @@ def test_a_killed_worker_changes_nothing_in_a_synchronous_run(cluster: Any, tmp_
     assert rows[-1]["rollout/staleness_max"] == 0
 
 
-def test_workers_on_two_nodes_play_ahead_within_the_bound(cluster: Any, tmp_path: Path):
+@pytest.mark.parametrize("continuous", [False, True])
+def test_workers_on_two_nodes_play_ahead_within_the_bound(
+    cluster: Any, tmp_path: Path, continuous: bool
+):
     armed = tmp_path / "armed"
     armed.touch()
-    more = {"rollout_workers": 2, "max_staleness": 1, "iterations": 4}
+    more: dict[str, Any] = {"rollout_workers": 2, "max_staleness": 1, "iterations": 4}
+    more |= {"continuous_batching": continuous}
     trainer, kept = run(tmp_path / "run", deadly(armed, 30), **more)
     assert not armed.exists()
     assert trainer.state.episodes == 4 * 16
