@@ -42,6 +42,7 @@ VALUES: dict[str, Any] = {
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
     "lspo.expand_every": 1,
+    "magrpo.depth": 2,
     "lspo.situations": 2,
     "filtered_bc.judge": "progress",
     "trpa.levels": f"{__name__}:by_turns",
@@ -79,6 +80,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
     "dr_mas.by_agent": DILEMMA,
     "comas.task_coef": SCORED,
+    "magrpo.joint": DILEMMA | {"depth": 1, "group_size": 2},
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
     # Episodes of different lengths in a group.
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},

@@ -20,11 +20,12 @@ from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.hooks.trees import Node
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.best_of import ReAsk
 from agentgym.trainers.recipes import comas, malt, optima, read, spag
-from agentgym.trainers.recipes.malt import FAMILY, VALUE, Node, Trees
+from agentgym.trainers.recipes.malt import FAMILY, VALUE, Trees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.evaluation import policy_agent
 from agentgym.trainers.run.logger import read_metrics
@@ -144,7 +145,7 @@ def test_malt_values_are_those_of_each_agent():
     won, lost = trajectory([1], [1.0]), trajectory([1], [-1.0])
     won.agent, lost.agent, won.success = "a", "b", True
     node = Node([won, lost], 0, [Node([won, lost], 1), Node([won, lost], 1)])
-    assert (node.value("a"), node.value("b"), node.following) == (1.0, 0.0, None)
+    assert (malt.value(node, "a"), malt.value(node, "b"), node.following) == (1.0, 0.0, None)
     assert preference_weights(np.zeros(2), [(0, 1)], 0.1)[0][0] > 0
 
 
