@@ -11,6 +11,7 @@ Shapes: N trajectories of agents, E joint trajectories, M turns and K tokens, th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -223,6 +224,19 @@ class JointReturns:
         advantages = np.repeat(found, np.diff(np.append(first, len(groups))))
         metrics = members.metrics("joint", returns[first])
         return joint.credit(Credit(broadcast(advantages, joint.batch), metrics=metrics), "turns")
+
+
+def returns_by_order(members: Sequence[Trajectory], gamma: float) -> dict[int, float]:
+    """Returns the team's return-to-go from each turn of the game on, in which any agent acts.
+
+    Args:
+        members: the trajectories of an episode.
+        gamma: discount between turns of the environment.
+    """
+    batch = Batch.of(members)
+    joint, (order, _) = Joint.of(batch), _times(batch)
+    pairs = zip(order[joint.turns].tolist(), joint.returns(gamma).tolist(), strict=True)
+    return dict(reversed([*pairs]))  # the first agent's, if several act at once
 
 
 def _times(batch: Batch) -> tuple[IntArray, IntArray]:

@@ -5,30 +5,61 @@ group begin in the same state, and in turn t of episode g all agents of the team
 
     A_t = R_t - mean over the group of R_t,    R_t = r_t + gamma R_{t+1}
 
-with the reward r of the team, the mean over its agents. There is no standard deviation.
+with the reward r of the team, the mean over its agents. There is no standard deviation. In a turn
+that only some episodes of the group reach, these are compared.
 
-Kept: the joint return, the baseline for each turn. The joint actions are the authors' `aligned`
-ones: the g-th actions of all agents are played together. Changed: episodes of a group are
-independent, where the authors' code plays a tree with a branch for every joint action in every
-turn (`at_grpo` compares the actions of one state). gamma is 1 (their code: 0.9), groups have 8
-episodes (theirs: 4), ratios are clipped (theirs: one step per batch, without ratios), and all
-agents share one policy. In a turn that only some episodes of the group reach, these are compared.
+With `depth` > 0, each group is a tree, as in the authors' code. In each of the first `depth` turns
+of the game, the K = `group_size` branches of a state are compared with each other, and each leads
+to a state with K branches of its own:
+
+    R(state, j) = r + gamma mean over the branches j' of the next state of R(next state, j').
+
+Later turns are played once and not trained. The tree has K^depth episodes. `joint` combines the
+actions of N agents that act at once. The j-th actions of all of them are branch j if it is
+"aligned". If it is "cross", all K^N combinations are branches, so the tree has up to K^(N depth)
+episodes, and an action's advantage is the mean of A over the combinations that contain it, by which
+the other agents' actions average out.
+
+Kept: the joint return, the baseline for each turn, trees, aligned and cross joint actions. Changed:
+by default episodes of a group are independent (theirs: `depth 2`, `group_size 4`, `gamma 0.9`), an
+action's advantage is the mean over its combinations (theirs: the sum, which scales the step),
+ratios are clipped (theirs: one step per batch, without ratios), all agents share one policy, a tree
+does not stop growing at a mean reward, and the end token is trained, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
 
+import numpy as np
+
+from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.joint import JointReturns
+from agentgym.trainers.credit.group import members_of
+from agentgym.trainers.credit.joint import JointReturns, returns_by_order
+from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.hooks.trees import TREES, Node, grow, play, roots
+from agentgym.trainers.rollout.branches import single_turn
+from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import (
+    Count,
     Fraction,
     GroupRolloutConfig,
     LossConfig,
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.learner import ForwardPass
+
+ADVANTAGE = "joint_advantage"
+"""Key of the advantage of an action in a trajectory's `extras`."""
 
 
 @dataclass
@@ -41,6 +72,20 @@ class Config(TrainConfig):
     """Discount between turns of the environment."""
     scale: bool = False
     """Divide by the group's standard deviation."""
+    depth: Count = 0
+    """Turns of the game at which each group branches as a tree (0: independent episodes)."""
+    joint: Literal["aligned", "cross"] = "aligned"
+    """Joint actions in a state of a tree: the j-th actions of all agents, or all combinations."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.joint == "cross" and not self.depth:
+            raise ConfigError(
+                "joint = 'cross' combines the actions of several agents in one state, and "
+                "independent episodes share only the first: set depth to 1 or more, or joint to "
+                "'aligned'."
+            )
 
     @property
     def team_credit(self) -> bool:
@@ -48,6 +93,103 @@ class Config(TrainConfig):
         return True
 
 
+class JointTrees(RecipeHooks):
+    """Grows a tree of joint actions from the episodes of each start, and compares them.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    branches = True
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__()
+        self.trainer, self.config = trainer, config
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns a trajectory of one turn for each action in the trees."""
+        families, compared = roots(fresh), []
+        self.env_steps = 0
+        for depth in range(self.config.depth):
+            if depth:
+                parents = [node for family in families for node in family]
+                key, size = (TREES + iteration, 2 * depth), self.config.rollout.group_size
+                families, turns = grow(self.trainer, parents, size, key)
+                self.env_steps += turns
+            compared += [(family, len(family)) for family in families]
+            if self.config.joint == "cross":
+                self._cross(families, (TREES + iteration, 2 * depth + 1))
+        self.metrics = {
+            "states": float(len(compared)),
+            "joint_actions": float(sum(len(family) for family, _ in compared)),
+        }
+        return [each for family, size in compared for each in self._outputs(family, size)]
+
+    def _cross(self, families: Sequence[list[Node]], key: tuple[int, ...]) -> None:
+        """Adds the combinations of the sampled actions of several agents to the branches."""
+        seed = self.trainer.config.run.seed
+        missing = [(family, choice) for family in families for choice in _choices(family)]
+        requests = [
+            self._combined(family, choice, (seed, *key, number))
+            for number, (family, choice) in enumerate(missing)
+        ]
+        played, turns = play(self.trainer, requests)
+        self.env_steps += turns
+        for (family, _), members in zip(missing, played, strict=True):
+            family.append(Node(members, family[0].order))
+
+    def _combined(
+        self, family: Sequence[Node], choice: Sequence[int], key: tuple[int, ...]
+    ) -> EpisodeSpec:
+        """Returns the request to play an action of each agent, taken from several branches."""
+        request = self.trainer.lineup.branch(family[0].members, family[0].order, key)
+        assert isinstance(request, GameSpec)
+        openings = dict(request.openings)
+        for agent, branch in enumerate(choice):
+            trajectory, place = [*family[branch].outputs()][agent]
+            openings[trajectory.agent] = samples_of(trajectory, place + 1)
+        return replace(request, openings=openings)
+
+    def _outputs(self, family: Sequence[Node], size: int) -> list[Trajectory]:
+        """Returns the actions in a state with their advantages, each as a trajectory.
+
+        Args:
+            family: the branches of the state.
+            size: number of them that were sampled. The others combine their actions.
+        """
+        gamma, order = self.config.gamma, family[0].order
+        returns = [n.mean(lambda each: returns_by_order(each, gamma)[order]) for n in family]
+        group = members_of(np.zeros(len(family), np.int64))
+        advantages = group.compare(np.array(returns), scale=self.config.scale, epsilon=1e-6)
+        sampled = family[:size]
+        choices = [(j,) * len([*node.outputs()]) for j, node in enumerate(sampled)]
+        choices += _choices(sampled)[: len(family) - size]
+        found = []
+        for j, node in enumerate(sampled):
+            for i, (trajectory, place) in enumerate(node.outputs()):
+                mean = advantages[[choice[i] == j for choice in choices]].mean()
+                found.append(single_turn(trajectory, place, **{ADVANTAGE: float(mean)}))
+        return found
+
+    def credit(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Credit:
+        """Returns the advantage of each action for its tokens."""
+        advantages = np.array([each.extras[ADVANTAGE] for each in batch.trajectories], np.float64)
+        return Credit(broadcast(advantages, batch), metrics=dict(self.metrics))
+
+
+def _choices(family: Sequence[Node]) -> list[tuple[int, ...]]:
+    """Returns the combinations of the agents' actions in several branches, but for their own."""
+    every = product(range(len(family)), repeat=len([*family[0].outputs()]))
+    return [choice for choice in every if len(set(choice)) > 1]
+
+
 def build(config: Config) -> Algorithm:
     """Returns the parts of MAGRPO."""
+    if config.depth:
+        return Algorithm(hooks=lambda trainer: JointTrees(trainer, config))
     return Algorithm(credit=JointReturns(config.gamma, config.scale))

@@ -25,14 +25,15 @@ actions, and the outcome is the success of the episode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.preferences import Preferences
-from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
+from agentgym.trainers.hooks.trees import TREES, Node, grow, roots
+from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
     Fraction,
     GroupRolloutConfig,
@@ -47,8 +48,6 @@ from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
-TREES = 1 << 23
-"""Offset that separates the seeds of the episodes of a tree from those of other episodes."""
 FAMILY, VALUE = "family", "branch_value"
 """Keys of the number of the prompt and of the value of an output in a trajectory's `extras`."""
 
@@ -81,37 +80,9 @@ class Config(TrainConfig):
         return True
 
 
-@dataclass(eq=False)
-class Node:
-    """An episode, and the branches of it that share its actions up to a turn of the game.
-
-    Attributes:
-        members: the trajectories of the episode.
-        order: the turn of the game whose actions are valued.
-        children: the episodes with the same actions up to this turn, with itself. Empty: it alone.
-    """
-
-    members: list[Trajectory]
-    order: int
-    children: list[Node] = field(default_factory=list)
-
-    def value(self, agent: str) -> float:
-        """Returns the mean outcome of an agent below this node."""
-        if self.children:
-            return float(np.mean([child.value(agent) for child in self.children]))
-        return float(next(each.success for each in self.members if each.agent == agent))
-
-    @property
-    def following(self) -> int | None:
-        """The next turn of the game, or None at the end of the episode."""
-        return next((order for order in orders_of(self.members) if order > self.order), None)
-
-    def outputs(self) -> Iterator[tuple[Trajectory, int]]:
-        """Yields the trajectories of the agents that act in this turn, and their own turns."""
-        for each in self.members:
-            place = turn_at(each, self.order)
-            if place is not None:
-                yield each, place
+def value(node: Node, agent: str) -> float:
+    """Returns the mean outcome of an agent below a node."""
+    return node.mean(lambda members: float(next(e.success for e in members if e.agent == agent)))
 
 
 class Trees(Preferences):
@@ -132,41 +103,21 @@ class Trees(Preferences):
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Returns a trajectory of one turn for each output in the trees."""
-        starts: dict[tuple[str, str, int], list[Node]] = {}
-        for members in episodes_of(fresh):
-            node = Node(members, orders_of(members)[0])
-            starts.setdefault(members[0].group[:3], []).append(node)
-        levels = [list(starts.values())]
+        levels = [roots(fresh)]
         self.env_steps = 0
         for depth in range(1, self.config.depth):
             parents = [node for family in levels[-1] for node in family]
-            levels.append(self._grow(parents, (TREES + iteration, depth)))
+            key, size = (TREES + iteration, depth), self.config.rollout.group_size
+            children, turns = grow(self.trainer, parents, size, key)
+            levels.append(children)
+            self.env_steps += turns
         families = [family for level in levels for family in level]
         return [
-            single_turn(each, place, **{FAMILY: number, VALUE: node.value(each.agent)})
+            single_turn(each, place, **{FAMILY: number, VALUE: value(node, each.agent)})
             for number, family in enumerate(families)
             for node in family
             for each, place in node.outputs()
         ]
-
-    def _grow(self, parents: Sequence[Node], key: tuple[int, int]) -> list[list[Node]]:
-        """Plays the branches after the turns of some nodes, and returns the children of each."""
-        more, lineup = self.config.rollout.group_size - 1, self.trainer.lineup
-        open_ = [(node, order) for node in parents if (order := node.following) is not None]
-        seed = self.trainer.config.run.seed
-        episodes = [
-            lineup.branch(node.members, order, (seed, *key, more * i + k))
-            for i, (node, order) in enumerate(open_)
-            for k in range(more)
-        ]
-        played = self.trainer.play(episodes) if episodes else []
-        turns = sum(len(each.turns) for each in played)
-        self.env_steps += turns - sum(episode.replayed for episode in episodes)
-        branches = episodes_of(played)
-        for i, (node, order) in enumerate(open_):
-            found = [node.members, *branches[more * i : more * (i + 1)]]
-            node.children = [Node(members, order) for members in found]
-        return [node.children for node, _ in open_]
 
     def _positive(self, trajectories: Sequence[Trajectory]) -> list[bool]:
         return [each.extras[VALUE] > self.config.threshold for each in trajectories]

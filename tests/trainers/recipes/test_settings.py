@@ -42,6 +42,9 @@ VALUES: dict[str, Any] = {
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
     "lspo.expand_every": 1,
+    "magrpo.depth": 2,
+    "optima.expansions": 1,
+    "optima.threshold": 1000.0,
     "lspo.situations": 2,
     "filtered_bc.judge": "progress",
     "trpa.levels": f"{__name__}:by_turns",
@@ -72,6 +75,7 @@ TEAM = {
     "env_id": "Team-NumberLine-v0", "env_kwargs": {"env_kwargs": SHORT}, "opponents": "mirror",
 }  # fmt: skip
 SCORED = TEAM | {"env_kwargs": {"roles": "solver-evaluator-scorer", "env_kwargs": SHORT}}
+TREES = {"update": "dpo", "threshold": 0.05}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
@@ -79,6 +83,8 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
     "dr_mas.by_agent": DILEMMA,
     "comas.task_coef": SCORED,
+    **{f"optima.{name}": TREES for name in ("beta", "threshold", "expansions")},
+    "magrpo.joint": DILEMMA | {"depth": 1, "group_size": 2},
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
     # Episodes of different lengths in a group.
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,12 @@ from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.hooks.trees import Node
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.best_of import ReAsk
 from agentgym.trainers.recipes import comas, malt, optima, read, spag
-from agentgym.trainers.recipes.malt import FAMILY, VALUE, Node, Trees
+from agentgym.trainers.recipes.malt import FAMILY, VALUE, Trees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.evaluation import policy_agent
 from agentgym.trainers.run.logger import read_metrics
@@ -144,7 +146,7 @@ def test_malt_values_are_those_of_each_agent():
     won, lost = trajectory([1], [1.0]), trajectory([1], [-1.0])
     won.agent, lost.agent, won.success = "a", "b", True
     node = Node([won, lost], 0, [Node([won, lost], 1), Node([won, lost], 1)])
-    assert (node.value("a"), node.value("b"), node.following) == (1.0, 0.0, None)
+    assert (malt.value(node, "a"), malt.value(node, "b"), node.following) == (1.0, 0.0, None)
     assert preference_weights(np.zeros(2), [(0, 1)], 0.1)[0][0] > 0
 
 
@@ -216,6 +218,81 @@ def test_optima_trains_a_team_and_refuses_a_zero_sum_game(tmp_path: Path):
     assert 1 <= rows[-1]["credit/imitated"] <= 2
     with pytest.raises(ConfigError, match="zero-sum"):
         run("optima", tmp_path / "b", **few | {"env_id": "TicTacToe-v0", "env_kwargs": {}})
+
+
+def talk(*texts: str) -> list[Trajectory]:
+    """An episode of one agent with these outputs, of one token each."""
+    found = trajectory([1] * len(texts), [0.0] * len(texts), actions=[*texts])
+    found.segments[0].tokens[:] = [zlib.crc32(text.encode()) >> 2 for text in texts]
+    return [found]
+
+
+def test_optima_expands_states_with_high_rewards_whose_text_is_new():
+    tree = optima.Tree([talk("first", "x", "end"), talk("other", "y", "end"), talk("last")])
+    states = tree.states(np.array([1.0, 3.0, 8.0]))
+    assert {s.text: (s.order, s.rewards, s.ends) for s in states.values()} == {
+        "": (0, [1.0, 3.0, 8.0], False),
+        "first": (1, [1.0], False), "x": (2, [1.0], True),
+        "other": (1, [3.0], False), "y": (2, [3.0], True),
+    }  # fmt: skip
+    drawn = []
+    for seed in range(400):
+        tree.expanded = ["", "fist"] if seed % 2 else [""]
+        state = tree.chosen(np.array([1.0, 3.0, 8.0]), np.random.default_rng(seed))
+        assert state is not None and tree.expanded[-1] == state.text
+        drawn.append(state.text)
+    assert set(drawn[1::2]) == {"other"}  # "first" is like "fist"
+    share = drawn[::2].count("other") / 200
+    assert share == pytest.approx(1 / (1 + np.exp(-2.0)), abs=0.08)
+    tree.expanded = ["", "first", "other"]
+    assert tree.chosen(np.array([1.0, 3.0, 8.0]), np.random.default_rng(0)) is None
+
+
+def test_optima_pairs_the_best_and_the_worst_output_of_a_state():
+    episodes = [talk("a", "c"), talk("a", "d"), talk("b", "e"), talk("b", "e"), talk("z")]
+    rewards = np.array([4.0, 1.0, 0.5, 1.5, 2.0])  # a: 2.5, b: 1, z: 2
+    tree = optima.Tree(episodes)
+
+    def pairs(**changes: Any) -> list[tuple[str, str]]:
+        config = optima.Config.of(group_size=2, **changes)
+        found = tree.pairs(rewards, config)
+        return [tuple(o.trajectory.turns[o.place].action for o in pair) for pair in found]  # type: ignore[misc]
+
+    assert pairs(top_fraction=1.0) == [("c", "d"), ("a", "b")]
+    assert pairs(top_fraction=0.5) == [("c", "d")]
+    assert pairs(top_fraction=1.0, threshold=2.0) == [("c", "d")]
+    assert pairs(top_fraction=1.0, min_reward=3.0) == [("c", "d")]
+    assert pairs(top_fraction=1.0, threshold=3.0) == []
+
+
+def test_optima_learns_from_pairs_of_a_turn_tree(tmp_path: Path):
+    changes = {**REFINER, "update": "dpo", "group_size": 3, "threshold": 0.01, "expansions": 2}
+    trainer = make_trainer("optima", run_dir=str(tmp_path), **SMALL | changes)
+    trainer.make_hooks()
+    hooks = trainer.hooks
+    assert isinstance(hooks, optima.Ranked) and hooks.branches
+    for policy in trainer.policies.values():
+        policy.freeze_reference()
+    fresh = trainer.rollouts.collect(0)
+    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    trainer.folder.close()
+    pairs = hooks.pairs(outputs)
+    assert len(outputs) == 2 * len(pairs) > 0 and hooks.env_steps > 0
+    for better, worse in pairs:
+        one, other = outputs[better], outputs[worse]
+        assert one.agent == other.agent and one.turns[0].action != other.turns[0].action
+        prompts = {t.segments[0].tokens[: t.turns[0].start].tobytes() for t in (one, other)}
+        assert len(prompts) == 1
+
+
+@pytest.mark.slow
+def test_optima_alternates_and_resumes(tmp_path: Path):
+    few = {**PIONEER, "roles": "separate", "group_size": 3, "update": "sft_dpo", "threshold": 0.01}
+    _, whole = run("optima", tmp_path / "a", **few, iterations=3)
+    run("optima", tmp_path / "b", **few, iterations=1)
+    _, resumed = run("optima", tmp_path / "b", **few, iterations=3, resume=True)
+    assert resumed[-1] == whole[-1]
+    assert ["credit/pairs" in row for row in whole] == [False, True, False]
 
 
 # CORY and ReMA.

@@ -1,0 +1,134 @@
+"""Trees of joint actions of `magrpo`."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.credit.joint import JointReturns, returns_by_order
+from agentgym.trainers.hooks.trees import Node
+from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.recipes import magrpo
+from agentgym.trainers.recipes.magrpo import ADVANTAGE, JointTrees
+from agentgym.trainers.rollout.branches import episodes_of
+from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.trajectory import Batch, Trajectory
+
+from ...helpers.worlds import trajectory
+
+HUNT: dict[str, Any] = {
+    "env_id": "StagHunt-v0", "env_kwargs": {"max_turns": 2}, "opponents": "mirror",
+    "context": "current", "instructions": False, "constrain": True, "iterations": 2,
+    "episodes_per_iteration": 3, "group_size": 3, "num_envs": 16, "epochs": 1, "minibatches": 1,
+    "eval_every": 0, "eval_episodes": 0, "lr": 1e-3, "device": "cpu", "threads": 1, "quiet": True,
+    "log_with": (),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_policy("StagHunt-v0", size="nano", folder=folder, episodes=8)
+    HUNT["model"] = str(folder)
+
+
+def tree(folder: Path, **changes: Any) -> tuple[JointTrees, list[Trajectory], list[Trajectory]]:
+    """The hooks, the first episodes and the outputs of their trees."""
+    trainer = make_trainer("magrpo", run_dir=str(folder), **HUNT | changes)
+    trainer.make_hooks()
+    hooks = trainer.hooks
+    assert isinstance(hooks, JointTrees)
+    fresh = trainer.rollouts.collect(0)
+    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    trainer.folder.close()
+    return hooks, fresh, outputs
+
+
+def test_aligned_actions_of_one_state_are_compared_as_in_independent_episodes(tmp_path: Path):
+    """With depth 1, the first turn of a tree is that of a group of independent episodes."""
+    hooks, fresh, outputs = tree(tmp_path, depth=1, gamma=0.5)
+    assert hooks.env_steps == 0 and len(outputs) == 3 * 2
+    batch = Batch.of(fresh)
+    found = JointReturns(0.5)(batch).advantages
+    first = [found[batch.token_offsets[m]] for m in batch.turn_offsets[:-1]]
+    assert [each.extras[ADVANTAGE] for each in outputs] == pytest.approx(first, abs=1e-6)
+
+
+def test_a_tree_branches_in_every_state_and_averages_over_later_branches(tmp_path: Path):
+    hooks, _, outputs = tree(tmp_path, depth=2, gamma=0.5)
+    assert hooks.metrics == {"states": 1 + 3, "joint_actions": 3 + 9}
+    assert len(outputs) == 2 * (3 + 9)
+    states: dict[bytes, list[Trajectory]] = {}
+    for each in outputs:
+        prompt = each.agent.encode() + each.segments[0].tokens[: each.turns[0].start].tobytes()
+        states.setdefault(prompt, []).append(each)
+    for members in states.values():
+        assert len(members) % 3 == 0  # two joint actions may lead to the same prompt
+        assert sum(m.extras[ADVANTAGE] for m in members) == pytest.approx(0, abs=1e-9)
+    assert any(each.extras[ADVANTAGE] for each in outputs[6:])
+
+
+def test_crossed_actions_are_all_combinations_of_sampled_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    kept: list[list[Node]] = []
+    outputs_of = JointTrees._outputs
+
+    def spy(self: JointTrees, family: list[Node], size: int) -> list[Trajectory]:
+        kept.append(family)
+        return outputs_of(self, family, size)
+
+    monkeypatch.setattr(JointTrees, "_outputs", spy)
+    hooks, fresh, outputs = tree(tmp_path, depth=1, joint="cross", env_kwargs={"max_turns": 1})
+    (family,) = kept
+    assert len(family) == 9 and len(outputs) == 3 * 2 and hooks.env_steps == 0
+    sampled = [[m.turns[0].action for m in members] for members in episodes_of(fresh)]
+    played = [[m.turns[0].action for m in node.members] for node in family]
+    assert played[:3] == sampled
+    firsts, seconds = zip(*sampled, strict=True)
+    assert sorted(played) == sorted(list(pair) for pair in product(firsts, seconds))
+    returns = [returns_by_order(node.members, 1.0)[0] for node in family]
+    for each in outputs:
+        place = int(each.agent[-1])
+        mine = [
+            value
+            for actions, value in zip(played, returns, strict=True)
+            if actions[place] == each.turns[0].action
+        ]  # equal actions have equal means, because the game is deterministic
+        expected = np.mean(mine) - np.mean(returns)
+        assert each.extras[ADVANTAGE] == pytest.approx(expected)
+
+
+def test_the_return_of_a_branch_is_its_reward_and_the_mean_of_the_next_ones():
+    def episode(*rewards: float) -> list[Trajectory]:
+        return [trajectory([1] * len(rewards), [*rewards], agent="a")]
+
+    node = Node(episode(1.0, 4.0), 0, [Node(episode(1.0, 4.0), 1), Node(episode(1.0, 2.0), 1)])
+    assert node.mean(lambda each: returns_by_order(each, 0.5)[0]) == 1.0 + 0.5 * (4.0 + 2.0) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joint", ["aligned", "cross"])
+def test_trees_train_and_resume(tmp_path: Path, joint: str):
+    def rows(folder: Path, **changes: Any) -> list[dict[str, Any]]:
+        make_trainer("magrpo", run_dir=str(folder), **HUNT | changes).run()
+        return [{k: v for k, v in row.items() if "time/" not in k} for row in read_metrics(folder)]
+
+    few = {"depth": 2, "joint": joint, "group_size": 2, "episodes_per_iteration": 4}
+    whole = rows(tmp_path / "a", **few)
+    rows(tmp_path / "b", **few, iterations=1)
+    assert rows(tmp_path / "b", **few, resume=True) == whole
+    assert (
+        whole[-1]["credit/joint_actions"] == {"aligned": 2 * (2 + 4), "cross": 2 * (4 + 16)}[joint]
+    )
+
+
+def test_cross_needs_a_tree():
+    with pytest.raises(ConfigError, match="set depth to 1 or more, or joint to 'aligned'"):
+        magrpo.Config.of(joint="cross")
