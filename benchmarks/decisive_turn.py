@@ -52,7 +52,7 @@ class Settings(critic_episodes.Settings):
     """Settings of the benchmark."""
 
     envs: tuple[str, ...] = ("WebShop-v0", "Maze-v0")
-    """Environments with several turns per episode, whose policies often fail."""
+    """Environments."""
     held_out: int = 64
     """Episodes on held-out tasks."""
     group: int = 8
