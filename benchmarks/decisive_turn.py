@@ -15,6 +15,8 @@ and the decisive turn should come first. The columns of the table:
 - first: share of episodes in which it comes first. Ties share the place.
 - chance: the same share for a random order.
 
+The 95 % intervals are from a bootstrap over the starts of the groups.
+
 Estimators with a critic use a token-level one ("state" in `critic.py`), fitted to the returns of
 episodes on training tasks. "vine" uses continuations other than those of A*. The advantage of a
 turn is that of its first token. Finished environments are kept. Prints tables and writes JSON.
@@ -29,10 +31,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import critic
+import critic_episodes
 import numpy as np
 import torch
 import tyro
+from critic_episodes import clone, play
+from critic_fits import fit, interval
 from numpy.typing import ArrayLike, NDArray
 from result_files import kept, settings_of, versions, write
 from rich.console import Console
@@ -44,16 +48,16 @@ from agentgym.trainers.trajectory import Batch, FloatArray
 
 
 @dataclass
-class Settings(critic.Settings):
+class Settings(critic_episodes.Settings):
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = ("WebShop-v0", "TicTacToe-v0", "Maze-v0")
+    envs: tuple[str, ...] = ("WebShop-v0", "Maze-v0")
     """Environments."""
-    held_out: int = 48
+    held_out: int = 64
     """Episodes on held-out tasks."""
     group: int = 8
     """Episodes with the same start."""
-    continuations: int = 12
+    continuations: int = 32
     """Continuations per state, for A* and for the estimator vine."""
     vine: int = 4
     """Number of these that are those of vine alone."""
@@ -100,27 +104,34 @@ def place(scores: NDArray[np.floating], turn: int) -> tuple[float, float]:
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the scores of the estimators in an environment."""
     torch.set_num_threads(1)
-    agent = critic.clone(name, settings)
-    played = critic.play(name, agent, settings, group=settings.group, every=True)
+    agent = clone(name, settings)
+    played = play(name, agent, settings, group=settings.group, every=True)
     held, returns = played.held, played.returns
-    model, _ = critic.fit("state", agent, played.train, settings, TokenValueHead)
+    model, _ = fit("state", agent, played.train, settings, TokenValueHead)
     first = held.token_offsets[:-1]
     found = {k: v[first] for k, v in side_by_side(held, model.evaluate(held)).items()}
     found["vine"] = advantages(held, returns[:, : settings.vine])
     decisive = list(decisive_turns(held, returns[:, settings.vine :]))
-    scores = {
-        estimator: np.mean(
-            [place(sign * each[span], turn - span.start) for span, turn, sign in decisive], axis=0
-        )
-        for estimator, each in found.items()
-        if decisive
-    }
-    chance = [1 / (span.stop - span.start) for span, _, _ in decisive]
-    return {
+    result: dict[str, Any] = {
         "episodes": len(held.trajectories),
+        "continuations": returns.shape[1],
         "decided": len(decisive),
-        "chance": float(np.mean(chance)) if chance else None,
-        "estimators": {k: {"place": float(x[0]), "first": float(x[1])} for k, x in scores.items()},
+    }
+    if not decisive:
+        return {**result, "starts": 0, "chance": None, "estimators": {}}
+    starts = held.groups[held.turn_trajectory[[turn for _, turn, _ in decisive]]]
+    estimators = {}
+    for estimator, each in found.items():
+        places = [place(sign * each[span], turn - span.start) for span, turn, sign in decisive]
+        columns = zip(("place", "first"), np.array(places).T, strict=True)
+        estimators[estimator] = {k: interval(np.mean, starts, x) for k, x in columns}
+    chance = float(np.mean([1 / (span.stop - span.start) for span, _, _ in decisive]))
+    return {
+        **result,
+        "starts": len(np.unique(starts)),
+        "turns": float(np.mean([span.stop - span.start for span, _, _ in decisive])),
+        "chance": chance,
+        "estimators": estimators,
     }
 
 
@@ -139,8 +150,9 @@ def main(settings: Settings) -> None:
             table.add_column(column, justify="left" if column == "estimator" else "right")
         rows = sorted(result["estimators"].items(), key=lambda row: row[1]["place"])
         for estimator, row in rows:
-            cells = (f"{row['place']:.2f}", f"{row['first']:.0%}", f"{result['chance']:.0%}")
-            table.add_row(estimator, *cells)
+            place_of = "{:.2f} [{:.2f}, {:.2f}]".format(*row["place"])
+            first = "{:.0%} [{:.0%}, {:.0%}]".format(*row["first"])
+            table.add_row(estimator, place_of, first, f"{result['chance']:.0%}")
         Console(width=100).print(table)
 
 

@@ -81,28 +81,17 @@ def _range(estimate: Sequence[float]) -> str:
 
 def decisive_turns() -> str:
     """Returns how often the turn that decides an episode comes first, by estimator."""
-    content = results_if_any("decisive_turn")
-    if content is None:
+    environments = (results_if_any("decisive_turn") or {"environments": {}})["environments"]
+    if not environments:
         return NOTHING
-    environments = content["environments"]
-    estimators = list(next(iter(environments.values()))["estimators"])
     decided = {name: f"{row['decided']} of {row['episodes']}" for name, row in environments.items()}
     header = [f"{k} ({v} decided): {x}" for k, v in decided.items() for x in ("place", "first")]
-    rows = [
-        (
-            estimator,
-            *(
-                cell
-                for row in environments.values()
-                for cell in (
-                    f"{row['estimators'][estimator]['place']:.2f}",
-                    f"{row['estimators'][estimator]['first']:.0%}",
-                )
-            ),
-        )
-        for estimator in estimators
-    ]
-    chance = [x for row in environments.values() for x in ("0.50", f"{row['chance']:.0%}")]
+    rows = []
+    for estimator in next(iter(environments.values()))["estimators"]:
+        found = [row["estimators"][estimator] for row in environments.values()]
+        cells = [cell for x in found for cell in (_range(x["place"]), _percent_range(x["first"]))]
+        rows.append((estimator, *cells))
+    chance = [x for row in environments.values() for x in ("0.50", f"{100 * row['chance']:.0f}")]
     return table(("Estimator", *header), [*rows, ("chance", *chance)])
 
 
@@ -170,7 +159,11 @@ def _success(row: dict[str, Sequence[float]]) -> str:
 def _share(row: dict[str, Sequence[float]] | None, name: str) -> str:
     if row is None:
         return "-"
-    mean, low, high = (100 * x for x in row[name])
+    return _percent_range(row[name])
+
+
+def _percent_range(estimate: Sequence[float]) -> str:
+    mean, low, high = (100 * x for x in estimate)
     return f"{mean:.0f} [{low:.0f}, {high:.0f}]"
 
 

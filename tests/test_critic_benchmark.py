@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ from agentgym.trainers.trajectory import Batch
 
 from .helpers.worlds import trajectory
 
+PARTS = ("critic_episodes", "critic_fits", "critic_figures")
+
 
 @pytest.fixture(scope="module")
 def critic():
     sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
     yield importlib.import_module("critic")
     sys.path.pop(0)
-    for name in ("critic", "decisive_turn"):
+    for name in ("critic", *PARTS, "decisive_turn"):
         sys.modules.pop(name, None)
 
 
@@ -77,11 +80,12 @@ def test_environments_are_measured_and_kept(
     assert found["states"]["all"] == 6
     assert found["critics"]["shared"].keys() == {*found["possible"], "correlation", "epochs"}
     with monkeypatch.context() as patch:  # episodes and critics are kept
-        patch.setattr(critic, "collect", None)
+        patch.setattr(importlib.import_module("critic_episodes"), "collect", None)
         patch.setattr(critic, "fit", None)
         repeated = critic.measure("TicTacToe-v0", settings, found)
     assert {**repeated, "cpu_seconds": 0} == {**found, "cpu_seconds": 0}
-    again = critic.Player("TicTacToe-v0", critic.clone("TicTacToe-v0", settings), 0)
+    episodes = importlib.import_module("critic_episodes")
+    again = episodes.Player("TicTacToe-v0", critic.clone("TicTacToe-v0", settings), 0)
     held = again.episodes("test", 2)
     forks = again.continuations(held, np.array([0, 0, 1]), 4)
     assert forks.shape == (3, 4) and np.isin(forks, [-1, 0, 1]).all()
@@ -89,6 +93,49 @@ def test_environments_are_measured_and_kept(
     monkeypatch.setattr(critic, "measure", None)  # results are not measured again
     critic.main(settings)
     assert json.loads(settings.out.read_text())["environments"]["TicTacToe-v0"] == found
+
+
+@pytest.mark.slow
+def test_an_interrupted_environment_keeps_its_finished_critics(
+    critic: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    two = {name: critic.CRITICS[name] for name in ("shared", "state")}
+    monkeypatch.setattr(critic, "CRITICS", two)
+    settings = critic.Settings(
+        episodes=4, held_out=3, states=6, continuations=2, tokens=1, demonstrations=2, runs=runs,
+        out=tmp_path / "interrupted.json",
+    )  # fmt: skip
+    fitted = []
+
+    def fit(name: str, *rest: Any) -> Any:
+        fitted.append(name)
+        if len(fitted) == 2:
+            raise KeyboardInterrupt
+        return original(name, *rest)
+
+    original = critic.fit
+    monkeypatch.setattr(critic, "fit", fit)
+    with pytest.raises(KeyboardInterrupt):
+        critic.measure("TicTacToe-v0", settings, {})
+    found = critic.measure("TicTacToe-v0", settings, {})
+    assert fitted == ["shared", "state", "state"]
+    assert found["critics"].keys() == {"shared", "state"}
+
+
+def test_a_new_environment_keeps_the_results_of_the_others(
+    critic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def result(possible: float) -> dict[str, Any]:
+        row = {"all": [possible, 0.0, 1.0]}
+        return {"possible": row, "critics": dict.fromkeys(critic.CRITICS, row)}
+
+    out, old = tmp_path / "critic.json", {name: result(0.5) for name in ("Maze-v0", "WebShop-v0")}
+    critic.write(out, {"environments": old})
+    monkeypatch.setattr(critic, "ProcessPoolExecutor", lambda n, **_: ThreadPoolExecutor(n))
+    monkeypatch.setattr(critic, "measure", lambda *_: result(0.7))
+    critic.main(critic.Settings(envs=("Maze-v0", "CarDealer-v0"), out=out))
+    found = json.loads(out.read_text())["environments"]
+    assert found == {**old, "CarDealer-v0": result(0.7)}
 
 
 def test_an_interrupted_benchmark_is_drawn_without_the_missing_critics(critic: Any, tmp_path: Path):
@@ -122,14 +169,20 @@ def test_estimators_are_scored_at_decisive_turns(critic: Any, runs: Path):
     )  # fmt: skip
     found = decisive.measure("TicTacToe-v0", settings)
     assert found["episodes"] == 12 and 0 < found["decided"] <= 12
-    assert found["estimators"]["grpo"]["place"] == 0.5
+    assert found["estimators"]["grpo"]["place"] == [0.5, 0.5, 0.5]
+    assert 0 < found["starts"] <= 3
+    for row in found["estimators"].values():
+        assert row.keys() == {"place", "first"}
+        assert all(0 <= low <= mean <= high <= 1 for mean, low, high in row.values())
     assert {"poad", "turn", "ntpo", "gigpo", "vine"} <= found["estimators"].keys()
 
 
 def test_continuations_have_randomness_of_their_own_and_the_same_start(critic: Any):
+    episodes = importlib.import_module("critic_episodes")
+
     def first_number(key: tuple[int, ...]) -> tuple[str, float]:
         env = make_env("FrozenLake-v0")
-        play = critic.ForkSpec("train/3", 5, key).begin(0, 0, env)
+        play = episodes.ForkSpec("train/3", 5, key).begin(0, 0, env)
         play.start()
         assert not play.follow_opening(None)  # there is none
         return str(play.observation), float(env.unwrapped.np_random.random())
