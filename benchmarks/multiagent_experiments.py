@@ -320,8 +320,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             "entropy_coef": 0.003,
             "lr": 1e-3,
         },
-        variants={"cloned": {"iterations": 0}, "both learn": {}},
-        measure=measures.team_success,
+        variants={
+            "nothing cloned": {"bc_demonstrations": 0},
+            "cloned, 800 games": {"iterations": 0, "bc_demonstrations": 800},
+            "cloned": {"iterations": 0},
+            "both learn": {},
+        },
+        measure=measures.referential,
         across=measures.cross_play_of_seeds,
     ),
 }

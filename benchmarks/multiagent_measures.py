@@ -170,6 +170,24 @@ def team_success(folder: Path) -> Measures:
     return {"success": successes(games), "environment steps": max(steps, default=0)}
 
 
+def referential(folder: Path) -> Measures:
+    """Returns the success of the policy in both seats, and in each seat beside a scripted player.
+
+    The pragmatic players are those of the demonstrations. Together they always succeed in scenes of
+    three objects with four values per attribute.
+    """
+    config, agent = config_of(folder), load_agent(str(folder))
+    pairs: dict[str, tuple[GameAgent, GameAgent]] = {
+        "success": (agent, agent),
+        "speaks to pragmatic": (agent, "pragmatic"),
+        "hears pragmatic": ("pragmatic", agent),
+    }
+    play = partial(play_games, config["env_id"], episodes=4 * GAMES)
+    return {
+        name: successes(play(pair, env_kwargs=config["env_kwargs"])) for name, pair in pairs.items()
+    }
+
+
 def cross_play_of_seeds(folders: Sequence[Path]) -> Measures:
     """Returns the mean return of policies of one seed, and of mixed pairs of different seeds."""
     config, agents = config_of(folders[0]), [load_agent(str(folder)) for folder in folders]
