@@ -173,7 +173,8 @@ def team_success(folder: Path) -> Measures:
 def referential(folder: Path) -> Measures:
     """Returns the success of the policy in both seats, and in each seat beside a scripted player.
 
-    The pragmatic players are those of the demonstrations. Together they always succeed in scenes of
+    Success before RL is that of the first iteration, whose games the cloned policy plays. The
+    pragmatic players are those of the demonstrations. Together they always succeed in scenes of
     three objects with four values per attribute.
     """
     config, agent = config_of(folder), load_agent(str(folder))
@@ -183,9 +184,10 @@ def referential(folder: Path) -> Measures:
         "hears pragmatic": ("pragmatic", agent),
     }
     play = partial(play_games, config["env_id"], episodes=4 * GAMES)
-    return {
-        name: successes(play(pair, env_kwargs=config["env_kwargs"])) for name, pair in pairs.items()
-    }
+    rules = config["env_kwargs"]
+    found = {name: successes(play(pair, env_kwargs=rules)) for name, pair in pairs.items()}
+    first = [row["rollout/success"] for row in read_metrics(folder)[:1]]
+    return found | {"success before RL": (first or [found["success"]])[0]}
 
 
 def cross_play_of_seeds(folders: Sequence[Path]) -> Measures:
