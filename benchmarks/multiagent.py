@@ -4,7 +4,8 @@
 trained with several seeds in processes of their own, and a measure of the folder of a finished run
 (`multiagent_measures.py`). Finished runs, measures and curves are kept and interrupted runs are
 resumed, so the same command continues an interrupted benchmark. Results are the means over seeds
-with 95 % confidence intervals.
+with 95 % confidence intervals. Earlier results of other experiments stay in the file, and those of
+other seeds stay as long as the settings of their variant are the same, also without their runs.
 
     python benchmarks/multiagent.py --jobs 2
     python benchmarks/multiagent.py --experiments kuhn --seeds 0
@@ -24,7 +25,7 @@ from typing import Any
 import tyro
 import yaml
 from learning import launch
-from multiagent_experiments import EXPERIMENTS
+from multiagent_experiments import EXPERIMENTS, Experiment
 from multiagent_measures import Measures, Points
 from result_files import versions, write
 from rich.console import Console
@@ -111,23 +112,36 @@ def demonstrations(experiment: str, runs: Path) -> Path:
     return file
 
 
-def summary(name: str, settings: Settings) -> dict[str, Any]:
-    """Returns the measures of an experiment: by variant, the interval over seeds and each seed."""
+def summary(
+    name: str, settings: Settings, earlier: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Returns the measures of an experiment: by variant, the interval over seeds and each seed.
+
+    Args:
+        name: the name of the experiment.
+        settings: the seeds and the folder of the runs.
+        earlier: an earlier summary. Its seeds are kept if they have the same settings.
+    """
     experiment, variants = EXPERIMENTS[name], {}
     for variant, own in experiment.variants.items():
         jobs = [Job(name, variant, seed, settings.runs) for seed in settings.seeds]
         done = {job: found for job in jobs if (found := job.measured()) is not None}
-        if not done:
+        kept = _same_settings(experiment, variant, earlier or {})
+        seeds = kept.get("seeds", {}) | {str(job.seed): found for job, found in done.items()}
+        curves = kept.get("curves", {}) | {str(job.seed): job.curve() for job in done}
+        if not seeds:
             continue
-        keys = next(iter(done.values()))
+        keys = next(iter(seeds.values()))
         variants[variant] = {
             "settings": own,
-            "means": {k: asdict(mean_interval([m[k] for m in done.values()])) for k in keys},
-            "seeds": {job.seed: found for job, found in done.items()},
-            "curves": {job.seed: job.curve() for job in done},
+            "means": {k: asdict(mean_interval([m[k] for m in seeds.values()])) for k in keys},
+            "seeds": dict(sorted(seeds.items())),
+            "curves": dict(sorted(curves.items())),
         }
         if experiment.across is not None and len(done) > 1:
             variants[variant]["across"] = experiment.across([job.folder for job in done])
+        elif "across" in kept:
+            variants[variant]["across"] = kept["across"]
     return {
         "goal": experiment.goal,
         "recipe": experiment.recipe,
@@ -135,6 +149,16 @@ def summary(name: str, settings: Settings) -> dict[str, Any]:
         "axes": experiment.axes,
         "variants": variants,
     }
+
+
+def _same_settings(
+    experiment: Experiment, variant: str, earlier: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Returns the earlier results of a variant, nothing if its settings have changed."""
+    kept = earlier.get("variants", {}).get(variant, {})
+    now = {"recipe": experiment.recipe, **experiment.settings, **experiment.variants[variant]}
+    then = {"recipe": earlier.get("recipe"), **earlier.get("settings", {})}
+    return kept if then | kept.get("settings", {}) == json.loads(json.dumps(now)) else {}
 
 
 def show(name: str, found: Mapping[str, Any]) -> None:
@@ -174,7 +198,8 @@ def main(settings: Settings) -> None:
         with ThreadPoolExecutor(settings.jobs) as pool:
             list(pool.map(Job.train, jobs))
     earlier = json.loads(settings.out.read_text()) if settings.out.exists() else {"experiments": {}}
-    results = earlier["experiments"] | {name: summary(name, settings) for name in names}
+    before = earlier["experiments"]
+    results = before | {name: summary(name, settings, before.get(name)) for name in names}
     write(settings.out, {"versions": versions("torch"), "experiments": results})
     for name in names:
         show(name, results[name])

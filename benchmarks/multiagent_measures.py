@@ -170,6 +170,26 @@ def team_success(folder: Path) -> Measures:
     return {"success": successes(games), "environment steps": max(steps, default=0)}
 
 
+def referential(folder: Path) -> Measures:
+    """Returns the success of the policy in both seats, and in each seat beside a scripted player.
+
+    Success before RL is that of the first iteration, whose games the cloned policy plays. The
+    pragmatic players are those of the demonstrations. Together they always succeed in scenes of
+    three objects with four values per attribute.
+    """
+    config, agent = config_of(folder), load_agent(str(folder))
+    pairs: dict[str, tuple[GameAgent, GameAgent]] = {
+        "success": (agent, agent),
+        "speaks to pragmatic": (agent, "pragmatic"),
+        "hears pragmatic": ("pragmatic", agent),
+    }
+    play = partial(play_games, config["env_id"], episodes=4 * GAMES)
+    rules = config["env_kwargs"]
+    found = {name: successes(play(pair, env_kwargs=rules)) for name, pair in pairs.items()}
+    first = [row["rollout/success"] for row in read_metrics(folder)[:1]]
+    return found | {"success before RL": (first or [found["success"]])[0]}
+
+
 def cross_play_of_seeds(folders: Sequence[Path]) -> Measures:
     """Returns the mean return of policies of one seed, and of mixed pairs of different seeds."""
     config, agents = config_of(folders[0]), [load_agent(str(folder)) for folder in folders]

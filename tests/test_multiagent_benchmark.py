@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,42 @@ def test_measures_are_kept_and_summarised_over_seeds(benchmark: Any, tmp_path: P
         (folder / "measure.json").write_text(json.dumps({"NashConv, last": 0.1 + 0.1 * seed}))
         (folder / "curve.json").write_text(json.dumps([[0, 0.9], [5, 0.1]]))
     [(variant, found)] = benchmark.summary("kuhn", settings)["variants"].items()
-    assert variant == "psro:nash" and sorted(found["seeds"]) == [0, 1]
+    assert variant == "psro:nash" and sorted(found["seeds"]) == ["0", "1"]
     assert found["means"]["NashConv, last"]["mean"] == pytest.approx(0.15)
-    assert found["curves"] == {0: [[0, 0.9], [5, 0.1]], 1: [[0, 0.9], [5, 0.1]]}
+    assert found["curves"] == {"0": [[0, 0.9], [5, 0.1]], "1": [[0, 0.9], [5, 0.1]]}
+
+
+def test_a_new_seed_joins_the_earlier_ones_with_the_same_settings(
+    benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def finish(seed: int, value: float) -> Any:
+        folder = benchmark.Job("kuhn", "league", seed, tmp_path / str(seed)).folder
+        folder.mkdir(parents=True)
+        (folder / "report.json").write_text("[]")
+        (folder / "measure.json").write_text(json.dumps({"NashConv, last": value}))
+        (folder / "curve.json").write_text(json.dumps([[seed, value]]))
+        return benchmark.Settings(
+            experiments=("kuhn",), report=True, runs=tmp_path / str(seed), out=tmp_path / "out.json"
+        )
+
+    def written(settings: Any) -> dict[str, Any]:
+        benchmark.main(settings)
+        return json.loads(settings.out.read_text())["experiments"]
+
+    (tmp_path / "out.json").write_text(json.dumps({"experiments": {"cooks": {"goal": "kept"}}}))
+    written(finish(0, 0.2))  # the runs of seed 0 are gone when seed 1 is reported
+    both = written(finish(1, 0.4))
+    assert both["cooks"] == {"goal": "kept"}
+    league = both["kuhn"]["variants"]["league"]
+    assert league["seeds"] == {"0": {"NashConv, last": 0.2}, "1": {"NashConv, last": 0.4}}
+    assert league["curves"] == {"0": [[0, 0.2]], "1": [[1, 0.4]]}
+    assert league["means"]["NashConv, last"]["mean"] == pytest.approx(0.3)
+
+    kuhn = benchmark.EXPERIMENTS["kuhn"]
+    changed = replace(kuhn, settings={**kuhn.settings, "lr": 0.5})
+    monkeypatch.setitem(benchmark.EXPERIMENTS, "kuhn", changed)
+    [only] = written(finish(2, 0.9))["kuhn"]["variants"].values()
+    assert only["seeds"] == {"2": {"NashConv, last": 0.9}}
 
 
 def test_results_become_a_table_and_a_picture(benchmark: Any, monkeypatch: pytest.MonkeyPatch):
@@ -124,7 +158,7 @@ def test_an_experiment_is_trained_and_measured(benchmark: Any, run_small: Any, n
         benchmark.Job(name, last, seed, run_small.runs).train()
     found = benchmark.summary(name, run_small)["variants"][last]
     assert all(np.isfinite(each["mean"]) for each in found["means"].values())
-    assert len(found["curves"][0]) == 1
+    assert len(found["curves"]["0"]) == 1
     assert ("across" in found) == (experiment.across is not None)
 
 
