@@ -113,7 +113,8 @@ def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
         raise TypeError(f"{where} must return a TimeStep, got {type(step).__name__}.")
     for name, kind in _FIELDS:
         value = getattr(step, name)
-        if not isinstance(value, kind):
+        # Most values have exactly this type. The other test is slow for `Mapping` and unions.
+        if type(value) is not kind and not isinstance(value, kind):
             raise TypeError(
                 f"{where} must return a TimeStep whose {name} is a "
                 f"{getattr(kind, '__name__', kind)}, got {type(value).__name__}: {value!r:.80}."
@@ -146,6 +147,8 @@ def check_reward_terms(
 
 
 def _fits(value: Any) -> bool:
+    if type(value) is float:
+        return abs(value) <= LARGEST_REWARD
     if isinstance(value, int):  # may be too large for a float
         return abs(value) <= LARGEST_REWARD
     return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD

@@ -34,9 +34,11 @@ def to_json(value: Any) -> Any:
         TypeError: for a value of an unsupported type, or a dictionary key that is neither a string
             nor an integer.
     """
+    if value is None or type(value) in _SCALARS:
+        return value
     if isinstance(value, enum.Enum):
         return to_json(value.value)
-    if value is None or isinstance(value, _SCALARS):
+    if isinstance(value, _SCALARS):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}

@@ -34,11 +34,13 @@ def put(board: str, cell: int, mark: str) -> str:
     return board[:cell] + mark + board[cell + 1 :]
 
 
-def empty(board: str) -> list[int]:
+@cache
+def empty(board: str) -> tuple[int, ...]:
     """Returns the empty cells."""
-    return [cell for cell in range(9) if board[cell] == "."]
+    return tuple(cell for cell in range(9) if board[cell] == ".")
 
 
+@cache
 def winner(board: str) -> str | None:
     """Returns the mark with three in a row, or None."""
     for a, b, c in LINES:
@@ -69,18 +71,28 @@ def children(board: str) -> list[tuple[int, str]]:
     return [(cell, put(board, cell, to_move(board))) for cell in empty(board)]
 
 
-def best_cells(board: str) -> list[int]:
+@cache
+def best_cells(board: str) -> tuple[int, ...]:
     """Returns the optimal moves."""
-    return [cell for cell, child in children(board) if -value(child) == value(board)]
+    return tuple(cell for cell, child in children(board) if -value(child) == value(board))
 
 
-def greedy_cells(board: str) -> list[int]:
+@cache
+def greedy_cells(board: str) -> tuple[int, ...]:
     """Returns the winning moves, or else the blocking moves, or else all legal moves."""
     me = to_move(board)
     for mark in (me, MARKS[me == "X"]):
-        if threats := [cell for cell in empty(board) if winner(put(board, cell, mark))]:
+        if threats := tuple(cell for cell in empty(board) if winner(put(board, cell, mark))):
             return threats
     return empty(board)
+
+
+@cache
+def drawn(board: str) -> str:
+    """Returns the board as text, with numbers in the empty cells."""
+    shown = [CELLS[i] if mark == "." else mark for i, mark in enumerate(board)]
+    rows = [" " + " | ".join(shown[i : i + 3]) for i in (0, 3, 6)]
+    return "\n---+---+---\n".join(rows)
 
 
 def symmetric(board: str) -> str:
@@ -252,7 +264,7 @@ class TicTacToe(TextGame):
     def _fallback(self, agent: str) -> str:
         return RESIGN
 
-    def _cells(self, level: str) -> list[int]:
+    def _cells(self, level: str) -> tuple[int, ...]:
         """Returns the cells that a scripted player chooses from."""
         return (greedy_cells if level == "greedy" else best_cells)(self.state.board)
 
@@ -268,9 +280,7 @@ class TicTacToe(TextGame):
 
     def picture(self) -> str:
         """Returns the board with numbers in the empty cells."""
-        shown = [CELLS[i] if mark == "." else mark for i, mark in enumerate(self.state.board)]
-        rows = [" " + " | ".join(shown[i : i + 3]) for i in (0, 3, 6)]
-        return "\n---+---+---\n".join(rows)
+        return drawn(self.state.board)
 
 
 env, raw_env, parallel_env = make_pettingzoo(TicTacToe)

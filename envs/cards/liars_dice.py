@@ -20,7 +20,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
-from agentgym.tasks import Tasks, task_rng
+from agentgym.tasks import Tasks, task_draws
 from agentgym.time_step import TimeStep
 
 LIAR = "liar"
@@ -135,40 +135,41 @@ class LiarsDice(TextGame):
 
     def _start(self, task: str) -> None:
         count = len(self.possible_agents)
-        mover = int(task_rng(task).integers(count))
+        mover = task_draws(task).below(count)
         self.state = State([(0,) * self.dice] * count, mover)
         self._roll(task)
 
     def _roll(self, task: str) -> None:
         """Rolls the remaining dice. The task determines all rolls of the game."""
         state = self.state
-        rolled = task_rng(task, f"round {state.number}").integers(
-            FACES, size=(len(state.hands), self.dice)
-        )
+        draws = task_draws(task, f"round {state.number}")
+        rolled = [[draws.below(FACES) for _ in range(self.dice)] for _ in state.hands]
         state.hands = [
-            tuple(sorted(map(int, row[: len(hand)])))
-            for row, hand in zip(rolled, state.hands, strict=True)
+            tuple(sorted(row[: len(hand)])) for row, hand in zip(rolled, state.hands, strict=True)
         ]
 
     def _present(self) -> tuple[str, ...]:
         hands = self.state.hands
+        if all(hands):
+            return self.possible_agents
         return tuple(a for a, hand in zip(self.possible_agents, hands, strict=True) if hand)
 
     def _acting(self) -> tuple[str, ...]:
-        alone = len(self._present()) == 1
+        alone = self.state.hands.count(()) == len(self.possible_agents) - 1
         return () if alone else (self.possible_agents[self.state.mover],)
 
     def _look(self, agent: str) -> TimeStep:
         state, agents = self.state, self.possible_agents
         me = agents.index(agent)
-        left = state.total - len(state.hands[me])
+        total = state.total
+        left = total - len(state.hands[me])
         progress = 1 - left / (self.dice * (len(agents) - 1))
         if not state.hands[me]:
             return TimeStep("You are out.", progress=progress)
         if not left:
             return TimeStep("You win: no other player has dice.", success=True, progress=1.0)
         dice = " ".join(str(face + 1) for face in state.hands[me])
-        has = ", ".join(f"{a} {len(h)}" for a, h in zip(agents, state.hands, strict=True))
+        has = ", ".join([f"{a} {len(h)}" for a, h in zip(agents, state.hands, strict=True)])
         told = [
             f"{agents[i]}: {bid_name(bid)}"
             for i, bid in zip(state.bidders, state.bids, strict=True)
@@ -181,10 +182,10 @@ class LiarsDice(TextGame):
             asks = "It is your turn: make the first bid."
         text = (
             f"You are {agent}. Your dice: {dice}.\n"
-            f"Dice left: {has} ({state.total} in total).\n"
+            f"Dice left: {has} ({total} in total).\n"
             f"Bids: {', '.join(told) or 'none yet'}.\n{asks}"
         )
-        possible = self.actions[state.last + 2 : state.total * FACES + 1]
+        possible = self.actions[state.last + 2 : total * FACES + 1]
         return TimeStep(
             f"Round {state.number + 1}. {text}",
             progress=progress,

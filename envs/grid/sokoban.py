@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
 from agentgym.core import TextEnv
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
-from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
+from agentgym.utils.draws import Draws
 
 WAYS = tuple(DIRECTIONS.values())
 STEP, ON, OFF, SOLVED = -0.1, 1.0, -1.0, 10.0
@@ -126,66 +125,75 @@ def make_room(task: str, size: int, boxes: int) -> State:
 
     Rooms with a solution of fewer than five moves per box are rejected.
     """
-    rng = task_rng(task, "sokoban")
+    draws = task_draws(task, "sokoban", block=1024)
     while True:
-        state = draw_level(task, lambda: _pulled(rng, size, boxes))
+        state = draw_level(task, lambda: _pulled(draws, size, boxes))
         moves = solution(Room(state.walls, state.targets), state.boxes, state.player)
         if moves is not None and len(moves) >= 5 * boxes:
             return state
 
 
-def _pulled(rng: np.random.Generator, size: int, boxes: int) -> State:
+def _pulled(draws: Draws, size: int, boxes: int) -> State:
     """Returns a room without a box on a target."""
     while True:
-        floor = _carve(rng, size)
+        floor = sorted(_carve(draws, size))
         if len(floor) < 2 * boxes + 2:
             continue
-        walls = tuple(
-            "".join("_" if (r, c) in floor else "#" for c in range(size)) for r in range(size)
-        )
-        order = [sorted(floor)[i] for i in rng.permutation(len(floor))]
-        room = Room(walls, frozenset(order[:boxes]))
-        placed, player = _pull(rng, room, order[boxes], 12 * boxes * size)
-        if len(placed - room.targets) == boxes:
-            return State(room.walls, room.targets, placed, player)
+        order = [floor[i] for i in draws.permutation(len(floor))]
+        targets = order[:boxes]
+        placed, player = _pull(draws, set(floor), targets, order[boxes], 12 * boxes * size)
+        if placed.isdisjoint(targets):
+            rows = [["#"] * size for _ in range(size)]
+            for row, column in floor:
+                rows[row][column] = "_"
+            walls = tuple(map("".join, rows))
+            return State(walls, frozenset(targets), placed, player)
 
 
-def _carve(rng: np.random.Generator, size: int) -> set[Square]:
+BRUSHES = (((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 0),))
+
+
+def _carve(draws: Draws, size: int) -> set[Square]:
     """Returns the squares of a random walk with random turns and a random brush."""
-    masks = [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 0),)]
-    square = tuple(int(x) for x in rng.integers(1, size - 1, 2))
+    row, column = 1 + draws.below(size - 2), 1 + draws.below(size - 2)
+    last = size - 2
     floor: set[Square] = set()
-    step = (0, 1)
+    down, right = 0, 1
     for _ in range(int(1.7 * (size + size))):
-        if rng.random() < 0.35:
-            step = WAYS[int(rng.integers(4))]
-        square = tuple(min(max(a + b, 1), size - 2) for a, b in zip(square, step, strict=True))
-        for row, column in masks[int(rng.integers(4))]:
-            if square[0] + row < size - 1 and square[1] + column < size - 1:
-                floor.add((square[0] + row, square[1] + column))
+        if draws.random() < 0.35:
+            down, right = WAYS[draws.below(4)]
+        if 1 <= row + down <= last:
+            row += down
+        if 1 <= column + right <= last:
+            column += right
+        for lower, further in BRUSHES[draws.below(4)]:
+            if row + lower <= last and column + further <= last:
+                floor.add((row + lower, column + further))
     return floor
 
 
 def _pull(
-    rng: np.random.Generator, room: Room, player: Square, steps: int
+    draws: Draws, floor: set[Square], targets: list[Square], player: Square, steps: int
 ) -> tuple[frozenset[Square], Square]:
     """Plays random moves in reverse and returns the state with the boxes furthest from targets."""
-    boxes = list(room.targets)
-    homes = list(room.targets)
+    boxes = list(frozenset(targets))
+    homes = list(boxes)
     best, best_score = (frozenset(boxes), player), -1
+    row, column = player
+    below = draws.below
     for _ in range(steps):
-        step = WAYS[int(rng.integers(4))]
-        behind = player[0] - step[0], player[1] - step[1]
-        if room.wall(behind) or behind in boxes:
+        down, right = WAYS[below(4)]
+        behind = row - down, column - right
+        if behind not in floor or behind in boxes:
             continue
-        ahead = player[0] + step[0], player[1] + step[1]
-        if ahead in boxes and rng.random() < 0.8:
-            boxes[boxes.index(ahead)] = player
+        ahead = row + down, column + right
+        if ahead in boxes and draws.random() < 0.8:
+            boxes[boxes.index(ahead)] = row, column
             away = [abs(a - x) + abs(b - y) for (a, b), (x, y) in zip(boxes, homes, strict=True)]
-            score = sum(away) * all(box not in room.targets for box in boxes)
+            score = sum(away) * all(box not in targets for box in boxes)
             if score > best_score:
                 best, best_score = (frozenset(boxes), behind), score
-        player = behind
+        row, column = behind
     return best
 
 

@@ -34,11 +34,11 @@ def test_values_of_known_positions():
     assert tictactoe.value("." * 9) == 0
     assert tictactoe.value("XO.......") > 0  # a side beside the corner loses
     assert tictactoe.value("X...O....") == 0
-    assert tictactoe.best_cells("X........") == [4]
-    assert tictactoe.best_cells("XX.OO....") == [2]  # the immediate win, not only any win
-    assert tictactoe.greedy_cells("XX.OO....") == [2]
-    assert tictactoe.greedy_cells("XX..O....") == [2]
-    assert tictactoe.greedy_cells("X...O....") == [1, 2, 3, 5, 6, 7, 8]
+    assert tictactoe.best_cells("X........") == (4,)
+    assert tictactoe.best_cells("XX.OO....") == (2,)  # the immediate win, not only any win
+    assert tictactoe.greedy_cells("XX.OO....") == (2,)
+    assert tictactoe.greedy_cells("XX..O....") == (2,)
+    assert tictactoe.greedy_cells("X...O....") == (1, 2, 3, 5, 6, 7, 8)
 
 
 @pytest.mark.parametrize("level", TicTacToe.levels)
