@@ -20,6 +20,7 @@ from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.agents.scripted import ScriptedAgent
 from agentgym.agents.search import ALGORITHMS, SearchAgent
 from agentgym.agents.view import Agent, View
+from agentgym.agents.world_model import Outcome, Transition, WorldModel, prediction_errors
 from agentgym.errors import ConfigError, did_you_mean, needs_extra
 from agentgym.utils.arguments import (
     check_arguments,
@@ -36,13 +37,17 @@ __all__ = [
     "HumanAgent",
     "MixedAgent",
     "NoExpertError",
+    "Outcome",
     "Quit",
     "RandomAgent",
     "ScriptedAgent",
     "SearchAgent",
+    "Transition",
     "Usage",
     "View",
+    "WorldModel",
     "make_agent",
+    "prediction_errors",
 ]
 
 _SIMPLE: dict[str, Callable[..., Agent]] = {
@@ -67,7 +72,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
         spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
             "policy:FOLDER" (a trained checkpoint, which needs the extra "train"), "league:FOLDER"
             (the average policy of a run with a pool of opponents), "search:ALGORITHM" (a planner:
-            see `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER", or an
+            see `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER" or
+            "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction), or an
             agent around another one (see `agentgym.agents.scaffolds`), such as
             "reflexion,trials=4:chat:MODEL@URL".
         options: keyword arguments of the agent's class, such as `temperature=0.7`. Those that an
@@ -106,13 +112,16 @@ def make_agent(spec: str, **options: Any) -> Agent:
 
 
 def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:
-    """Makes a search agent. Its policy is an agent's specification, or the folder of a policy."""
+    """Makes a search agent. Its models are specifications of agents, or folders of policies."""
     algorithm, *words = split_arguments(rest) or [""]
     options = parse_arguments(words) | options
-    policy = options.get("policy")
-    if isinstance(policy, str):
-        known = policy.partition(":")[0] in (*_SIMPLE, *POLICY_AGENTS, "chat")
-        options["policy"] = make_agent(policy if known else f"policy:{policy}")
+    predicting = {"temperature": 0.0, "max_new_tokens": options.pop("world_tokens", 256)}
+    for role, own in {"policy": {}, "world": predicting}.items():
+        model = options.get(role)
+        if isinstance(model, str):
+            kind = model.partition(":")[0]
+            folder = model if kind in (*_SIMPLE, *POLICY_AGENTS, "chat") else f"policy:{model}"
+            options[role] = make_agent(folder, **own if folder.startswith("policy:") else {})
     return _call(spec, SearchAgent, (algorithm,), {"name": spec, **options})
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym.agents.search.guide import SearchGuide, Settings, Value
-from agentgym.agents.search.simulator import Future, Node, Simulator
+from agentgym.agents.search.simulator import (
+    Future,
+    ImaginedSimulator,
+    Node,
+    Rehearsal,
+    Simulator,
+)
 from agentgym.agents.search.tree import astar, beam, best_first, mcts
 from agentgym.agents.view import Agent, View
+from agentgym.agents.world_model import WorldModel
 from agentgym.errors import ConfigError, did_you_mean
 
 ALGORITHMS = {"best_first": best_first, "astar": astar, "beam": beam, "mcts": mcts}
@@ -37,17 +44,22 @@ class SearchAgent:
 
     A plan is also given up as soon as the episode takes another course than planned. The costs of
     an episode are in `View.costs` and in reports: `search_steps` (environment steps),
-    `search_tokens` (tokens of the policy), `searches`, and `plans_given_up`.
+    `search_tokens` (tokens of the policy and of a world model), `searches`, and `plans_given_up`.
 
     The search knows the rules and the whole state of the environment, hidden parts included, such
     as the cards of other players. Results of agents that only observe are not comparable. It does
     not know chance events to come unless `future` is "known".
 
+    With `world`, a world model takes the place of the environment, as in "Web Agents with World
+    Models" (arXiv 2410.13232). The agent then knows only its observations. Predictions are counted
+    as `predicted_steps`, not as `search_steps`. A plan whose prediction does not come true is given
+    up. States, rewards and progress are predicted ones.
+
     Args:
         algorithm: "best_first" (arXiv 2407.01476), "astar" (arXiv 2310.13227), "beam" (arXiv
             2502.18407) or "mcts".
         budget: environment steps per search.
-        tokens: tokens of the policy per search. None: no limit.
+        tokens: tokens of the policy and the world model per search. None: no limit.
         value: the value of a state. "progress": `info["progress"]`. "random" and "policy": the mean
             return of `rollouts` episodes that random actions or the policy play from it, whose
             steps count. "critic": the policy's critic. "judge": the policy's judge of actions.
@@ -59,6 +71,8 @@ class SearchAgent:
         beams: states that beam search keeps at each depth.
         future: "sampled" or "known": whether chance events are sampled anew in the search, or are
             those of the episode, which no honest agent can know.
+        world: an agent that predicts the outcomes of actions (see `WorldModel`). None: the search
+            plays on snapshots.
         name: name in reports.
 
     Raises:
@@ -80,6 +94,7 @@ class SearchAgent:
         turns: float = 20.0,
         beams: int = 5,
         future: Future = "sampled",
+        world: Agent | None = None,
         name: str | None = None,
     ):
         if algorithm not in ALGORITHMS:
@@ -106,10 +121,13 @@ class SearchAgent:
                 f"value={value} needs a policy with a method `{method}`, "
                 f"got {getattr(policy, 'name', None)!r}: give policy=FOLDER."
             )
+        if world is not None and future != "sampled":
+            raise ConfigError("A world model does not know the future: leave out future or world.")
         self.name = name or f"search:{algorithm}"
         self.wrap = tuple(getattr(policy, "wrap", ()))
         self.budget, self.tokens = budget, tokens
         self.future: Future = future
+        self.world = None if world is None else WorldModel(world)
         self.settings = Settings(value, policy, width, rollouts, exploration, turns, beams)
         self._search = ALGORITHMS[algorithm]
         self._episodes: weakref.WeakKeyDictionary[View, _Episode] = weakref.WeakKeyDictionary()
@@ -125,10 +143,10 @@ class SearchAgent:
 
     def _act(self, view: View) -> str:
         episode = self._episodes.setdefault(view, _Episode())
-        before = tokens_of(self.settings.policy)
+        before = self._used()
         limit = None if self.tokens is None else before + self.tokens
-        exhausted = lambda: limit is not None and tokens_of(self.settings.policy) >= limit  # noqa: E731
-        with Simulator(view, self.budget, self.future, exhausted) as sim:
+        exhausted = lambda: limit is not None and self._used() >= limit  # noqa: E731
+        with self._rehearsal(view, exhausted) as sim:
             here = sim.root.key
             episode.visited.add(here)
             if episode.plan and episode.expected != here:
@@ -138,12 +156,28 @@ class SearchAgent:
                 guide = SearchGuide(sim, self.settings, episode.visited)
                 episode.plan.extend(self._search(sim, guide))
                 view.costs["searches"] += 1
-        view.costs["search_steps"] += sim.steps
-        if self.settings.policy is not None:
-            view.costs["search_tokens"] += tokens_of(self.settings.policy) - before
+        view.costs[sim.cost] += sim.steps
+        if self._models:
+            view.costs["search_tokens"] += self._used() - before
         following = episode.plan.popleft()
         episode.expected = following.key
         return following.action
+
+    def _rehearsal(self, view: View, exhausted: Callable[[], bool]) -> Rehearsal:
+        """Returns the means to try actions: snapshots, or the world model."""
+        if self.world is None:
+            return Simulator(view, self.budget, self.future, exhausted)
+        return ImaginedSimulator(view, self.budget, self.world, exhausted)
+
+    @property
+    def _models(self) -> list[Agent]:
+        """The agents whose tokens count."""
+        models = [self.settings.policy, None if self.world is None else self.world.agent]
+        return list({id(agent): agent for agent in models if agent is not None}.values())
+
+    def _used(self) -> int:
+        """Returns the tokens of all models so far."""
+        return sum(map(tokens_of, self._models))
 
 
 def tokens_of(agent: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from agentgym.agents.random import RandomAgent, write_answer
-from agentgym.agents.search.simulator import Node, Simulator
+from agentgym.agents.search.simulator import Node, Rehearsal
 from agentgym.agents.view import View
 from agentgym.errors import ConfigError
 
@@ -39,7 +39,7 @@ class SearchGuide:
         visited: keys of the states that the episode has passed.
     """
 
-    sim: Simulator
+    sim: Rehearsal
     settings: Settings
     visited: set[str] = field(default_factory=set)
 

@@ -1,6 +1,7 @@
 """`Simulator`: tries actions in states of an episode and leaves the episode as it was.
 
 Going back is a `restore` of a snapshot, which every id supports, instead of an undo action.
+`ImaginedSimulator` asks a world model instead, and leaves the environment alone.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from agentgym.agents.view import View
+from agentgym.agents.world_model import WorldModel
 from agentgym.errors import ConfigError
 
 Future = Literal["sampled", "known"]
@@ -63,8 +65,67 @@ class Node:
         return self.over and bool(self.info["success"])
 
 
-class Simulator:
-    """Plays actions in the environment of an episode, within a budget. A context manager.
+class Rehearsal:
+    """Tries actions in states of an episode, within a budget. A context manager.
+
+    Args:
+        view: the episode.
+        budget: the steps that may be taken.
+        exhausted: returns whether another budget is used up. One step is taken regardless.
+
+    Attributes:
+        root: the state of the episode.
+        steps: steps taken.
+        chance: whether a chance event took part in any of them.
+        cost: name of the steps in `View.costs`.
+    """
+
+    cost = "search_steps"
+    root: Node
+
+    def __init__(self, view: View, budget: int, exhausted: Callable[[], bool] = lambda: False):
+        self.view, self.budget, self._exhausted = view, budget, exhausted
+        self.steps, self.chance = 0, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leaves the episode as it was."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no more steps may be taken."""
+        return self.steps >= self.budget
+
+    @property
+    def spent(self) -> bool:
+        """Whether a budget is used up, so that no more states are expanded."""
+        return self.stopped or (self.steps > 0 and self._exhausted())
+
+    def step(self, node: Node, action: str) -> Node:
+        """Plays an action in a state and returns the next one."""
+        raise NotImplementedError
+
+    def view_of(self, node: Node) -> View:
+        """Returns a state as an agent sees it, with a generator of its own."""
+        turns = [(n.parent.observation, n.action) for n in node.path if n.parent is not None]
+        return View(
+            instructions=self.view.instructions,
+            observation=node.observation,
+            info=node.info,
+            rng=np.random.default_rng(int(self.view.rng.integers(2**63))),
+            env=self.view.env,
+            history=[*self.view.history, *turns],
+        )
+
+    def views_of(self, nodes: Sequence[Node]) -> list[View]:
+        """Returns several states as an agent sees them."""
+        return [self.view_of(node) for node in nodes]
+
+
+class Simulator(Rehearsal):
+    """Plays actions in the environment of an episode.
 
     At its end, the environment is in the state of the episode again, random state included.
 
@@ -75,11 +136,6 @@ class Simulator:
             chance are those that can happen. "known" keeps the random state, so that they are
             those that will happen.
         exhausted: returns whether another budget is used up. One step is taken regardless.
-
-    Attributes:
-        root: the state of the episode.
-        steps: environment steps taken.
-        chance: whether a chance event took part in any of them.
 
     Raises:
         ConfigError: if the environment has no snapshots, or its chance events cannot be sampled.
@@ -92,7 +148,8 @@ class Simulator:
         future: Future = "sampled",
         exhausted: Callable[[], bool] = lambda: False,
     ):
-        self.view, self.budget, self.future, self._exhausted = view, budget, future, exhausted
+        super().__init__(view, budget, exhausted)
+        self.future = future
         try:
             self._snapshot = view.env.get_wrapper_attr("snapshot")
             self._restore = view.env.get_wrapper_attr("restore")
@@ -101,27 +158,14 @@ class Simulator:
                 f"A search needs snapshots, and {view.env} has none. Play an id of AgentGym, or a "
                 "single seat of a game."
             ) from None
-        self.steps, self.chance = 0, False
         here = self._snapshot()
         self.root = Node(here, state_key(here), view.observation, view.info)
         self._at = self.root
 
-    def __enter__(self) -> Simulator:
-        return self
-
     def __exit__(self, *error: object) -> None:
+        """Restores the state of the episode."""
         if self.steps:
             self._restore(self.root.snapshot)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether no more steps may be taken."""
-        return self.steps >= self.budget
-
-    @property
-    def spent(self) -> bool:
-        """Whether a budget is used up, so that no more states are expanded."""
-        return self.stopped or (self.steps > 0 and self._exhausted())
 
     def step(self, node: Node, action: str) -> Node:
         """Plays an action in a state and returns the next one."""
@@ -143,21 +187,50 @@ class Simulator:
         )  # fmt: skip
         return self._at
 
-    def view_of(self, node: Node) -> View:
-        """Returns a state as an agent sees it, with a generator of its own."""
-        turns = [(n.parent.observation, n.action) for n in node.path if n.parent is not None]
-        return View(
-            instructions=self.view.instructions,
-            observation=node.observation,
-            info=node.info,
-            rng=np.random.default_rng(int(self.view.rng.integers(2**63))),
-            env=self.view.env,
-            history=[*self.view.history, *turns],
-        )
 
-    def views_of(self, nodes: Sequence[Node]) -> list[View]:
-        """Returns several states as an agent sees them."""
-        return [self.view_of(node) for node in nodes]
+class ImaginedSimulator(Rehearsal):
+    """Predicts the outcome of actions with a world model. It never uses the environment.
+
+    States with equal observations count as the same state. The info of a predicted state has only
+    `turn`, `task`, and the predicted `progress`, `success` and `admissible`, and `predicted` True.
+    If no admissible actions are predicted, they are those of the state before.
+
+    Args:
+        view: the episode.
+        budget: the predictions that may be made.
+        world: the world model.
+        exhausted: returns whether another budget is used up. One step is taken regardless.
+    """
+
+    cost = "predicted_steps"
+
+    def __init__(
+        self,
+        view: View,
+        budget: int,
+        world: WorldModel,
+        exhausted: Callable[[], bool] = lambda: False,
+    ):
+        super().__init__(view, budget, exhausted)
+        self.world = world
+        self.root = Node({}, view.observation, view.observation, view.info)
+
+    def step(self, node: Node, action: str) -> Node:
+        """Predicts the outcome of an action in a state and returns the next one."""
+        self.steps += 1
+        [found] = self.world.predict([self.view_of(node)], [action])
+        info = {
+            "turn": node.info.get("turn", 0) + 1,
+            "task": node.info.get("task", ""),
+            "progress": found.progress,
+            "success": found.success,
+            "admissible": found.admissible or node.info.get("admissible", ()),
+            "predicted": True,
+        }
+        return Node(
+            {}, found.observation, found.observation, info, node, action,
+            node.reward + found.reward, found.over, False, node.depth + 1,
+        )  # fmt: skip
 
 
 def state_key(snapshot: dict[str, Any]) -> str:

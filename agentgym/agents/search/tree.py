@@ -1,6 +1,6 @@
 """Search algorithms: best-first search, A*, beam search and Monte-Carlo tree search (MCTS).
 
-Each one takes a `Simulator` and a `Guide`, and returns the states of its plan, in order.
+Each one takes a `Rehearsal` and a `Guide`, and returns the states of its plan, in order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from agentgym.agents.search.simulator import Node, Simulator
+from agentgym.agents.search.simulator import Node, Rehearsal
 
 
 class Guide(Protocol):
@@ -39,7 +39,7 @@ class Guide(Protocol):
         ...
 
 
-def best_first(sim: Simulator, guide: Guide) -> list[Node]:
+def best_first(sim: Rehearsal, guide: Guide) -> list[Node]:
     """Expands the state with the highest value first.
 
     "Tree Search for Language Model Agents" (arXiv 2407.01476).
@@ -47,7 +47,7 @@ def best_first(sim: Simulator, guide: Guide) -> list[Node]:
     return _graph_search(sim, guide, lambda node: -node.value)
 
 
-def astar(sim: Simulator, guide: Guide) -> list[Node]:
+def astar(sim: Rehearsal, guide: Guide) -> list[Node]:
     """Expands the state with the lowest f = g + h first.
 
     g is the number of actions so far, and h = turns (1 - value) the number that is left. As in
@@ -59,7 +59,7 @@ def astar(sim: Simulator, guide: Guide) -> list[Node]:
     )
 
 
-def _graph_search(sim: Simulator, guide: Guide, priority: Callable[[Node], float]) -> list[Node]:
+def _graph_search(sim: Rehearsal, guide: Guide, priority: Callable[[Node], float]) -> list[Node]:
     """Expands the states in order of priority, the lowest number first, each state once.
 
     A state that is reached again by fewer actions takes the place of the earlier one.
@@ -86,7 +86,7 @@ def _graph_search(sim: Simulator, guide: Guide, priority: Callable[[Node], float
     return best_plan(found, guide.visited)
 
 
-def beam(sim: Simulator, guide: Guide) -> list[Node]:
+def beam(sim: Rehearsal, guide: Guide) -> list[Node]:
     """Expands the best states of each depth, each state once.
 
     With a judge as the value, it is the step-level beam search of "AgentRM: Enhancing Agent
@@ -108,7 +108,7 @@ def beam(sim: Simulator, guide: Guide) -> list[Node]:
     return best_plan(found, guide.visited)
 
 
-def _children(sim: Simulator, guide: Guide, node: Node) -> Iterator[Node]:
+def _children(sim: Rehearsal, guide: Guide, node: Node) -> Iterator[Node]:
     """Yields the states after the proposed actions, up to a solution or the end of the budget."""
     for action in guide.propose(node):
         if sim.stopped:
@@ -224,7 +224,7 @@ class Tree:
         return last if last.solved and not any(node.chance for node in last.path) else None
 
 
-def mcts(sim: Simulator, guide: Guide) -> list[Node]:
+def mcts(sim: Rehearsal, guide: Guide) -> list[Node]:
     """Monte-Carlo tree search with UCT (Kocsis & Szepesvari, 2006), one new state per simulation.
 
     An action whose outcome depends on chance is played anew in every simulation, so that its value
@@ -242,7 +242,7 @@ def mcts(sim: Simulator, guide: Guide) -> list[Node]:
     return [next(iter(tree.root.choose(guide.exploration).outcomes.values())).node]
 
 
-def _simulate(sim: Simulator, guide: Guide, root: State, found: dict[str, Node]) -> None:
+def _simulate(sim: Rehearsal, guide: Guide, root: State, found: dict[str, Node]) -> None:
     """Walks down the tree to a new state, or to an end, and backs up its value."""
     state, path = root, list[Edge]()
     while True:
