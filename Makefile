@@ -71,7 +71,8 @@ $(EXTRAS)/.installed: pyproject.toml setup.cfg constraints.txt
 	touch $@
 
 test-vllm: $(VLLM)/.installed
-	$(VLLM)/bin/python -m pytest -q tests/trainers/policy/test_vllm_engine.py
+	$(VLLM)/bin/python -m pytest -q tests/trainers/policy/test_vllm_engine.py \
+		tests/test_gpu_benchmark.py -k "vllm"
 
 $(VLLM)/.installed: pyproject.toml setup.cfg constraints-vllm.txt
 	$(PYTHON) -m venv $(VLLM)

@@ -38,7 +38,7 @@ from rich.table import Table
 
 # layers, hidden size, MLP width, heads, key-value heads, vocabulary, tied embeddings
 MODELS: dict[str, tuple[int, int, int, int, int, int, bool]] = {
-    "test": (2, 64, 128, 4, 2, 4096, True),
+    "test": (2, 64, 128, 2, 1, 4096, True),  # vLLM needs heads of 32 dimensions on a CPU
     "0.5B": (24, 896, 4864, 14, 2, 151_936, True),
     "1.5B": (28, 1536, 8960, 12, 2, 151_936, True),
     "7B": (28, 3584, 18_944, 28, 4, 152_064, False),
@@ -177,7 +177,10 @@ def _generate(folder: Path, prompts: np.ndarray, settings: Settings) -> Callable
 def _vllm(folder: Path, prompts: np.ndarray, settings: Settings) -> Callable[[], int]:
     import vllm  # type: ignore[import-not-found]
 
-    model = vllm.LLM(str(folder), dtype=dtype(), logprobs_mode="processed_logprobs")
+    options: dict[str, Any] = {"max_model_len": settings.prompt + settings.new_tokens}
+    if device().type == "cpu":
+        options |= {"enforce_eager": True, "kv_cache_memory_bytes": 1 << 28}
+    model = vllm.LLM(str(folder), dtype=dtype(), logprobs_mode="processed_logprobs", **options)
     sampling = vllm.SamplingParams(temperature=1.0, max_tokens=settings.new_tokens, logprobs=0)
     requests = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
 

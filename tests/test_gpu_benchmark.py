@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,10 @@ def settings(gpu: Any, tmp_path: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize("engine", ["own", "generate"])
+@pytest.mark.parametrize("engine", ["own", "generate", "vllm"])
 def test_generation(gpu: Any, folder: Path, settings: Any, engine: str):
+    if engine == "vllm":
+        pytest.importorskip("vllm", reason="run with `make test-vllm`")
     found = gpu.generation(folder, engine, settings)
     assert found["engine"] == engine
     assert 0 < found["tokens"] <= 2 * 3
@@ -52,6 +56,23 @@ def test_training(gpu: Any, folder: Path, settings: Any):
 def test_a_run(gpu: Any, folder: Path, settings: Any):
     found = gpu.run(folder, "grpo", "NumberLine-v0", settings)
     assert found["collect"] > 0 and found["update"] > 0
+
+
+@pytest.mark.slow
+def test_the_whole_benchmark(gpu: Any, settings: Any, tmp_path: Path, monkeypatch: Any):
+    """All parts after each other, with their results in a file. Here in one process."""
+    monkeypatch.setattr(gpu, "apart", lambda work, *args: work(*args))
+    monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda _: None)  # vLLM has its own test
+    few = replace(settings, lengths=(64, 128), environments=("TextCraft-v0",), recipes=("grpo",))
+    few = replace(few, out=tmp_path / "gpu.json")
+    gpu.main(few)
+    written = json.loads(few.out.read_text())
+    assert [row["engine"] for row in written["generation"]] == ["own", "generate"]
+    assert [row["length"] for row in written["training"]] == [64, 128]
+    assert [(row["recipe"], row["env_id"]) for row in written["runs"]] == [("grpo", "TextCraft-v0")]
+    assert not any(
+        "error" in row for part in ("generation", "training", "runs") for row in written[part]
+    )
 
 
 def fail() -> dict[str, Any]:
