@@ -8,6 +8,7 @@ from agentgym.wrappers.encode_observation import EncodeObservation
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.memory import Memory
+from agentgym.wrappers.monologue import Monologue
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reward_function import RewardFunction, Transition
@@ -24,6 +25,7 @@ __all__ = [
     "ExtractAction",
     "HistoryObservation",
     "Memory",
+    "Monologue",
     "MultiTrial",
     "PrivilegedText",
     "RewardFunction",

@@ -53,6 +53,15 @@ TEAMS: dict[str, tuple[Role, ...]] = {
             "Check the proposed action. Reply accept, or reject: and the reason.",
         ),
     ),
+    "teacher-student": (
+        Role(
+            "teacher",
+            "note",
+            "In the first round, write a similar and easier task with its solution. Later, correct "
+            "the action of the student.",
+        ),
+        Role("student", "act", "Learn from the teacher. Reply with the action."),
+    ),
     "pioneer-observer": (
         Role("pioneer", "try", "Reply with the action that you think is right."),
         Role("observer", "act", "Reply with the action, or a better one than that of the pioneer."),
@@ -72,6 +81,7 @@ TEAMS: dict[str, tuple[Role, ...]] = {
 
 thinker-reasoner: the meta-thinker and the reasoner of ReMA (arXiv 2503.09501).
 generator-verifier-refiner: MALT (arXiv 2412.01928).
+teacher-student: the analogue of LTC (arXiv 2310.01444), in rounds of `TeamGame`.
 proposer-checker: an action is played once the checker accepts it.
 pioneer-observer: CORY (arXiv 2410.06101). Both get the sum of the rewards of their actions.
 solver-evaluator-scorer: CoMAS (arXiv 2510.08529), whose recipe rewards them by the scores.

@@ -69,7 +69,8 @@ class TeamGame(TextGame):
     - "check": accepts the proposed action, which is played at once, or rejects it.
     - "score": scores the proposed action, which is played in any case.
 
-    After the last role, the proposed action is played in the environment. If a last role that
+    After the last role, the proposed action is played in the environment. With `rounds`, the roles
+    act several times before, as in a dialogue, and the last proposal is played. If a last role that
     checks rejects it, the roles begin again, at most `attempts` times. The messages are cleared
     when an action is played.
 
@@ -107,11 +108,13 @@ class TeamGame(TextGame):
     - `env` (str, default "Countdown-v0"): id of the environment.
     - `env_kwargs` (dict or None, default None): arguments of the environment.
     - `roles` (str or list, default "generator-verifier-refiner"): "thinker-reasoner",
-      "generator-verifier-refiner", "proposer-checker", "pioneer-observer",
+      "generator-verifier-refiner", "proposer-checker", "teacher-student", "pioneer-observer",
       "solver-evaluator-scorer", or a list of roles with the keys `name`, `kind` ("note", "try",
       "act", "check" or "score") and `instructions`.
     - `attempts` (int, default 3): number of times that the roles act before an action is played
       although it was rejected.
+    - `rounds` (int, default 1): number of times that the roles act before an action is played. More
+      than 1 is for teams whose last role acts.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
     - `seat` (single seat only): the agent of a role, in order: player_0 is the first role.
     - `opponents` (single seat only, default "expert"): the players of the other roles.
@@ -129,6 +132,8 @@ class TeamGame(TextGame):
     - ReMA (arXiv 2503.09501): meta-thinker and reasoner.
     - CORY (arXiv 2410.06101): pioneer and observer.
     - CoMAS (arXiv 2510.08529): solver, evaluator and scorer.
+    - LTC (arXiv 2310.01444): its dialogue is "thinker-reasoner", and its analogue
+      "teacher-student", both with `rounds`. Its monologue is the wrapper `Monologue`.
     - MARFT (arXiv 2504.16129): agents that act in order and read the earlier actions of the turn.
 
     ## Version History
@@ -149,12 +154,18 @@ class TeamGame(TextGame):
         env_kwargs: dict[str, Any] | None = None,
         roles: str | list[Any] = "generator-verifier-refiner",
         attempts: int = 3,
+        rounds: int = 1,
         num_players: int | None = None,
         **kwargs,
     ):
         if attempts < 1:
             raise ConfigError(f"attempts must be at least 1, got {attempts}.")
         self.roles = as_roles(roles)
+        if rounds < 1 or (rounds > 1 and self.roles[-1].kind != "act"):
+            raise ConfigError(
+                "rounds must be at least 1, and more rounds need a last role that acts: got "
+                f"{rounds} and a last role of kind {self.roles[-1].kind!r}."
+            )
         if num_players not in (None, len(self.roles)):
             raise ConfigError(
                 f"num_players must be the number of roles, {len(self.roles)}, or None, got "
@@ -166,7 +177,7 @@ class TeamGame(TextGame):
             raise ConfigError(
                 f"A team needs a text environment of AgentGym, got {env_name(inner)}."
             )
-        self.inner, self.attempts = inner, attempts
+        self.inner, self.attempts, self.rounds = inner, attempts, rounds
         self.tasks = inner.tasks
         self.reward_names = inner.reward_names  # type: ignore[misc]  # fixed by the environment
         checks = self.roles[-1].kind == "check"
@@ -182,6 +193,7 @@ class TeamGame(TextGame):
                 f"An action that is rejected is proposed anew, at most {attempts} times in total.\n"
                 * checks
             )
+            + f"They act {rounds} times in turn, and the last action is played.\n" * (rounds > 1)
             + "All members get the score of the task.\n"
             "\n"
             "The task:\n"
@@ -237,6 +249,8 @@ class TeamGame(TextGame):
             asks = "The episode is over."
         elif agent not in self._acting():
             asks = f"It is the turn of the {self.roles[state.place].name}."
+        if self.rounds > 1:
+            asks = f"Round {state.attempt} of {self.rounds}. {asks}"
         said = [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in state.log]
         admissible: tuple[str, ...] = ()
         if agent in self._acting():
@@ -283,9 +297,10 @@ class TeamGame(TextGame):
         state.place += 1
         if state.place < len(self.roles):
             return rewards
-        if role.kind == "check" and state.attempt < self.attempts:
+        more = self.attempts if role.kind == "check" else self.rounds
+        if state.attempt < more:
             state.place, state.attempt = 0, state.attempt + 1
-            return {}
+            return rewards
         return self._play_proposal()
 
     def _play_proposal(self) -> Rewards:

@@ -54,6 +54,7 @@ WRAPPERS: dict[str, Make] = {
     "trials-transcripts": lambda env: wrappers.MultiTrial(
         env, 2, transcripts=True, stop_on_success=False
     ),
+    "monologue": lambda env: wrappers.Monologue(env, 12),
     "memory": lambda env: wrappers.Memory(env, 2, length=20, turns=3),
     "ask": lambda env: wrappers.AskExpert(env, cost=0.1, budget=2),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Embed = Callable[[Sequence[str]], Floats]
+"""Maps texts to vectors [n, d], which are compared by their distance."""
 
 DIMENSIONS = 256
 """Length of a text's vector."""
@@ -30,7 +32,7 @@ def embed(texts: Sequence[str]) -> Floats:
 
 
 class Clusters:
-    """Clusters of texts by their words.
+    """Clusters of texts by their vectors.
 
     Up to `size` different texts are clusters of their own. With more of them in the first call, the
     centres are those of k-means. Later texts belong to the nearest centre.
@@ -38,16 +40,19 @@ class Clusters:
     Args:
         size: largest number of clusters.
         centres: the centres [k, d].
+        embed: the vectors of texts.
     """
 
-    def __init__(self, size: int, centres: Any = ()):
-        self.size = size
-        self.centres: Floats = np.array(centres, np.float64).reshape(-1, DIMENSIONS)
+    def __init__(self, size: int, centres: Any = (), embed: Embed = embed):
+        self.size, self.embed = size, embed
+        self.centres: Floats = np.array(centres, np.float64)
 
     def assign(self, texts: Sequence[str], rng: np.random.Generator) -> Ints:
         """Returns the cluster of each text [n], and makes new clusters while there is room."""
         names = {text: i for i, text in enumerate(sorted(set(texts)))}
-        vectors, index = embed([*names]), np.array([names[text] for text in texts], np.int64)
+        vectors, index = self.embed([*names]), np.array([names[text] for text in texts], np.int64)
+        if not len(self.centres):
+            self.centres = np.zeros((0, vectors.shape[1]))
         if not len(self.centres) and len(names) > self.size:
             self.centres = _k_means(vectors, self.size, rng)
         for vector in vectors:
@@ -97,10 +102,12 @@ class AbstractGame:
     Args:
         situations: largest number of abstract situations.
         latents: largest number of latent actions.
+        embed: the vectors of texts.
     """
 
-    def __init__(self, situations: int, latents: int):
-        self.situations, self.latents = Clusters(situations), Clusters(latents)
+    def __init__(self, situations: int, latents: int, embed: Embed = embed):
+        self.situations = Clusters(situations, embed=embed)
+        self.latents = Clusters(latents, embed=embed)
         self.regrets = np.zeros((situations, latents))
         self.strategies = np.zeros((situations, latents))
         self.updates = 0
@@ -149,12 +156,12 @@ class AbstractGame:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> AbstractGame:
-        """Returns the game of a checkpoint."""
+    def restored(cls, state: dict[str, Any], embed: Embed = embed) -> AbstractGame:
+        """Returns the game of a checkpoint, whose centres are of the same kind of vectors."""
         regrets = np.array(state["regrets"])
-        game = cls(*regrets.shape)
-        game.situations = Clusters(game.situations.size, state["situations"])
-        game.latents = Clusters(game.latents.size, state["latents"])
+        game = cls(*regrets.shape, embed)
+        game.situations = Clusters(game.situations.size, state["situations"], embed)
+        game.latents = Clusters(game.latents.size, state["latents"], embed)
         game.regrets, game.strategies = regrets, np.array(state["strategies"])
         game.updates = state["updates"]
         return game

@@ -20,7 +20,8 @@ episode is branched: its agents act `candidates` times in it. These actions are 
 `Werewolf-Menu-v0`.
 
 Kept: clusters for each role by k-means, CFR in the latent game, DPO, more clusters later. Changed:
-texts are compared by their words (theirs: embeddings of a language model). Regrets are tables over
+texts are compared by their words (theirs: embeddings of a language model, which are `--encoder
+module:function`). Regrets are tables over
 clusters of observations (theirs: deep CFR), of returns of the policy in training. Actions are its
 samples (theirs: prompted to differ). Labels of preferences are soft, so that a mixed strategy
 stays mixed: at the optimum, the policy is the reference times s^(1/beta). There is one loop in
@@ -31,13 +32,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.hooks.abstract_game import AbstractGame
+from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.hooks.abstract_game import AbstractGame, Embed, embed
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.rollout.branches import (
     episodes_of,
@@ -78,6 +82,9 @@ class Config(TrainConfig):
     """Largest number of abstract situations of a role."""
     expand_every: Count = 50
     """Iterations after which actions are clustered anew, with one latent action more (0: never)."""
+    encoder: str = "words"
+    """Vectors of texts, which are clustered by distance: of their words and pairs of words
+    ("words"), or module:function, which maps a list of texts to an array [n, d]."""
     beta: NonNegative = 1.0
     """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
 
@@ -105,6 +112,9 @@ class LatentActions(Preferences):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__(config.beta)
         self.trainer, self.config = trainer, config
+        self.encode: Embed = embed
+        if config.encoder != "words":
+            self.encode = partial(_encoded, config.encoder, imported(config.encoder))
         self.abstract: dict[str, AbstractGame] = {}
 
     def on_rollout_end(
@@ -159,7 +169,9 @@ class LatentActions(Preferences):
         """Updates the game of a role with some turns and the returns from them on."""
         every = self.config.expand_every
         latents = self.config.latents + (iteration // every if every else 0)
-        game = self.abstract.setdefault(role, AbstractGame(self.config.situations, latents))
+        game = self.abstract.setdefault(
+            role, AbstractGame(self.config.situations, latents, self.encode)
+        )
         turns = [each.turns[place] for each, place in samples]
         returns = [sum(turn.reward for turn in each.turns[place:]) for each, place in samples]
         game.update(
@@ -205,7 +217,19 @@ class LatentActions(Preferences):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-        self.abstract = {role: AbstractGame.restored(saved) for role, saved in state.items()}
+        self.abstract = {
+            role: AbstractGame.restored(saved, self.encode) for role, saved in state.items()
+        }
+
+
+def _encoded(name: str, encode: Any, texts: Sequence[str]) -> np.ndarray:
+    found = np.asarray(encode([*texts]), np.float64)
+    if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
+        raise ConfigError(
+            f"The encoder {name!r} must map {len(texts)} texts to finite numbers of the shape "
+            f"({len(texts)}, d), got the shape {found.shape}."
+        )
+    return found
 
 
 def build(config: Config) -> Algorithm:

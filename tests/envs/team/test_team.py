@@ -53,6 +53,37 @@ def test_the_thinker_is_read_by_the_reasoner_whose_action_is_played():
     assert text.splitlines()[0] == game.seen("player_0").text.splitlines()[0]
 
 
+def test_a_dialogue_of_several_rounds_precedes_an_action():
+    game = team("teacher-student", rounds=2)
+    start = where(game)
+    assert "Round 1 of 2. In the first round" in game.seen("player_0").text
+    assert says(game, "From 1 to 3: +", "-") == ["player_0", "player_1"]
+    assert where(game) == start and game.clock() == 0
+    text = game.seen("player_0").text
+    assert "Round 2 of 2." in text and "teacher: From 1 to 3: +" in text and "student: -" in text
+    assert says(game, "No, up.", "+") == ["player_0", "player_1"]
+    assert where(game) == start + 1 and game.clock() == 1
+    assert "They act 2 times in turn" in game.instructions
+
+
+def test_the_rewards_of_actions_that_are_tried_count_in_every_round():
+    game = team("pioneer-observer", rounds=2)
+    step = "+" if game.inner.state.target > where(game) else "-"
+    while abs(where(game) - game.inner.state.target) > 1:
+        says(game, step, step, step, step)
+    rewards = []
+    for action in (step, step, step, step):
+        says(game, action)
+        rewards.append(game.reward("player_0"))
+    assert rewards == [1.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("roles", "rounds"), [("proposer-checker", 2), ("thinker-reasoner", 0)])
+def test_rounds_are_for_teams_whose_last_role_acts(roles, rounds):
+    with pytest.raises(ConfigError, match=r"rounds must be at least 1.*a last role of kind"):
+        TeamGame(roles=roles, rounds=rounds)
+
+
 def test_the_last_proposal_is_played():
     game = team("generator-verifier-refiner")
     start = where(game)

@@ -89,6 +89,51 @@ def test_latent_games_grow_and_a_run_resumes_exactly(tmp_path: Path):
     assert all(game.updates == 1 for game in hooks.abstract.values())
 
 
+def first_letters(texts: list[str]) -> np.ndarray:
+    """An encoder that knows the first letter of a text alone."""
+    return np.array([[float(ord(text[0]) - 60), 1.0] for text in texts])
+
+
+def no_vectors(texts: list[str]) -> np.ndarray:
+    return np.zeros(len(texts))
+
+
+def test_actions_are_clustered_by_the_vectors_of_an_encoder(tmp_path: Path):
+    def grown(**changes: Any) -> dict[str, Any]:
+        chosen: dict[str, Any] = SMALL | {"iterations": 1, "encoder": f"{__name__}:first_letters"}
+        trainer = make_trainer("lspo", run_dir=str(tmp_path), **chosen | changes)
+        trainer.run()
+        assert isinstance(trainer.hooks, lspo.LatentActions)
+        assert all(g.latents.centres.shape[1] == 2 for g in trainer.hooks.abstract.values())
+        return trainer.hooks.state_dict()
+
+    first = grown()
+    assert first != grown(iterations=2, resume=True)
+    chosen: dict[str, Any] = SMALL | {"encoder": f"{__name__}:no_vectors"}
+    with pytest.raises(ConfigError, match=r"no_vectors' must map \d+ texts to finite numbers"):
+        make_trainer("lspo", run_dir=str(tmp_path / "bad"), **chosen).run()
+    with pytest.raises(ConfigError, match="Expected module:function, got 'words2'"):
+        make_trainer("lspo", run_dir=str(tmp_path / "no"), **SMALL | {"encoder": "words2"}).run()
+
+
+@pytest.mark.slow
+def test_lspo_plays_werewolf_from_lists(tmp_path: Path):
+    """Every role that has acted has a game of latent actions, and its preferences are learned."""
+    folder = tmp_path / "model"
+    tiny_policy("Werewolf-Menu-v0", size="nano", folder=folder, episodes=2)
+    changes: dict[str, Any] = {
+        "env_id": "Werewolf-Menu-v0", "env_kwargs": {}, "model": str(folder), "candidates": 2,
+        "episodes_per_iteration": 2, "iterations": 2, "num_envs": 2,
+    }  # fmt: skip
+    trainer = make_trainer("lspo", run_dir=str(tmp_path / "run"), **SMALL | changes)
+    trainer.run()
+    assert isinstance(trainer.hooks, lspo.LatentActions)
+    rows = read_metrics(tmp_path / "run")
+    assert len(rows) == 2 and "villager" in trainer.hooks.abstract
+    assert all(1 <= len(game.latents.centres) <= 4 for game in trainer.hooks.abstract.values())
+    assert sum(row["credit/pairs"] for row in rows) > 0
+
+
 def test_lspo_needs_the_policy_in_all_seats(tmp_path: Path):
     chosen: dict[str, Any] = SMALL | {"opponents": "past:2"}
     trainer = make_trainer("lspo", run_dir=str(tmp_path), **chosen)

@@ -41,6 +41,7 @@ VALUES: dict[str, Any] = {
     "spo.preference": "success",
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
+    "lspo.encoder": f"{__name__}:lengths",
     "lspo.expand_every": 1,
     "magrpo.depth": 2,
     "optima.expansions": 1,
@@ -92,7 +93,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
     **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
-    **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every")},
+    **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every", "encoder")},
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
@@ -155,6 +156,11 @@ def reward(transition: Any) -> float:
 def nothing(env: Any) -> str:
     """A hint that is none."""
     return "none"
+
+
+def lengths(texts: list[str]) -> list[list[float]]:
+    """Vectors of texts."""
+    return [[float(len(text))] for text in texts]
 
 
 def by_turns(trajectory: Any) -> int:
