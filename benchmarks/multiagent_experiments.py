@@ -138,6 +138,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         goal="no loss in 500 games against random, and draws with perfect play",
         recipe="turn",
         settings=NANO
+        | CLONED
         | {
             "env_id": "TicTacToe-v0",
             "episodes_per_iteration": 256,
@@ -152,6 +153,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         variants={
             "mirror": {"opponents": "mirror"},
             "mirror and past": {"opponents": ["mirror=0.6", "past:100=0.4"]},
+            "cloned from perfect play": {
+                "opponents": "mirror",
+                "iterations": 0,
+                "bc_demonstrations": 1500,
+                "bc_epochs": 6,
+            },
         },
         measure=measures.tictactoe,
         curve="rollout/player_0/return",
