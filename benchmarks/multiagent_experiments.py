@@ -328,9 +328,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         variants={
             "nothing cloned": {"bc_demonstrations": 0},
-            "cloned, 800 games": {"iterations": 0, "bc_demonstrations": 800, "bc_epochs": 5},
-            "cloned": {"iterations": 0},
+            "800 games cloned": {"iterations": 0, "bc_demonstrations": 800, "bc_epochs": 5},
             "both learn": {},
+            "both learn, entropy bonus": {"entropy_coef": 0.03},
         },
         measure=measures.referential,
         across=measures.cross_play_of_seeds,
