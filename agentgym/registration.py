@@ -203,6 +203,7 @@ TABLE: tuple[Entry, ...] = (
         {"persistent": False},
         **MONTY,
     ),
+    Entry("DataSciCoding-v0", "agentgym.envs.tabular.data_sci_coding:DataSciCoding", **MONTY),
     Entry("BugFix-v0", "agentgym.envs.code.bug_fix:BugFix", **SANDLOCK),
     Entry("BugFix-Two-v0", "agentgym.envs.code.bug_fix:BugFix", {"bugs": 2}, **SANDLOCK),
     Entry("BabyAI-Text-v0", "agentgym.envs.babyai.babyai_text:BabyAIText", **MINIGRID),

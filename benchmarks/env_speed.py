@@ -55,7 +55,7 @@ REFERENCES: dict[str, tuple[float, str]] = {
     "LiarsDice": (634.0, "TextArena's: 634 steps/s"),
 }
 """Prefix of an id -> steps per second of the reference, and its description."""
-ENGINES = ("AgentGym/ScienceWorld", "AgentGym/Python", "AgentGym/BugFix")
+ENGINES = ("AgentGym/ScienceWorld", "AgentGym/Python", "AgentGym/BugFix", "AgentGym/Data")
 """Starts of the ids with an engine or a sandbox in a process of its own."""
 
 
