@@ -79,7 +79,7 @@ ROWS = {
     "AgentPRM": "agentprm",
 }
 # Recipes whose credit is a weight of behaviour cloning or of preferences.
-IMITATION = "dpo trpa eto archer_iql digi_q ilql mc bc filtered_bc exit"
+IMITATION = "dpo trpa eto archer_iql digi_q ilql mc bc early_experience filtered_bc exit"
 
 
 @dataclass

@@ -108,6 +108,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ilql": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
     "mc": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
     "bc": {"iterations": 20, "clip": 1.0, "dataset_demonstrations": 64, "lr": 2e-3},
+    "early_experience": {
+        "iterations": 20,
+        "clip": 1.0,
+        "demonstrations": 64,
+        "world_iterations": 4,
+        "transitions": 64,
+        "held_out": 0,
+        "lr": 2e-3,
+    },
     "filtered_bc": {"iterations": 30, "top_fraction": 0.5, "entropy_coef": 0.1},
     "spear": {"group_size": 8, "iterations": 20, "ramp": 10, "tool_bonus_iterations": 4},
     "arpo_replay": {"group_size": 8, "iterations": 20},
@@ -195,7 +204,7 @@ def test_every_recipe_names_its_source(recipe: str):
     assert re.search(r"arXiv \d{4}\.\d{5}|\([^()]+ (19|20)\d\d\)", said)
 
 
-OFFLINE = ("archer_iql", "bc", "digi_q", "ilql", "mc")
+OFFLINE = ("archer_iql", "bc", "digi_q", "early_experience", "ilql", "mc")
 
 
 @pytest.mark.usefixtures("without_files")
@@ -280,7 +289,8 @@ def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: P
 
 QUICK = {"episodes_per_iteration": 16, "eval_episodes": 0, "bc_epochs": 1, "group_size": 4}
 STEPS = (
-    "critic_steps model_epochs head_epochs dataset_demonstrations dataset_episodes replayed"
+    "critic_steps model_epochs head_epochs dataset_demonstrations dataset_episodes replayed "
+    "demonstrations transitions"
 ).split()
 
 
@@ -410,6 +420,7 @@ REFUSED: dict[str, set[str]] = {
     "archer_iql": IMITATION,
     "mc": IMITATION | {"covariance_clip"},
     "bc": IMITATION | {"covariance_clip"},
+    "early_experience": IMITATION | {"covariance_clip"},
     "ilql": IMITATION | {"covariance_clip"},
 }
 

@@ -26,6 +26,7 @@ BASE: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     "critic_steps": 11, "critic_batch": 16, "replayed": 8, "model_epochs": 1, "head_epochs": 2,
     "dataset_episodes": 8, "dataset_demonstrations": 4, "utterance_layers": (16, 16),
+    "demonstrations": 8, "world_iterations": 1, "transitions": 8,
 }  # fmt: skip
 # Values for settings of which half, or one more, changes nothing in so short a run.
 VALUES: dict[str, Any] = {
@@ -54,6 +55,8 @@ VALUES: dict[str, Any] = {
     "exit.teacher": "search:best_first,budget=2",
     "agent_r.revision": " ",
     "agent_rlvr.hint": f"{__name__}:nothing",
+    "early_experience.reflection": "outcomes",
+    "early_experience.world_iterations": 2,
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
 # Several good episodes of earlier iterations.
@@ -94,6 +97,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
     **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
     **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every", "encoder")},
+    "early_experience.reflection": {"wrap": ("ExtractAction",), "constrain": False},
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,

@@ -1,0 +1,331 @@
+"""Early experience: the policy learns what its own actions lead to, then imitates the expert.
+
+"Agent Learning via Early Experience" (Zhang et al., arXiv 2510.08558). In every state of the
+demonstrations, the policy tries actions of its own, without any reward. Their outcomes are data:
+
+    implicit world model    loss = -log p(s' | s, a)           a: the expert's or an own action
+    self-reflection         loss = -log p(c, a* | s)           c: why a* rather than an own action
+
+The policy learns to predict for `world_iterations`, then to act like the expert, with the
+reflections before its actions if there are any. Train on with rewards by any recipe and
+`--model RUN/policy`. As a world model, the policy is that of `search:...,world=RUN`.
+
+Kept: own actions in expert states, prediction and imitation with one set of weights, reflections
+that compare outcomes. Changed: actions are tried on snapshots, the reward, the progress and the
+admissible actions are predicted too, and both stages are samples of their data per iteration
+(theirs: epochs). Reflections are rules ("outcomes"), a function, or a served model's (theirs: the
+policy itself). The errors of the world model are measured on held-out tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from agentgym.agents import ExpertAgent, Outcome, View, WorldModel, make_agent, prediction_errors
+from agentgym.agents.search.simulator import Simulator
+from agentgym.agents.world_model import Transition, question
+from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.errors import ConfigError
+from agentgym.making import tasks_of
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.rollout.branches import single_turn
+from agentgym.trainers.rollout.curriculum import draw_tasks
+from agentgym.trainers.rollout.demonstrations import demonstrate, recorded
+from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, Positive, defaults
+from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trajectory import Trajectory
+
+PREDICTS = "predicts"
+"""Key of a transition in a trajectory's `extras`."""
+HELD_OUT = 9 << 20
+"""Offset that separates the seeds of held-out episodes from those of other episodes."""
+Tried = Sequence[tuple[str, Outcome]]
+"""Actions and their outcomes."""
+Reflect = Callable[[View, Tried], str]
+"""Maps a state, and the expert's and the policy's actions with their outcomes, to a reflection. The
+expert's comes first."""
+REFLECT = (
+    "You act in the environment of the instructions. Below are an observation, the best action, "
+    "and other actions with their outcomes. Think, in the first person and in two or three "
+    "sentences, about why the best action is better. Do not mention that outcomes are known."
+)
+
+
+@dataclass
+class Config(TrainConfig):
+    """Settings of early experience."""
+
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    demonstrations: Positive = 64
+    """Episodes of the scripted expert."""
+    own_actions: Positive = 3
+    """Actions that the policy samples in each state of a demonstration."""
+    world_iterations: Count = 20
+    """First iterations, in which the policy learns to predict."""
+    transitions: Positive = 256
+    """Transitions in each of them."""
+    held_out: Count = 4
+    """Episodes of the expert on held-out tasks, on which errors of the world model are measured."""
+    reflection: str = ""
+    """Text before the expert's actions: their outcomes ("outcomes"), chat:MODEL@URL, or
+    module:function (see `Reflect`). The environment must find the action behind it (wrapper
+    `ExtractAction`)."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        check_offline(self, DatasetConfig(), rewarded=False)
+        self.fixed("every token has the same weight", covariance_clip=0.0)
+        self.fixed("own actions are tried in the environment", data=(), general_data=())
+        if self.reflection:
+            reflector(self.reflection)
+            if self.rollout.constrain:
+                raise ConfigError(
+                    "constrain allows admissible actions only: leave out reflection, or set "
+                    "constrain = False."
+                )
+
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the data are not the policy's own."""
+        return True
+
+
+@dataclass
+class Explorer:
+    """The expert, in whose states another agent tries actions.
+
+    Args:
+        agent: proposes the actions.
+        count: number of actions that it samples in a state.
+        reflect: writes the text before the expert's action. None: there is none.
+
+    Attributes:
+        found: the transitions of all actions, the expert's included.
+    """
+
+    agent: Any
+    count: int
+    reflect: Reflect | None = None
+    name: str = "explorer"
+    found: list[Transition] = field(default_factory=list)
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        """Returns the expert's actions, with reflections before them."""
+        return [self._act(view) for view in views]
+
+    def _act(self, view: View) -> str:
+        [best] = ExpertAgent().act([view])
+        own: Sequence[str] = ()
+        if self.count:
+            with Simulator(view, self.count) as sim:
+                own = self.agent.act(sim.views_of([sim.root] * self.count))
+        actions = list(dict.fromkeys([best, *own]))
+        tried = list(zip(actions, outcomes(view, actions), strict=True))
+        turns = tuple(view.history)
+        self.found += [
+            Transition(view.instructions, turns, view.observation, *each) for each in tried
+        ]
+        if self.reflect is None or len(tried) == 1:
+            return best
+        answer = f"{self.reflect(view, tried)}\n{best}"
+        # A reflection that contains another action would be played in place of the expert's.
+        return answer if bare(view.env, answer) == bare(view.env, best) else best
+
+
+def outcomes(view: View, actions: Sequence[str]) -> list[Outcome]:
+    """Returns the outcome of each action in a state, tried on snapshots."""
+    with Simulator(view, len(actions)) as sim:
+        nodes = [sim.step(sim.root, action) for action in actions]
+    return [
+        Outcome(
+            node.observation,
+            node.reward,
+            float(node.info.get("progress", 0.0)),
+            node.over,
+            node.solved,
+            tuple(node.info.get("admissible", ())),
+        )
+        for node in nodes
+    ]
+
+
+def by_outcomes(view: View, tried: Tried) -> str:
+    """Returns the outcomes of the policy's actions and of the expert's, one line for each."""
+    lines = [
+        f"{bare(view.env, action)} leads to: {' '.join(found.observation.split())}"
+        for action, found in tried
+    ]
+    return "\n".join([*lines[1:], lines[0]])
+
+
+def bare(env: gymnasium.Env[Any, Any], answer: str) -> str:
+    """Returns the action in an answer, without the format of `ExtractAction` if there is one."""
+    return env.get_wrapper_attr("extract")(answer) or answer if extracts(env) else answer
+
+
+def extracts(env: gymnasium.Env[Any, Any]) -> bool:
+    """Returns whether an environment finds actions in longer answers."""
+    return env.has_wrapper_attr("extract")
+
+
+def reflector(source: str) -> Reflect:
+    """Returns the function that writes reflections.
+
+    Args:
+        source: "outcomes", chat:MODEL@URL, or module:function.
+
+    Raises:
+        ConfigError: if there is no such function.
+    """
+    if source == "outcomes":
+        return by_outcomes
+    if not source.startswith("chat:"):
+        return imported(source)
+    agent = make_agent(source)
+
+    def reflect(view: View, tried: Tried) -> str:
+        best = f"The best action: {bare(view.env, tried[0][0])}"
+        parts = [
+            view.instructions,
+            "Observation:",
+            view.observation,
+            best,
+            by_outcomes(view, tried),
+        ]
+        text = "\n\n".join(parts)
+        [reply] = agent.act([View.of_text(REFLECT, text, info={"admissible": ()})])
+        return " ".join(reply.split())
+
+    return reflect
+
+
+class EarlyExperience(Demonstrations):
+    """Returns a sample of the transitions first, then of the demonstrations.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, DatasetConfig(0, config.demonstrations), rewarded=False)
+        self.config = config
+        if trainer.policy.format.newline:
+            raise ConfigError(
+                "A predicted observation has several lines, and the actions of this model end with "
+                "the first one: use a model with a chat template, or a new model."
+            )
+        if config.reflection and not extracts(trainer.pool.env(0)):
+            raise ConfigError(
+                "The environment must find the action behind a reflection: add the wrapper "
+                'ExtractAction (wrap = ["ExtractAction"]), or leave out reflection.'
+            )
+
+    def _agent(self, sampling: Sampling | None = None) -> PolicyAgent:
+        """Returns the policy as an agent, which samples as in rollouts by default."""
+        return PolicyAgent(
+            self.trainer.policy,
+            self.config.context_settings(),
+            sampling or self.config.sampling(),
+            constrain=self.config.rollout.constrain,
+        )
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns a random sample of the data of this stage."""
+        config, self.env_steps = self.config, 0
+        if not len(self.kept):
+            self.kept.add(self._make(rng), 0)
+        predicts = iteration < config.world_iterations
+        data = [each for each in self.kept.since(0) if each.extras.get(PREDICTS, False) == predicts]
+        count = min(config.transitions if predicts else self.count, len(data))
+        self.metrics = {"transitions": float(len(data))} if predicts else {}
+        if iteration == config.world_iterations and config.held_out:
+            self.metrics = self.errors()
+        return [data[i] for i in rng.choice(len(data), count, replace=False)]
+
+    def _make(self, rng: np.random.Generator) -> list[Trajectory]:
+        """Returns demonstrations, and the transitions of their states."""
+        trainer, config = self.trainer, self.config
+        starts = draw_tasks(
+            trainer.tasks, config.demonstrations, rng, config.environment.train_tasks
+        )
+        reflect = reflector(config.reflection) if config.reflection else None
+        explorer = Explorer(self._agent(), config.own_actions, reflect)
+        shown = self._explore(explorer, starts, 1 << 30)
+        self.env_steps = sum(len(each.turns) for each in shown) + len(explorer.found)
+        return [*shown, *self._predictions(explorer.found, shown[0].env_id)]
+
+    def _explore(
+        self, explorer: Explorer, starts: Sequence[tuple[str, int]], purpose: int
+    ) -> list[Trajectory]:
+        trainer, config = self.trainer, self.config
+        constrain = config.rollout.constrain
+        episodes = [
+            EpisodeSpec(task, seed, (config.run.seed, purpose, i))
+            for i, (task, seed) in enumerate(starts)
+        ]
+        room = action_room(trainer.policy, config.sampling(), constrain)
+        return demonstrate(
+            trainer.policy, trainer.pool, episodes, trainer.context, room, constrain, explorer
+        )
+
+    def _predictions(self, transitions: Sequence[Transition], env_id: str) -> list[Trajectory]:
+        """Returns transitions as trajectories of one turn, whose action is the outcome."""
+        trainer = self.trainer
+        room = action_room(trainer.policy, self.config.sampling(), False)
+        found = recorded(
+            trainer.policy, [_recorded(each, env_id) for each in transitions], trainer.context, room
+        )
+        last = [(each, len(each.turns) - 1) for each in found if each.terminated]
+        return [single_turn(each, turn, **{PREDICTS: True}) for each, turn in last]
+
+    def publish(self, folder: Path) -> None:
+        """Writes the errors of the world model at the end to `world_model.json`."""
+        if self.config.held_out and len(self.kept):
+            text = json.dumps(self.errors(), indent=1) + "\n"
+            (folder / "world_model.json").write_text(text, encoding="utf-8")
+
+    def errors(self) -> dict[str, float]:
+        """Returns the errors of the world model on held-out tasks (see `prediction_errors`).
+
+        A prediction has at most as many tokens as the longest outcome of the data.
+        """
+        trainer, config = self.trainer, self.config
+        tasks = tasks_of(trainer.pool.env(0)).split("test")
+        rng = np.random.default_rng([config.run.seed, HELD_OUT])
+        explorer = Explorer(self._agent(), config.own_actions)
+        self._explore(explorer, draw_tasks(tasks, config.held_out, rng), HELD_OUT)
+        known = [t.turns[0] for t in self.kept.since(0) if t.extras.get(PREDICTS, False)]
+        longest = max(turn.stop - turn.start for turn in known)
+        greedy = Sampling(temperature=0.0, max_new_tokens=longest)
+        found = prediction_errors(WorldModel(self._agent(greedy)), explorer.found)
+        return {f"world_{name}": value for name, value in found.items()}
+
+
+def _recorded(transition: Transition, env_id: str) -> RecordedEpisode:
+    """Returns a transition as an episode whose last reply is the outcome."""
+    asked = question(transition.view, transition.action)
+    turns = [RecordedTurn(*turn, weight=0.0) for turn in transition.history]
+    turns.append(RecordedTurn(asked.observation, transition.outcome.write()))
+    return RecordedEpisode(turns, asked.instructions, env_id)
+
+
+def build(config: Config) -> Algorithm:
+    """Returns the parts of early experience."""
+    return Algorithm(hooks=lambda trainer: EarlyExperience(trainer, config))
