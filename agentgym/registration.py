@@ -340,6 +340,7 @@ PLUGS = {
     "Remote-v0": "agentgym.integrations.remote:RemoteEnv",
     "ReasoningGym-v0": "agentgym.integrations.reasoning_gym:ReasoningGym",
     "TextArena-v0": "agentgym.integrations.textarena:TextArena",
+    "BrowserGym-v0": "agentgym.integrations.browsergym:BrowserGym",
 }
 """Environments of others, whose rules are no part of AgentGym, by id without the namespace."""
 
