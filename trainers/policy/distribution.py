@@ -144,32 +144,39 @@ def score_gradient(
         by_logprob: [k] gradient of the loss with respect to the log-probabilities.
         by_entropy: [k] gradient of the loss with respect to the entropies. None: 0.
     """
-    scaled = logits.float() / temperature
+    scaled = _scaled(logits, temperature)
     if support is not None:
         offsets, ids = support
         counts = offsets.diff()
         allowed = (counts == 0)[:, None].expand(scaled.shape).clone()
         allowed[torch.repeat_interleave(counts), ids] = True
-        scaled.masked_fill_(~allowed, -torch.inf)
+        scaled = scaled.masked_fill(~allowed, -torch.inf)
+    by_logprob = by_logprob / temperature
     if by_entropy is None:
         gradient = scaled.softmax(-1).mul_(-by_logprob[:, None])
         gradient.scatter_add_(-1, target[:, None], by_logprob[:, None])
-        return gradient.div_(temperature).to(logits.dtype)
+        return gradient.to(logits.dtype)
+    by_entropy = by_entropy / temperature
     logprobs = scaled.log_softmax(-1)
     del scaled
     p = logprobs.exp()
     gradient = logprobs.clamp_(min=_LOWEST).mul_(p).addcmul_(p, entropy[:, None])
     gradient.mul_(-by_entropy[:, None]).addcmul_(p, by_logprob[:, None], value=-1.0)
     gradient.scatter_add_(-1, target[:, None], by_logprob[:, None])
-    return gradient.div_(temperature).to(logits.dtype)
+    return gradient.to(logits.dtype)
 
 
 _LOWEST = torch.finfo(torch.float32).min
 """Replaces log 0 in p log p, which is 0 for p = 0."""
 
 
+def _scaled(logits: Tensor, temperature: float) -> Tensor:
+    """Returns float32 logits divided by the temperature, without a copy if nothing changes."""
+    return logits.float() if temperature == 1 else logits.float() / temperature
+
+
 def _score_vocabulary(logits: Tensor, target: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    logprobs = (logits.float() / temperature).log_softmax(-1)
+    logprobs = _scaled(logits, temperature).log_softmax(-1)
     chosen = logprobs.gather(-1, target[:, None])[:, 0]
     p = logprobs.exp()
     return chosen, -p.mul_(logprobs.clamp_(min=_LOWEST)).sum(-1)
