@@ -124,6 +124,21 @@ def training_memory() -> str:
     return table(header, rows)
 
 
+def head_memory() -> str:
+    """Returns the table of the memory of a step by the way in which log-probs are computed."""
+    rows = [
+        (
+            f"{int(tokens):,}",
+            name,
+            f"{row['bytes_per_token'] / 2**10:,.0f}",
+            f"{row['time_ratio']:.2f}",
+        )
+        for tokens, programs in results("head_memory")["steps"].items()
+        for name, row in programs.items()
+    ]
+    return table(("Tokens", "Program", "KiB/token", "CPU time, x all logits"), rows)
+
+
 # Credit assignment.
 
 
@@ -329,6 +344,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         credit_speed,
         generation_peers,
         training_memory,
+        head_memory,
         credit_oracle,
         grid_tables_block,
         grid_final,

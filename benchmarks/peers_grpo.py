@@ -19,7 +19,7 @@ the process's memory in bytes, and its memory at the start, after the imports.
 from __future__ import annotations
 
 import json
-import resource
+import re
 import sys
 import tempfile
 import time
@@ -180,6 +180,15 @@ def trl(settings: Settings, folder: str, clock: Clock) -> None:
     ).train()
 
 
+def peak_bytes() -> int:
+    """Returns the most memory that the process has held (Linux).
+
+    The `ru_maxrss` of a process is at least the memory of the one that started it.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) * 1024
+
+
 def main(side: str, path: str) -> None:
     """Trains with one side and prints its figures."""
     torch.set_num_threads(1)
@@ -195,11 +204,10 @@ def main(side: str, path: str) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         {"own": own, "trl": trl}[side](settings, folder, clock)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     report = {
         "seconds": np.diff(times).tolist(),
         "tokens": tokens[1:],
-        "peak_bytes": peak,
+        "peak_bytes": peak_bytes(),
         "start_bytes": start,
     }
     print("\n" + json.dumps(report))

@@ -21,12 +21,17 @@ class Draw(NamedTuple):
     Attributes:
         column: int64 [b] the sampled columns.
         logprob: float32 [b] their log-probabilities.
-        kept: bool [b, C] the columns that could have been sampled.
+        logits: [b, C] -inf at columns that could not have been sampled.
     """
 
     column: Tensor
     logprob: Tensor
-    kept: Tensor
+    logits: Tensor
+
+    @property
+    def kept(self) -> Tensor:
+        """Returns bool [b, C], True for the columns that could have been sampled."""
+        return self.logits > -torch.inf
 
 
 def draw(
@@ -50,15 +55,13 @@ def draw(
     """
     if temperature == 0:
         column = logits.argmax(-1)
-        kept = torch.nn.functional.one_hot(column, logits.shape[-1]).bool()
-        return Draw(column, torch.zeros_like(logits[:, 0]), kept)
+        only = torch.full_like(logits, -torch.inf).scatter_(-1, column[:, None], 0.0)
+        return Draw(column, torch.zeros_like(logits[:, 0]), only)
     if temperature != 1:
         logits = logits / temperature
-    kept = logits > -torch.inf
     if 0 < top_k < logits.shape[-1] or top_p < 1:
         by = logits if guide is None else guide / temperature
-        kept = kept & most_probable(by, top_k, top_p)
-        logits = logits.masked_fill(~kept, -torch.inf)
+        logits = logits.masked_fill(~most_probable(by, top_k, top_p), -torch.inf)
     logprobs = logits.log_softmax(-1)
     # Summed in float64, because float32 is too coarse for a CDF over a large vocabulary.
     cdf = logprobs.double().exp_().cumsum_(-1)
@@ -66,7 +69,7 @@ def draw(
     column = torch.searchsorted(cdf, uniforms[:, None] * total, right=True)
     # A product that is rounded up to the total must not select a column beyond the last possible.
     column = torch.minimum(column, torch.searchsorted(cdf, total))
-    return Draw(column[:, 0], logprobs.gather(-1, column)[:, 0], kept)
+    return Draw(column[:, 0], logprobs.gather(-1, column)[:, 0], logits)
 
 
 def most_probable(logits: Tensor, top_k: int, top_p: float) -> Tensor:
@@ -124,7 +127,7 @@ def score_gradient(
     temperature: float,
     entropy: Tensor,
     by_logprob: Tensor,
-    by_entropy: Tensor,
+    by_entropy: Tensor | None,
 ) -> Tensor:
     """Returns the gradient [k, V] of a loss with respect to the logits of `score`.
 
@@ -139,30 +142,41 @@ def score_gradient(
         temperature: divides the logits.
         entropy: [k] the entropies that `score` returned.
         by_logprob: [k] gradient of the loss with respect to the log-probabilities.
-        by_entropy: [k] gradient of the loss with respect to the entropies.
+        by_entropy: [k] gradient of the loss with respect to the entropies. None: 0.
     """
-    scaled = logits.float() / temperature
+    scaled = _scaled(logits, temperature)
     if support is not None:
         offsets, ids = support
         counts = offsets.diff()
         allowed = (counts == 0)[:, None].expand(scaled.shape).clone()
         allowed[torch.repeat_interleave(counts), ids] = True
-        scaled.masked_fill_(~allowed, -torch.inf)
+        scaled = scaled.masked_fill(~allowed, -torch.inf)
+    by_logprob = by_logprob / temperature
+    if by_entropy is None:
+        gradient = scaled.softmax(-1).mul_(-by_logprob[:, None])
+        gradient.scatter_add_(-1, target[:, None], by_logprob[:, None])
+        return gradient.to(logits.dtype)
+    by_entropy = by_entropy / temperature
     logprobs = scaled.log_softmax(-1)
     del scaled
     p = logprobs.exp()
     gradient = logprobs.clamp_(min=_LOWEST).mul_(p).addcmul_(p, entropy[:, None])
     gradient.mul_(-by_entropy[:, None]).addcmul_(p, by_logprob[:, None], value=-1.0)
     gradient.scatter_add_(-1, target[:, None], by_logprob[:, None])
-    return gradient.div_(temperature).to(logits.dtype)
+    return gradient.to(logits.dtype)
 
 
 _LOWEST = torch.finfo(torch.float32).min
 """Replaces log 0 in p log p, which is 0 for p = 0."""
 
 
+def _scaled(logits: Tensor, temperature: float) -> Tensor:
+    """Returns float32 logits divided by the temperature, without a copy if nothing changes."""
+    return logits.float() if temperature == 1 else logits.float() / temperature
+
+
 def _score_vocabulary(logits: Tensor, target: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    logprobs = (logits.float() / temperature).log_softmax(-1)
+    logprobs = _scaled(logits, temperature).log_softmax(-1)
     chosen = logprobs.gather(-1, target[:, None])[:, 0]
     p = logprobs.exp()
     return chosen, -p.mul_(logprobs.clamp_(min=_LOWEST)).sum(-1)

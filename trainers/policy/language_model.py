@@ -23,6 +23,7 @@ from transformers.cache_utils import DynamicLayer
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
+from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, stores_tensors
 from agentgym.trainers.policy.prefix_cache import LayerShape
@@ -136,6 +137,7 @@ class LanguageModel(nn.Module):
         self.inference_mode = self.blocks and not stores_tensors(plain)
         self.eval()
         self.head_output = check_head(model, self.end_token)
+        self._restricts = self.blocks and can_restrict(model, self.end_token)
         self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
 
     @property
@@ -324,15 +326,17 @@ class LanguageModel(nn.Module):
                 mask = self._tensor(mask.astype(np.int64))
             inputs["attention_mask"] = mask
 
-        def last(hidden: Tensor) -> Tensor:
-            if at is None or tokens.shape[1] == 1:
-                return hidden[:, -1:]
-            rows = torch.arange(len(hidden), device=hidden.device)
-            return hidden[rows, self._tensor(at)][:, None]
-
-        if tokens.shape[1] == 1 and not self._steering:  # the head reads all there is
+        count, width = tokens.shape
+        if width == 1 and not self._steering:  # the head reads all there is
             return self.model(**inputs).logits[:, -1].float()
-        with head_reads(self.model, last) as states:
+        places = self._tensor(np.full(count, width - 1) if at is None else at)
+
+        def last(hidden: Tensor) -> Tensor:
+            return hidden[torch.arange(count, device=hidden.device), places][:, None]
+
+        restricts = self._restricts and not torch.is_grad_enabled()
+        layer = last_layer_reads(self.model, places) if restricts else nullcontext()
+        with layer, head_reads(self.model, last) as states:
             logits = self.model(**inputs).logits[:, -1].float()
         for steering in self._steering:
             logits = steering(last(states[0])[:, 0], logits)

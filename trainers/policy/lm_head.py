@@ -166,6 +166,7 @@ class _ScoresInParts(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         device = inputs.device.type
         ctx.head, ctx.temperature, ctx.size = head, temperature, size
+        ctx.set_materialize_grads(False)
         ctx.autocast = {
             "device_type": device,
             "enabled": torch.is_autocast_enabled(device),
@@ -186,6 +187,8 @@ class _ScoresInParts(torch.autograd.Function):
     ) -> tuple[Any, ...]:
         by_logprob, by_entropy = by_scores
         target, offsets, ids, entropy, inputs, *weights = ctx.saved_tensors
+        if by_logprob is None:
+            by_logprob = torch.zeros_like(entropy)
         wanted = ctx.needs_input_grad[6]
         gradient = torch.empty_like(inputs) if wanted else None
         # Summed in float32, because half precision loses small terms.
@@ -196,7 +199,8 @@ class _ScoresInParts(torch.autograd.Function):
                 logits = ctx.head.logits(some)
             by_logits = score_gradient(
                 logits, target[part], cut, ctx.temperature,
-                entropy[part], by_logprob[part], by_entropy[part],
+                entropy[part], by_logprob[part],
+                None if by_entropy is None else by_entropy[part],
             )  # fmt: skip
             leaves = [some] * wanted + weights
             found = list(torch.autograd.grad(logits, leaves, by_logits))

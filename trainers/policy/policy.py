@@ -237,12 +237,14 @@ class Policy(LanguageModel):
     def _acting(self) -> Iterator[None]:
         """Disables gradients and training mode, in which gradient checkpointing has no cache."""
         training = self.training
-        self.eval()
+        if training:  # which visits every module
+            self.eval()
         try:
             with torch.no_grad(), self.autocast():
                 yield
         finally:
-            self.train(training)
+            if training:
+                self.train()
 
     # Scoring.
 

@@ -289,7 +289,7 @@ class PrefixCache:
             if source is not None:
                 cached[i] = _common(self._tokens[source], tokens)
                 if source != row:
-                    self._copy([source], [row], cached[i])
+                    self.copy([source], [row], slice(cached[i]))
         for row, i in homes.items():
             self._tokens[row] = sequences[i][1][: cached[i]]
         outside = [row for row in homes if row not in target]
@@ -334,20 +334,17 @@ class PrefixCache:
         tokens = [self._tokens[row] for row in of]
         for row in to:  # so that an interrupt leaves no wrong entry
             self._tokens[row] = _NONE
-        self._copy(of, to, columns)
+        self.copy(of, to, slice(columns))
         for row, its in zip(to, tokens, strict=True):
             self._tokens[row] = its
         moved = dict(zip(of, to, strict=True))
         self._rows = {slot: moved.get(row, row) for slot, row in self._rows.items()}
 
-    def copy(self, source: int, targets: Sequence[int], columns: int) -> None:
-        """Copies the first columns of a row to other rows."""
-        self._copy([source] * len(targets), targets, columns)
-
-    def _copy(self, of: Sequence[int], to: Sequence[int], columns: int) -> None:
+    def copy(self, of: Sequence[int], to: Sequence[int], columns: slice) -> None:
+        """Copies columns of rows to as many other rows."""
         for layer in self._layers:
             for whole in layer.states:
-                whole[to, :, :columns] = whole[of, :, :columns]
+                whole[to, :, columns] = whole[of, :, columns]
 
     def prefixes(self, rows: Sequence[int], columns: int) -> States:
         """Returns copies of the first columns of rows, for `Sharing`."""

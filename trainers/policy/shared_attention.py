@@ -35,6 +35,9 @@ the further operations take."""
 WIDEST = 16
 """Maximum number n of new tokens per row. With more, all scores would take too much memory."""
 
+READS = "_reads"
+"""Attribute of an attention module: int64 [b] the columns whose results are read, if it is set."""
+
 PLAIN = ("position_bias", "softcap")
 """Arguments with which attention is that of "sdpa", which may reject them."""
 
@@ -199,8 +202,40 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """Attention for `transformers`.
 
-    Keys without a `sharing` are attended to as with "sdpa", others in float32.
+    Keys without a `sharing` are attended to as with "sdpa", others in float32. If `READS` of the
+    module names one place per row, the results of all its places are those of this one.
     """
+    places: Tensor | None = getattr(module, READS, None)
+    plain = all(kwargs.get(name) is None for name in PLAIN)
+    if places is not None and plain and getattr(module, "is_causal", True):
+        n = query.shape[2]
+        query, attention_mask = _at(places, query, key.shape[2], attention_mask)
+        found, _ = _attention_of(module, query, key, value, attention_mask, scaling, **kwargs)
+        return found.expand(-1, n, -1, -1), None
+    return _attention_of(module, query, key, value, attention_mask, scaling, **kwargs)
+
+
+def _at(places: Tensor, query: Tensor, columns: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns the queries [b, h, 1, size] at one place per row, and their additive mask."""
+    rows = torch.arange(len(places), device=places.device)
+    if mask is None:  # causal
+        hidden = torch.arange(columns, device=places.device) > places[:, None]
+        some = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device)
+        some = some.masked_fill_(hidden, torch.finfo(query.dtype).min)[:, None]
+    else:
+        some = mask.expand(len(places), -1, -1, -1)[rows, :, places]
+    return query[rows, :, places][:, :, None], some[:, :, None]
+
+
+def _attention_of(
+    module: Any,
+    query: Tensor,
+    key: Any,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
     sharing: tuple[Sharing, tuple[Tensor, Tensor]] | None = getattr(key, "sharing", None)
     if sharing is None or any(kwargs.get(name) is not None for name in PLAIN):
         return sdpa_attention_forward(

@@ -155,7 +155,23 @@ def _spread(some: Tensor, group: Tensor) -> Tensor:
     """Returns for each row the entry of its group."""
     if len(some) == 1:
         return some.expand(len(group), *some.shape[1:])
-    return some.index_select(0, group)
+    return _Spread.apply(some, group)  # type: ignore[no-any-return]
+
+
+class _Spread(torch.autograd.Function):
+    """`index_select` of rows, whose gradient torch computes element by element."""
+
+    @staticmethod
+    def forward(ctx: Any, some: Tensor, group: Tensor) -> Tensor:
+        ctx.count, ctx.group = len(some), group
+        return some.index_select(0, group)
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, None]:
+        found = gradient.new_zeros(ctx.count, *gradient.shape[1:])
+        return found.index_add_(0, ctx.group, gradient), None
 
 
 def as_mask(policy: LanguageModel, visible: Tensor) -> Tensor:

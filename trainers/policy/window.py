@@ -163,31 +163,52 @@ class Window:
     def _share(self, rows: Sequence[int], read: int) -> None:
         """Computes prefixes that rows have in common once, for rows of which `read` is cached.
 
-        First the prefix of all rows, then those of the rows that continue it with the same token.
+        First the prefix of all rows, then those of groups, whose first rows are fed together.
         """
         cold = [i for i in rows if self._rows[i].read == read]
         if len(cold) < 2:
             return
         tokens = [self._rows[i].pending for i in cold]
-        common = min(map(len, tokens)) - 1
-        for other in tokens[1:]:
-            common = equal_tokens(other, tokens[0], common)
-        if common * (len(cold) - 1) >= SHARED:
-            leader = cold[0]
-            for part in range(0, common, self._prefill):
-                self._feed(leader, leader + 1, min(self._prefill, common - part))
-            for _, store in self._caches:
-                store.copy(leader, cold[1:], read + common)
-            for i in cold[1:]:
-                self._rows[i].skip(common)
-            self._model.stats.cached_tokens += common * (len(cold) - 1)
-            tokens, read, common = [self._rows[i].pending for i in cold], read + common, 0
-        parts: dict[int, list[int]] = {}
-        for i, its in zip(cold, tokens, strict=True):
-            parts.setdefault(int(its[common]), []).append(i)
-        if len(parts) > 1:
-            for part in parts.values():
-                self._share(part, read)
+        most = min(map(len, tokens)) - 1
+        common = min(equal_tokens(other, tokens[0], most) for other in tokens)
+        families = [list(range(len(cold)))]
+        if common * (len(cold) - 1) < SHARED:
+            common, families = common_prefixes(tokens, most)
+        if common * (len(cold) - len(families)) < SHARED:
+            return
+        shared = [[cold[n] for n in family] for family in families if len(family) > 1]
+        together = [[family] for family in shared]
+        if len(shared) > 1 and cold[-1] - cold[0] < len(cold):
+            shared = self._lead(cold, shared)
+            together = [shared]
+        for some in together:
+            first, last = some[0][0], some[0][0] + len(some)
+            at_once = max(1, self._prefill // len(some))
+            for part in range(0, common, at_once):
+                self._feed(first, last, min(at_once, common - part))
+            self._copy_prefixes(some, read, read + common)
+        for family in shared:
+            self._share(family, read + common)
+
+    def _lead(self, cold: list[int], families: list[list[int]]) -> list[list[int]]:
+        """Moves the first row of each family to the first places of rows with equal columns."""
+        leaders = [family[0] for family in families]
+        order = dict.fromkeys([*leaders, *cold])  # equal columns need not be moved
+        place = dict(zip(order, cold, strict=True))
+        rows = [self._rows[i] for i in order]
+        for i, row in zip(cold, rows, strict=True):
+            self._rows[i] = row
+        return [[place[i] for i in family] for family in families]
+
+    def _copy_prefixes(self, families: list[list[int]], start: int, stop: int) -> None:
+        """Copies the columns that the first row of each family has read to its other rows."""
+        of = [family[0] for family in families for _ in family[1:]]
+        to = [i for family in families for i in family[1:]]
+        for _, store in self._caches:
+            store.copy(of, to, slice(start, stop))
+        for i in to:
+            self._rows[i].skip(stop - start)
+        self._model.stats.cached_tokens += (stop - start) * len(to)
 
     def _step(self) -> None:
         """Feeds new rows if a quarter of the places are free, otherwise those in progress."""

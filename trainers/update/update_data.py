@@ -185,7 +185,9 @@ class UpdateData:
         if settings.entropy_floor is not None:
             capped = output.entropy[free].clamp(max=settings.entropy_floor)
             bonus = losses.aggregate(capped, weights).total
-        loss = surrogate.loss.total - settings.entropy_coef * bonus
+        loss = surrogate.loss.total
+        if settings.entropy_coef:  # without it, no gradient of the entropies is computed
+            loss = loss - settings.entropy_coef * bonus
         kl = torch.zeros_like(entropy)
         if self.reference is not None:
             penalty = losses.kl_penalty(logprobs, self.reference[chosen])

@@ -479,3 +479,26 @@ def test_supports_are_in_order(make_policy):
     for sample in policy.act(requests_of(policy), SAMPLINGS[4]):
         assert sample.support is not None
         assert all(a < b for a, b in pairwise(sample.support.offsets.tolist()))
+
+
+def test_short_prefixes_of_many_groups_are_computed_in_one_pass(make_policy):
+    policy, rng = make_policy("llama"), np.random.default_rng(0)
+    rules, alone = rng.integers(2, 200, 50), rng.integers(2, 200, 90)
+    groups = [np.concatenate([rules, rng.integers(2, 200, 30 + i)]) for i in range(4)]
+    # Rows of a group are apart from each other, and one prompt belongs to no group.
+    prompts = [np.append(groups[i % 4], [7, i]).astype(np.int32) for i in range(16)]
+    prompts.insert(5, np.concatenate([rules, alone]).astype(np.int32))
+    sampling = Sampling(max_new_tokens=4)
+
+    def requests() -> list[Request]:
+        return [Request(p, np.random.default_rng(i)) for i, p in enumerate(prompts)]
+
+    together = policy.act(requests(), sampling)
+    # Prefixes of groups are cut to one length: 30 tokens and a 7 in the shortest.
+    assert policy.stats.cached_tokens == 16 * 50 + 4 * 3 * 31
+    passes = policy.stats.forward_passes
+    assert passes <= 3 + 4  # of the rules, the groups, what is left, and new tokens
+    for request, sample in zip(requests(), together, strict=True):
+        single = policy.act([request], sampling)[0]
+        assert sample.tokens.tolist() == single.tokens.tolist()
+        np.testing.assert_allclose(sample.logprobs, single.logprobs, atol=1e-5)

@@ -73,18 +73,20 @@ def learned(policy: Policy, collated: Any) -> tuple[list[Tensor], list[Tensor | 
 
 @settings(deadline=None, max_examples=60)
 @example(
-    seed=883, counts=[2], size=1, temperature=0.5, output=HeadOutput(), bias=False, frozen=False
-)
+    seed=883, counts=[2], size=1, temperature=0.5, output=HeadOutput(), bias=False, frozen=False,
+    bonus=True,
+)  # fmt: skip
 @given(
     seed=st.integers(0, 2**20),
     counts=st.lists(st.integers(0, 7), min_size=0, max_size=9),
     size=st.integers(1, 10),
-    temperature=st.floats(0.3, 3.0),
+    temperature=st.just(1.0) | st.floats(0.3, 3.0),
     output=st.sampled_from(
         [HeadOutput(), HeadOutput(cap=2.0), HeadOutput(factor=0.3), HeadOutput(divisor=2.5)]
     ),
     bias=st.booleans(),
     frozen=st.booleans(),
+    bonus=st.booleans(),
 )
 def test_the_head_by_hand_is_the_plain_computation(
     seed: int,
@@ -94,6 +96,7 @@ def test_the_head_by_hand_is_the_plain_computation(
     output: HeadOutput,
     bias: bool,
     frozen: bool,
+    bonus: bool,
 ):
     generator, k = torch.Generator().manual_seed(seed), len(counts)
     module = nn.Linear(5, 7, bias=bias).requires_grad_(not frozen)
@@ -108,8 +111,12 @@ def test_the_head_by_hand_is_the_plain_computation(
     weights = tuple(weight for weight in module.parameters() if weight.requires_grad)
 
     head = Head(lambda some: output(module(some)), weights)
-    scores = torch.stack(scores_in_parts(head, hidden, target, support, temperature, size))
-    got = torch.autograd.grad((up * scores).sum(), [hidden, *weights])
+    scores = scores_in_parts(head, hidden, target, support, temperature, size)
+    loss = (up[0] * scores[0]).sum()
+    if bonus:
+        loss = loss + (up[1] * scores[1]).sum()
+    got = torch.autograd.grad(loss, [hidden, *weights])
+    scores, up = torch.stack(scores), up * torch.tensor([[1.0], [float(bonus)]])
 
     # The plain computation, in float64.
     module, hidden, up = module.double(), hidden.detach().double().requires_grad_(), up.double()

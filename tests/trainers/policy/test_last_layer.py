@@ -1,0 +1,65 @@
+"""The last layer, computed only at the positions whose logits are read."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agentgym.trainers.policy.last_layer import can_restrict
+from agentgym.trainers.policy.prefix_cache import PrefixCache, Span
+from agentgym.trainers.policy.shared_attention import shares_attention
+
+FULL = {"layer_types": ["full_attention"] * 2}
+KINDS: list[tuple[str, dict[str, Any]]] = [
+    ("llama", {}),
+    ("qwen3", {}),
+    ("gemma", {}),
+    ("gemma3_text", FULL),
+    ("gemma2", FULL),
+    ("phi3", {}),
+    ("qwen2", {"attn_implementation": "eager"}),
+]
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize(("kind", "changes"), KINDS)
+@torch.no_grad()
+def test_logits_are_those_of_the_whole_layer(make_policy, kind, changes, shares):
+    policy = make_policy(kind, **changes)
+    assert policy._restricts
+    read: list[tuple[int, ...]] = []
+    layer = policy.model.get_decoder().layers[-1]
+    layer.mlp.register_forward_hook(lambda module, args, out: read.append(out.shape))
+    tokens = np.random.default_rng(0).integers(2, 200, (3, 12))
+    # Of the first five tokens, some rows read fewer. Then all rows go on from there.
+    steps = [([0, 0, 0], [5, 3, 1]), ([5, 3, 1], [4, 6, 7]), ([9, 9, 8], [3, 3, 3])]
+    found = []
+    for policy._restricts in (False, True):
+        store, logits = PrefixCache(), []
+        store.open(policy.layer_shapes, policy.device, 0)
+        store.place([(None, row) for row in tokens.astype(np.int32)], 12)
+        for starts, lengths in steps:
+            span = Span(0, np.array(starts), np.array(lengths), policy.device)
+            some = tokens[np.arange(3)[:, None], span.positions]
+            at = np.array(lengths) - 1
+            with shares_attention(policy.model) if shares else nullcontext():
+                cache, mask = store.reading(span)
+                logits.append(policy.next_logits(some, mask, span.positions, cache, at))
+        found.append(torch.stack(logits))
+    torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=1e-5)
+    assert [shape[1] for shape in read[-3:]] == [1, 1, 1]
+
+
+def test_layers_of_other_kinds_are_computed_as_they_are(make_policy):
+    for kind in ("gpt2", "mistral", "mamba"):  # other names, a sliding window, a recurrent state
+        assert not make_policy(kind)._restricts
+    policy = make_policy("llama")
+    layer = policy.model.get_decoder().layers[-1]
+    layer.register_forward_hook(lambda module, args, out: out + out.roll(1, 1))
+    assert not can_restrict(policy.model, policy.end_token)
+    layer.mlp.register_forward_hook(lambda module, args, out: out[:, :3].reshape(-1, 3, 1, 1))
+    assert not can_restrict(policy.model, policy.end_token)
