@@ -99,7 +99,7 @@ class Config(TrainConfig):
                 )
 
     @property
-    def recompute_logprobs(self) -> bool:
+    def foreign_actions(self) -> bool:
         """True: the data are not the policy's own."""
         return True
 
