@@ -24,7 +24,7 @@ from accelerate import Accelerator
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.errors import ConfigError
-from agentgym.trainers import train
+from agentgym.trainers import make_trainer, train
 from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
@@ -32,8 +32,10 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import grpo
+from agentgym.trainers.rollout.ray_executor import Weights
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.setup import build_updater
+from agentgym.trainers.run.workers import WorkerSetup
 from agentgym.trainers.trajectory import Batch, Credit
 
 from ...helpers.chat_models import chat_tokenizer
@@ -383,7 +385,6 @@ def test_a_recipe_learns_as_with_the_own_engine(tmp_path: Path, model: Path):
             returns = [row["rollout/return"] for row in read_metrics(folder)]
             first[engine, seed], last[engine, seed] = returns[0], np.mean(returns[-3:])
     bound = 4 * np.sqrt(last.var(axis=1, ddof=1).sum() / 4)
-    print(f"first {first.mean(axis=1)}, last {last.mean(axis=1)}, bound {bound:.3f}")
     assert abs(last[0].mean() - last[1].mean()) < bound < 0.2
     assert min(last.mean(axis=1) - first.mean(axis=1)) > 0.2
 
@@ -408,6 +409,37 @@ def test_two_processes_generate_as_one(tmp_path: Path, model: Path):
     assert len(one) == 2
     for alone, shared in zip(one, two, strict=True):
         assert alone["rollout/return"] == shared["rollout/return"]
+
+
+def test_a_rollout_worker_plays_a_turn_with_one_version(tmp_path: Path, model: Path):
+    """Its vLLM takes over weights between two calls, so no turn has tokens of two versions."""
+    few = {"engine": "own", "check_logprobs": None, "iterations": 0, "eval_episodes": 0}
+    settings = RUN | few | {"model": str(model), "constrain": True, "run_dir": str(tmp_path)}
+    trainer = make_trainer("grpo", **settings)
+    trainer.run()
+    config = trainer.config.with_changes(engine="vllm", rollout_workers=1)
+    newer: list[Weights] = []  # taken over before the first and the second turn
+
+    def take_over(_: int) -> None:
+        if newer:
+            newer.pop(0).load_into(worker.policy)
+
+    worker = WorkerSetup.of(config, None, None, trainer.policy)(take_over)
+    policies = []
+    for version in range(2):
+        change_weights(trainer.policy, version)
+        trainer.policy.version = version
+        policies.append(trainer.policy.clone(share_base=False))
+    newer += [Weights.of(policy, version) for version, policy in enumerate(policies)]
+    batch = Batch.of([t for (t,) in worker.play(trainer.rollouts.episodes(0))])
+    assert all(turn.token_versions is None for turn in batch.turns)
+    versions = -batch.staleness(0)
+    assert set(versions.tolist()) == {0, 1}
+    for version, policy in enumerate(policies):
+        trainer.policy.load_own_weights(policy.own_weights())
+        scored = trainer.updater.evaluate_actions(batch, reference=False).logprobs
+        same = versions == version
+        np.testing.assert_allclose(batch.logprobs[same], scored[same], atol=1e-5)
 
 
 def test_experts_are_taken_over(tmp_path: Path):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentgym.trainers import recipes
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.processes import shared
 
 from ...helpers.launch import finish, launch
 
@@ -73,6 +78,30 @@ def test_sharded_training_is_whole_training(tmp_path: Path):
         else:
             assert gaps.max() < 1e-4, run
         assert result["last"] == main[run]["last"] == other[run]["last"]
+
+
+@given(st.integers(0, 9), st.integers(2, 4))
+def test_processes_share_episodes_and_evaluations(count: int, world: int):
+    """Each item is worked on by one process, and all processes get all results, in order."""
+    worked: list[int] = []
+    parts: list[Any] = []
+
+    def work(items: Sequence[int]) -> list[int]:
+        assert len(items) <= -(-count // world)
+        worked.extend(items)
+        return [10 * item for item in items]
+
+    def gather(mine: list[Any]) -> list[Any]:
+        parts.extend(mine)
+        return parts
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentgym.trainers.run.processes.gather_object", gather)
+        for rank in range(world):
+            accelerator: Any = SimpleNamespace(process_index=rank, num_processes=world)
+            found = shared(accelerator, range(count), work)
+    assert sorted(worked) == list(range(count))
+    assert found == [10 * item for item in range(count)]
 
 
 @pytest.mark.slow
