@@ -12,9 +12,10 @@ from gymnasium.spaces import Text
 from agentgym.core import TextEnv
 from agentgym.textify.base import Describe, Opponent
 from agentgym.textify.numbered import TextifiedEnv, TextifiedGame
+from agentgym.textify.open_spiel import TextifiedSpiel
 from agentgym.textify.text_actions import TextActionEnv
 
-__all__ = ["TextActionEnv", "TextifiedEnv", "TextifiedGame", "textify"]
+__all__ = ["TextActionEnv", "TextifiedEnv", "TextifiedGame", "TextifiedSpiel", "textify"]
 
 
 def textify(
@@ -54,12 +55,15 @@ def textify(
     A Gymnasium environment whose actions are texts (a `Text` action space) needs no `actions`, and
     no `describe` if its observations are texts too: see `TextActionEnv`.
 
+    A game of OpenSpiel, such as `pyspiel.load_game("kuhn_poker")`, needs neither: its own texts are
+    used. Its chance events follow from the seed of the episode (see `TextifiedSpiel`).
+
     Snapshots hold the actions of the episode, and `restore` replays them. This works in any process
     for environments that are deterministic given their seed, and takes as long as the episode did.
 
     Args:
-        env: a Gymnasium environment with a `Discrete` or `Text` action space, or a PettingZoo AEC
-            game whose agents have `Discrete` actions.
+        env: a Gymnasium environment with a `Discrete` or `Text` action space, a PettingZoo AEC
+            game whose agents have `Discrete` actions, or a game of OpenSpiel.
         describe: (observation, env) -> text of the observation. The text must be complete: two
             states with the same text have the same `state_key`. Not needed for text observations.
         actions: text of each numbered action, in their order.
@@ -100,12 +104,17 @@ def textify(
             return TextActionEnv(env, max_turns=max_turns, **shared)
         _need_names(describe, actions)
         return TextifiedEnv(env, env.action_space, max_turns=max_turns, **shared)
+    if hasattr(env, "new_initial_state"):  # a game of OpenSpiel, which need not be installed
+        if shared.pop("actions") is not None:
+            raise ValueError("actions are for other games. Those of OpenSpiel have texts.")
+        shared |= {"seat": seat, "opponent": opponent or _at_random}
+        return TextifiedSpiel(env, max_turns=max_turns, **shared)
     from pettingzoo import AECEnv
 
     if not isinstance(env, AECEnv):
         raise TypeError(
-            "textify takes a gymnasium.Env or a PettingZoo AECEnv (for a parallel game: "
-            f"pettingzoo.utils.parallel_to_aec), got {type(env).__name__}."
+            "textify takes a gymnasium.Env, a PettingZoo AECEnv (for a parallel game: "
+            f"pettingzoo.utils.parallel_to_aec) or a game of OpenSpiel, got {type(env).__name__}."
         )
     _need_names(describe, actions)
     agent = env.possible_agents[0] if seat is None else seat

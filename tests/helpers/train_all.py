@@ -86,6 +86,17 @@ OWN: dict[str, dict[str, Any]] = {
         "critic_sees": "all",
         "bc_demonstrations": 0,
     },
+    "magrpo-cross": {
+        "env_id": "StagHunt-v0",
+        "env_kwargs": {"max_turns": 2},
+        "opponents": "mirror",
+        "depth": 2,
+        "joint": "cross",
+        "group_size": 2,
+        "episodes_per_iteration": 4,
+        "bc_demonstrations": 0,
+    },
+    "optima-dpo": {"update": "dpo", "threshold": 0.01},
     "istar": {"normalize_advantages": "none"},  # without pairs, all rewards are rounding errors
 }
 

@@ -159,7 +159,8 @@ class AbstractGame:
     def restored(cls, state: dict[str, Any], embed: Embed = embed) -> AbstractGame:
         """Returns the game of a checkpoint, whose centres are of the same kind of vectors."""
         regrets = np.array(state["regrets"])
-        game = cls(*regrets.shape, embed)
+        situations, latents = regrets.shape
+        game = cls(situations, latents, embed)
         game.situations = Clusters(game.situations.size, state["situations"], embed)
         game.latents = Clusters(game.latents.size, state["latents"], embed)
         game.regrets, game.strategies = regrets, np.array(state["strategies"])

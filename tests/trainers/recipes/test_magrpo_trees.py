@@ -120,7 +120,7 @@ def test_trees_train_and_resume(tmp_path: Path, joint: str):
         make_trainer("magrpo", run_dir=str(folder), **HUNT | changes).run()
         return [{k: v for k, v in row.items() if "time/" not in k} for row in read_metrics(folder)]
 
-    few = {"depth": 2, "joint": joint, "group_size": 2, "episodes_per_iteration": 4}
+    few: dict[str, Any] = {"depth": 2, "joint": joint, "group_size": 2, "episodes_per_iteration": 4}
     whole = rows(tmp_path / "a", **few)
     rows(tmp_path / "b", **few, iterations=1)
     assert rows(tmp_path / "b", **few, resume=True) == whole

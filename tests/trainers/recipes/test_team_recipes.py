@@ -266,7 +266,13 @@ def test_optima_pairs_the_best_and_the_worst_output_of_a_state():
 
 
 def test_optima_learns_from_pairs_of_a_turn_tree(tmp_path: Path):
-    changes = {**REFINER, "update": "dpo", "group_size": 3, "threshold": 0.01, "expansions": 2}
+    changes: dict[str, Any] = {
+        **REFINER,
+        "update": "dpo",
+        "group_size": 3,
+        "threshold": 0.01,
+        "expansions": 2,
+    }
     trainer = make_trainer("optima", run_dir=str(tmp_path), **SMALL | changes)
     trainer.make_hooks()
     hooks = trainer.hooks

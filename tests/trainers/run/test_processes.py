@@ -24,7 +24,10 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 TRAIN_ALL, STOP_ALL = ("-m", "tests.helpers.train_all"), ("-m", "tests.helpers.stop_all")
 Results = dict[str, dict[str, Any]]
-RUNS = (*recipes.names(), "rae-mirror", "rae-league", "poad-roles", "turn-central")
+RUNS = (
+    *recipes.names(), "rae-mirror", "rae-league", "poad-roles", "turn-central", "magrpo-cross",
+    "optima-dpo",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
