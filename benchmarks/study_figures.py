@@ -48,10 +48,8 @@ def critics_summary() -> str:
     rows = list(_critics().values())
     if not rows:
         return NOTHING
-    best, default = (
-        [row["critics"][name(row)]["all"][0] / row["possible"]["all"][0] for row in rows]
-        for name in (_best, lambda row: "shared")
-    )
+    best = [row["critics"][_best(row)]["all"][0] / row["possible"]["all"][0] for row in rows]
+    default = list(_shares("shared").values())
     near = sum(share >= 0.8 for share in best)
     above = sum(row["critics"][_best(row)]["all"][0] > 0.3 for row in rows)
     return (
@@ -59,6 +57,30 @@ def critics_summary() -> str:
         f"(at least 80 % in {near}), and the default one {_percents(default)}. The best explains "
         f"more than 0.3 of the variance in {above}."
     )
+
+
+def critics_settings() -> str:
+    """Returns the share of the possible that critics explain, by their settings."""
+    shares = {name: _shares(name) for name in ("shared", "own", "hidden")}
+    if not all(shares.values()):
+        return NOTHING
+    shared, own, hidden = (_percents(list(each.values())) for each in shares.values())
+    higher = sum(own_ > shares["shared"][env] for env, own_ in shares["own"].items())
+    return (
+        f"From equal numbers of tokens, a critic explains {shared} of the possible with a head on "
+        f"the policy's hidden states, {own} with a trunk of its own (more in {higher} of "
+        f"{len(shares['own'])} environments), and {hidden} with the hidden state of the "
+        "environment beside the prompt."
+    )
+
+
+def _shares(name: str) -> dict[str, float]:
+    """Returns the explained share of the possible of a critic, by environment."""
+    return {
+        env: row["critics"][name]["all"][0] / row["possible"]["all"][0]
+        for env, row in _critics().items()
+        if "shared" in row["critics"] and name in row["critics"]
+    }
 
 
 def _percents(shares: Sequence[float]) -> str:
@@ -202,6 +224,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         critics,
         critics_by_turn,
         critics_summary,
+        critics_settings,
         decisive_turns,
         planning,
         planning_exit,
