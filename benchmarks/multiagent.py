@@ -131,10 +131,11 @@ def summary(
         curves = kept.get("curves", {}) | {str(job.seed): job.curve() for job in done}
         if not seeds:
             continue
-        keys = next(iter(seeds.values()))
+        rows = list(seeds.values())
+        keys = [key for key in rows[-1] if all(key in row for row in rows)]
         variants[variant] = {
             "settings": own,
-            "means": {k: asdict(mean_interval([m[k] for m in seeds.values()])) for k in keys},
+            "means": {k: asdict(mean_interval([row[k] for row in rows])) for k in keys},
             "seeds": dict(sorted(seeds.items())),
             "curves": dict(sorted(curves.items())),
         }

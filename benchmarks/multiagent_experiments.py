@@ -306,7 +306,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         measure=measures.codenames,
     ),
     "referential": Experiment(
-        goal="a shared reward improves speaker and listener after few demonstrations",
+        goal="a shared reward improves the speaker and the listener after cloning",
         recipe="magrpo",
         settings=NANO
         | CLONED

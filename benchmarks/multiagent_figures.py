@@ -132,6 +132,7 @@ def _panel(axes: Any, name: str, found: Mapping[str, Any]) -> None:
             axes.plot(*mean.T, color=f"C{i}", label=variant)
     x, y = found["axes"]
     axes.set(title=name, xlabel=x, ylabel=y)
+    axes.locator_params(axis="x", nbins=5)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="x-small")
 
