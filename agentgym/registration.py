@@ -92,6 +92,7 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry("BabaIsAI-v0", "agentgym.envs.baba.baba_is_ai:BabaIsAI"),
     Entry("BabaIsAI-Hard-v0", "agentgym.envs.baba.baba_is_ai:BabaIsAI", {"kind": "hard"}),
+    Entry("Crafter-Text-v0", "agentgym.envs.crafter.crafter_text:CrafterText"),
     Entry("OpaqueKnapsack-v0", "agentgym.envs.puzzle.opaque_knapsack:OpaqueKnapsack"),
     Entry(
         "OpaqueKnapsack-Hard-v0",

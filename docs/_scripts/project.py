@@ -57,6 +57,7 @@ FAMILIES: dict[str, str] = {
     "code": "Code",
     "grid": "Grid worlds",
     "baba": "Baba Is AI",
+    "crafter": "Crafter",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",
     "numbers": "Numbers",

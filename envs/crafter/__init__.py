@@ -1,0 +1,1 @@
+"""Crafter: survive, collect and craft in an open world."""
