@@ -67,6 +67,7 @@ REVISED = {
 }  # fmt: skip
 # Many different actions and situations.
 LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "episodes_per_iteration": 16}
+ANSWERS = {"wrap": ("ExtractAction",), "constrain": False, "max_new_tokens": 4}
 DILEMMA = {
     "env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "train_tasks": 1, "opponents": "mirror",
 }  # fmt: skip
@@ -90,11 +91,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
     **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
     **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every")},
-    "early_experience.reflection": {
-        "wrap": ("ExtractAction",),
-        "constrain": False,
-        "max_new_tokens": 4,
-    },  # fmt: skip
+    "early_experience.reflection": ANSWERS,
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
