@@ -10,6 +10,7 @@ from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.memory import Memory
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.privileged_text import PrivilegedText
+from agentgym.wrappers.reflector import Reflector
 from agentgym.wrappers.reward_function import RewardFunction, Transition
 from agentgym.wrappers.subgoals import Subgoals
 from agentgym.wrappers.token_action import TokenAction
@@ -26,6 +27,7 @@ __all__ = [
     "Memory",
     "MultiTrial",
     "PrivilegedText",
+    "Reflector",
     "RewardFunction",
     "Subgoals",
     "TextWrapper",
