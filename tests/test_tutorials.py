@@ -161,7 +161,7 @@ def check_agent(spec: str) -> None:
     try:
         make_agent(spec)
     except CheckpointError:
-        assert spec.startswith("policy:") or "policy=" in spec
+        assert spec.startswith("policy:") or "policy=" in spec or "world=" in spec
     except DataError:
         assert "data=" in spec
 

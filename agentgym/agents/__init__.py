@@ -20,7 +20,7 @@ from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.agents.scripted import ScriptedAgent
 from agentgym.agents.search import ALGORITHMS, SearchAgent
 from agentgym.agents.view import Agent, View
-from agentgym.agents.world_model import Outcome, Transition, WorldModel, prediction_errors
+from agentgym.agents.world_model import Outcome, WorldModel, prediction_errors
 from agentgym.errors import ConfigError, did_you_mean, needs_extra
 from agentgym.utils.arguments import (
     check_arguments,
@@ -42,7 +42,6 @@ __all__ = [
     "RandomAgent",
     "ScriptedAgent",
     "SearchAgent",
-    "Transition",
     "Usage",
     "View",
     "WorldModel",

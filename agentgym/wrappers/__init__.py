@@ -11,6 +11,7 @@ from agentgym.wrappers.memory import Memory
 from agentgym.wrappers.monologue import Monologue
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.privileged_text import PrivilegedText
+from agentgym.wrappers.reflector import Reflector
 from agentgym.wrappers.reward_function import RewardFunction, Transition
 from agentgym.wrappers.subgoals import Subgoals
 from agentgym.wrappers.token_action import TokenAction
@@ -28,6 +29,7 @@ __all__ = [
     "Monologue",
     "MultiTrial",
     "PrivilegedText",
+    "Reflector",
     "RewardFunction",
     "Subgoals",
     "TextWrapper",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.agents import SearchAgent, Transition, View, WorldModel, prediction_errors
+from agentgym.agents import SearchAgent, View, WorldModel, prediction_errors
 from agentgym.agents.search.simulator import ImaginedSimulator, Simulator
-from agentgym.agents.world_model import Outcome
+from agentgym.agents.world_model import Outcome, Transition
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import EpisodeRunner
 from agentgym.making import make_env

@@ -26,7 +26,7 @@ BASE: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     "critic_steps": 11, "critic_batch": 16, "replayed": 8, "model_epochs": 1, "head_epochs": 2,
     "dataset_episodes": 8, "dataset_demonstrations": 4, "utterance_layers": (16, 16),
-    "demonstrations": 8, "world_iterations": 1, "transitions": 8,
+    "demonstrations": 4, "world_iterations": 1, "transitions": 8, "held_out": 1,
 }  # fmt: skip
 # Values for settings of which half, or one more, changes nothing in so short a run.
 VALUES: dict[str, Any] = {
@@ -71,6 +71,7 @@ REVISED = {
 }  # fmt: skip
 # Many different actions and situations.
 LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "episodes_per_iteration": 16}
+ANSWERS = {"wrap": ("ExtractAction",), "constrain": False, "max_new_tokens": 4}
 DILEMMA = {
     "env_id": "PrisonersDilemma-v0", "env_kwargs": {}, "train_tasks": 1, "opponents": "mirror",
 }  # fmt: skip
@@ -97,7 +98,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
     **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
     **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every", "encoder")},
-    "early_experience.reflection": {"wrap": ("ExtractAction",), "constrain": False},
+    "early_experience.reflection": ANSWERS,
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
