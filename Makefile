@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The engines of the extras, tested in an environment of their own.
 EXTRAS := .venv-extras
 ENGINES := spacy,chess,minigrid,textworld,alfworld,scienceworld
-PROTOCOLS := train,serve,openenv,mcp,reasoning-gym,textarena,minari
+PROTOCOLS := train,serve,openenv,mcp,reasoning-gym,textarena,minari,browsergym
 ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or chess or spacy
 
 # vLLM for CPUs pins other releases than constraints.txt.
@@ -55,7 +55,8 @@ test: $(INSTALLED)
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" --hypothesis-profile=fast
 
-# ScienceWorld runs on Java: on Debian and Ubuntu, `apt-get install default-jre-headless`.
+# ScienceWorld runs on Java, BrowserGym in Chromium: on Debian and Ubuntu,
+# `apt-get install default-jre-headless chromium`.
 test-extras: $(EXTRAS)/.installed
 	@command -v java > /dev/null || \
 		{ echo "Java is missing: apt-get install default-jre-headless"; exit 1; }

@@ -155,10 +155,24 @@ def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
 def _numbered(lines: list[dict[str, Any]], group: str, last: int | None) -> list[dict[str, Any]]:
     """Returns the last trajectories, each with its group and its place in it."""
     counts: dict[Any, int] = {}
+    _number_games(lines)
     for line in lines:
         line["group"] = line[group]
         line["index"] = counts[line["group"]] = counts.get(line["group"], -1) + 1
     return lines if last is None else lines[-last:]
+
+
+def _number_games(lines: Sequence[dict[str, Any]]) -> None:
+    """Gives the trajectories of the seats of one game, which follow each other, its number."""
+    game, last, seats = -1, None, set()
+    for line in lines:
+        if not (seat := line.get("seat")):
+            continue
+        this = [line.get(name) for name in ("iteration", "env", "task", "seed", "players")]
+        if this != last or seat in seats:
+            game, last, seats = game + 1, this, set()
+        seats.add(seat)
+        line["game"] = game
 
 
 def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -168,8 +168,7 @@ def _register(task_id: str) -> None:
     """Imports the package of BrowserGym that registers a task."""
     benchmark = task_id.partition(".")[0]
     with needs_extra("AgentGym/BrowserGym-v0", "browsergym"):
-        import browsergym.core
-
+        importlib.import_module("browsergym.core")
         if benchmark == "miniwob" or importlib.util.find_spec(f"browsergym.{benchmark}"):
             importlib.import_module(f"browsergym.{benchmark}")
 

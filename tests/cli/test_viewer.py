@@ -216,6 +216,33 @@ def test_runs_are_shown_side_by_side(run: Path, tmp_path: Path):
     assert main(["view"]) == 2
 
 
+def test_seats_of_a_game_are_linked(tmp_path: Path):
+    """In order of the file: two games with the same task and seed, and another one."""
+    seats = [("player_0", 3), ("player_1", 3), ("player_0", 3), ("player_1", 3), ("player_1", 4)]
+    lines = [trajectory(1, "+") | {"seat": seat, "seed": seed} for seat, seed in seats]
+    text = "".join(json.dumps(line) + "\n" for line in [*lines, trajectory(1, "+")])
+    (tmp_path / "trajectories.jsonl").write_text(text)
+    [data] = data_of(render(tmp_path))
+    assert [line.get("game") for line in data["trajectories"]] == [0, 0, 1, 1, 2, None]
+
+
+GRID = "%s\nconsole.log(JSON.stringify(%s.map(isGrid)))"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_maps_and_boards_are_told_from_prose():
+    [function] = re.findall(r"^function isGrid\(.*?^}\n", TEMPLATE.read_text("utf-8"), re.S | re.M)
+    texts = [
+        "Push.\n####\n#P_#\n####",
+        "1 2 3\n. X .\nO . .",
+        "- a dog\n- a cat\n- a cow",
+        "a\n\nb",
+    ]
+    program = GRID % (function, json.dumps([*texts, "one man\nten men\nsix men\n"]))
+    done = subprocess.run(["node", "-e", program], capture_output=True, check=True)
+    assert json.loads(done.stdout) == [True, True, False, False, False]
+
+
 def test_the_file_of_trajectories_stands_for_its_run(run: Path):
     [data] = data_of(render(run / "trajectories.jsonl"))
     assert data["label"] == "poad"
@@ -323,6 +350,6 @@ def test_the_page_draws_the_board(saved: list[Path], tmp_path: Path):
     done = subprocess.run(["node", str(DRAW), str(page)], capture_output=True, check=True)
     shown = json.loads(done.stdout)
     assert shown["open"] and shown["curves"] == 2
-    assert "50.00 [9.45, 90.55]" in shown["text"] and "repeated states" in shown["text"]
+    assert "50.0 [9.4, 90.5]" in shown["text"] and "repeated states" in shown["text"]
     assert "completion tokens 10.0" in shown["text"]
     assert "#b.jsonl/p/1" in shown["links"]

@@ -178,6 +178,7 @@ class RunLog:
                     "success": trajectory.success,
                     "terminated": trajectory.terminated,
                     "truncated": trajectory.truncated,
+                    **_seat(trajectory),
                     "turns": [
                         _turn(batch, m, credit, values, others, decode)
                         | {
@@ -284,6 +285,13 @@ def draw_curve(folder: Path, title: str) -> None:
     axes.grid(alpha=0.3)
     with writing(folder / "curve.png"):
         figure.savefig(folder / "curve.png", dpi=120)
+
+
+def _seat(trajectory: Trajectory) -> dict[str, str]:
+    """Returns the seat of a game, its role and the other players, {} for an environment."""
+    if not trajectory.agent:
+        return {}
+    return {"seat": trajectory.agent, "role": trajectory.role, "opponent": trajectory.opponent}
 
 
 def _turn(
