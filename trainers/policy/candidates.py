@@ -93,8 +93,7 @@ def choose_candidates(
         logprobs = np.zeros(len(tokens), np.float32)
         logprobs[0] = float(logprob)
         forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
-        version = policy.version
-        samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice, version))
+        samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice))
     return samples
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -172,7 +173,9 @@ class Policy(LanguageModel):
         """
         with self._acting():
             self._sync()
-            return self._generate(requests, sampling, session)
+            samples = self._generate(requests, sampling, session)
+        version = self.version  # `Row` records it, and other engines need not
+        return [s if s.version is not None else replace(s, version=version) for s in samples]
 
     def _generate(
         self, requests: Sequence[Request], sampling: Sampling, session: Session | None

@@ -107,7 +107,7 @@ class Row:
             index = self.trie.leaf(self.node)
             assert index is not None and self.request.candidates is not None
             text = self.request.candidates[index]
-        changed = len(set(self.versions)) > 1
+        changed = len(set(self.versions)) > 1 and None not in self.versions
         return Sample(
             tokens=np.array(self.tokens, np.int32),
             logprobs=np.array(self.logprobs, np.float32),

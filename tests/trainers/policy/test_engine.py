@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -73,6 +74,20 @@ def test_an_engine_is_synced_once_after_each_change_of_the_weights(make_policy):
     policy.use(None)
     policy.act(requests(), Sampling())
     assert len(engine.calls) == 6
+
+
+def test_samples_of_any_engine_have_the_version_of_the_weights(make_policy):
+    policy = make_policy()
+    [sample] = policy.act(requests()[:1], Sampling(max_new_tokens=2))
+    engine = Recorder(policy)
+    engine.generate = lambda *_: [replace(sample, version=None)]  # an engine of one's own
+    for version in (3, 4):
+        policy.version = version
+        [own] = policy.act(requests()[:1], Sampling(max_new_tokens=2))
+        policy.use(engine)
+        [other] = policy.act(requests()[:1], Sampling())
+        policy.use(None)
+        assert own.version == other.version == version
 
 
 def test_a_copy_generates_with_its_own_weights(make_policy):

@@ -422,6 +422,7 @@ def test_a_rollout_worker_plays_a_turn_with_one_version(tmp_path: Path, model: P
 
     def take_over(_: int) -> None:
         if newer:
+            assert isinstance(worker.policy, Policy)
             newer.pop(0).load_into(worker.policy)
 
     worker = WorkerSetup.of(config, None, None, trainer.policy)(take_over)
@@ -438,6 +439,7 @@ def test_a_rollout_worker_plays_a_turn_with_one_version(tmp_path: Path, model: P
     for version, policy in enumerate(policies):
         trainer.policy.load_own_weights(policy.own_weights())
         scored = trainer.updater.evaluate_actions(batch, reference=False).logprobs
+        assert scored is not None
         same = versions == version
         np.testing.assert_allclose(batch.logprobs[same], scored[same], atol=1e-5)
 

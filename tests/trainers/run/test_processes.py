@@ -88,6 +88,7 @@ def test_processes_share_episodes_and_evaluations(count: int, world: int):
     """Each item is worked on by one process, and all processes get all results, in order."""
     worked: list[int] = []
     parts: list[Any] = []
+    found: list[int] = []
 
     def work(items: Sequence[int]) -> list[int]:
         assert len(items) <= -(-count // world)
