@@ -45,7 +45,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
         reached = [value_of(result, critic) for result in found.values()]
         axes.bar(places - 0.4 + width * (i + 0.5), reached, width, label=critic)
     axes.set_xticks(places, [name.removesuffix("-v0") for name in found], rotation=15)
-    axes.set(ylabel="explained variance on held-out tasks", ylim=(-0.25, 1))
+    axes.set(ylabel="explained variance on held-out tasks", ylim=(-0.35, 1))
     axes.axhline(0, color="0.5", linewidth=1)
     axes.legend(ncols=len(CRITICS) + 1, fontsize="small")
     figure.savefig(path, dpi=120)

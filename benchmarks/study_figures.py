@@ -5,7 +5,7 @@ A table without its file in `results/` is replaced by a note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from figure_results import NOTHING, results_if_any, table
@@ -19,7 +19,7 @@ def critics() -> str:
     environments = _critics()
     if not environments:
         return NOTHING
-    names = list(dict.fromkeys(x for row in environments.values() for x in row["critics"]))
+    names = list(max((row["critics"] for row in environments.values()), key=len))
     rows = []
     for env, row in environments.items():
         critics = row["critics"]
@@ -45,32 +45,41 @@ def critics_by_turn() -> str:
 
 def critics_summary() -> str:
     """Returns the shares of the possible that the best and the default critic explain."""
-    rows = list(_critics().values())
+    rows = {env: row for env, row in _critics().items() if "shared" in row["critics"]}
     if not rows:
         return NOTHING
-    best = [row["critics"][_best(row)]["all"][0] / row["possible"]["all"][0] for row in rows]
-    default = list(_shares("shared").values())
+    best = [
+        row["critics"][_best(row)]["all"][0] / row["possible"]["all"][0] for row in rows.values()
+    ]
     near = sum(share >= 0.8 for share in best)
-    above = sum(row["critics"][_best(row)]["all"][0] > 0.3 for row in rows)
+    above = sum(row["critics"][_best(row)]["all"][0] > 0.3 for row in rows.values())
     return (
         f"In {len(rows)} environments, the best critic explains {_percents(best)} of the possible "
-        f"(at least 80 % in {near}), and the default one {_percents(default)}. The best explains "
-        f"more than 0.3 of the variance in {above}."
+        f"(at least 80 % in {near}), and the default one {_percents(_shares('shared').values())}. "
+        f"The best explains more than 0.3 of the variance in {above}."
     )
 
 
 def critics_settings() -> str:
     """Returns the share of the possible that critics explain, by their settings."""
-    shares = {name: _shares(name) for name in ("shared", "own", "hidden")}
-    if not all(shares.values()):
+    default = _shares("shared")
+    if not default:
         return NOTHING
-    shared, own, hidden = (_percents(list(each.values())) for each in shares.values())
-    higher = sum(own_ > shares["shared"][env] for env, own_ in shares["own"].items())
+    parts = [f"{_percents(default.values())} with a head on the policy's hidden states"]
+    for name, label in (
+        ("own", "a trunk of its own"),
+        ("hidden", "a trunk of its own and the hidden state beside the prompt"),
+        ("state", "a trunk of its own and the hidden state in place of the prompt"),
+    ):
+        shares = {env: share for env, share in _shares(name).items() if env in default}
+        higher = sum(share > default[env] for env, share in shares.items())
+        parts.append(
+            f"{_percents(shares.values())} with {label} (more in {higher} of {len(shares)})"
+        )
     return (
-        f"From equal numbers of tokens, a critic explains {shared} of the possible with a head on "
-        f"the policy's hidden states, {own} with a trunk of its own (more in {higher} of "
-        f"{len(shares['own'])} environments), and {hidden} with the hidden state of the "
-        "environment beside the prompt."
+        f"From about equal numbers of tokens, in {len(default)} environments, critics explain "
+        "these shares of the possible: "
+        f"{', '.join(parts[:-1])}, and {parts[-1]}."
     )
 
 
@@ -79,11 +88,11 @@ def _shares(name: str) -> dict[str, float]:
     return {
         env: row["critics"][name]["all"][0] / row["possible"]["all"][0]
         for env, row in _critics().items()
-        if "shared" in row["critics"] and name in row["critics"]
+        if name in row["critics"]
     }
 
 
-def _percents(shares: Sequence[float]) -> str:
+def _percents(shares: Collection[float]) -> str:
     return f"{100 * min(shares):.0f} to {100 * max(shares):.0f} %"
 
 

@@ -83,6 +83,7 @@ class Watch:
         return (
             f"The critic's explained variance has been 0 or below for {CRITIC_PATIENCE} "
             "iterations: its advantages carry no more information than returns. A recipe without "
-            "a critic (grpo, rloo) is as good here. Or give the critic a model of its own and more "
-            "episodes (--critic-trunk own --critic-lr 3e-4 --critic-episodes 1000)."
+            "a critic (grpo, rloo) is as good here. Or give the critic a model of its own, which "
+            "reads the hidden state if the environment has a text of it, and more episodes "
+            "(--critic-trunk own --critic-sees state --critic-episodes 512)."
         )
