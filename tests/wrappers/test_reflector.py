@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from agentgym.agents import View
@@ -73,25 +71,3 @@ def test_what_cannot_reflect_is_refused():
         Reflector(NumberLine(), "random", trials=1)
     with pytest.raises(ConfigError, match="Unknown agent"):
         Reflector(NumberLine(), "randon")
-
-
-@pytest.mark.slow
-def test_a_reflector_is_trained_on_the_next_attempt(tmp_path: Path):
-    """On one task, one of two reflections brings an improvement of 1, the other of 0."""
-    pytest.importorskip("torch")
-    from agentgym.trainers import train
-    from agentgym.trainers.run.logger import read_metrics
-
-    def make() -> Reflector:
-        env = Reflector(NumberLine(size=3, max_turns=2), "random", trials=2, choices=("+", "-"))
-        env.actor = Obedient()
-        return env
-
-    train(
-        "grpo", env=make, model="nano", context="current", instructions=False, constrain=True,
-        iterations=8, episodes_per_iteration=16, group_size=16, train_tasks=1, lr=3e-3,
-        threads=1, device="cpu", quiet=True, log_with=(), transcripts=0, bc_demonstrations=0,
-        eval_episodes=0, run_dir=str(tmp_path), save_every=100,
-    )  # fmt: skip
-    returns = [row["rollout/return"] for row in read_metrics(tmp_path)[1:]]
-    assert returns[0] < 0.8 and np.mean(returns[-2:]) > 0.9
