@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from agentgym.agents import View
@@ -73,25 +71,3 @@ def test_what_cannot_reflect_is_refused():
         Reflector(NumberLine(), "random", trials=1)
     with pytest.raises(ConfigError, match="Unknown agent"):
         Reflector(NumberLine(), "randon")
-
-
-@pytest.mark.slow
-def test_a_reflector_is_trained_on_the_next_attempt(tmp_path: Path):
-    """The return is the improvement, which only the right one of two reflections brings."""
-    pytest.importorskip("torch")
-    from agentgym.trainers import train
-    from agentgym.trainers.run.logger import read_metrics
-
-    def make() -> Reflector:
-        env = Reflector(NumberLine(size=3, max_turns=3), "random", trials=2, choices=("+", "-"))
-        env.actor = Obedient()
-        return env
-
-    train(
-        "grpo", env=make, model="nano", context="current", instructions=False, constrain=True,
-        iterations=16, episodes_per_iteration=32, group_size=4, lr=3e-3, eval_episodes=0,
-        threads=1, device="cpu", quiet=True, log_with=(), transcripts=0, bc_demonstrations=0,
-        entropy_coef=0.02, run_dir=str(tmp_path), save_every=100,
-    )  # fmt: skip
-    returns = [row["rollout/return"] for row in read_metrics(tmp_path)[1:]]
-    assert np.mean(returns[:3]) < 0.7 and np.mean(returns[-3:]) > 0.9

@@ -4,6 +4,7 @@ from agentgym.agents.scaffolds.adapt import AdaptAgent
 from agentgym.agents.scaffolds.base import ScaffoldAgent
 from agentgym.agents.scaffolds.cases import CasesAgent
 from agentgym.agents.scaffolds.examples import ExamplesAgent
+from agentgym.agents.scaffolds.instructions import InstructionsAgent
 from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
 from agentgym.agents.scaffolds.reflexion import ReflexionAgent
 from agentgym.agents.scaffolds.rules import RulesAgent
@@ -16,6 +17,7 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "examples": ExamplesAgent,
     "cases": CasesAgent,
     "rules": RulesAgent,
+    "instructions": InstructionsAgent,
 }
 """The agents that `make_agent` puts around another one, as in "reflexion:chat:MODEL@URL"."""
 
@@ -24,6 +26,7 @@ __all__ = [
     "AdaptAgent",
     "CasesAgent",
     "ExamplesAgent",
+    "InstructionsAgent",
     "PlanExecuteAgent",
     "PlanRefineAgent",
     "ReflexionAgent",

@@ -1,0 +1,158 @@
+"""`InstructionsAgent`: a population of instructions that compete by the success of episodes."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, data_file, transcript
+from agentgym.agents.view import Agent, View
+from agentgym.errors import ConfigError, DataError
+
+PROPOSE = (
+    "Why did these episodes fail? Write one new instruction, of a few sentences, that would help "
+    "in other tasks of this environment too and differs from those above. Reply with the "
+    "instruction and nothing else."
+)
+
+
+@dataclass
+class Instruction:
+    """A member of the population.
+
+    Attributes:
+        text: the instruction. Empty: none besides those of the environment.
+        episodes: number of finished episodes that have shown it.
+        successes: number of those that were successes.
+    """
+
+    text: str
+    episodes: int = 0
+    successes: int = 0
+
+    @property
+    def value(self) -> float:
+        """The mean success, counted with one imagined episode of success 1/2."""
+        return (self.successes + 0.5) / (self.episodes + 1)
+
+
+class InstructionsAgent(ScaffoldAgent):
+    """Samples an instruction for each episode, drops the worst ones and writes new ones.
+
+    The population of "Agentic Policy Optimization via Instruction-Policy Co-Evolution" (INSPO,
+    arXiv 2512.01945). An episode shows one instruction, which is sampled in proportion to
+    exp(value / temperature) and gets the outcome. After every `every` episodes the writer reads the
+    last failures and writes an instruction. If there are more than `size`, the worst one that has
+    been tried goes.
+
+    Kept: rewards attributed to instructions, softmax sampling, pruning, reflection on stored
+    episodes. Left out: the policy is not trained at the same time. Give the agent a policy that is.
+
+    The population outlives the episode, so results depend on the order of the episodes and on
+    `num_envs`. Only the outermost agent of an evaluation learns how an episode ends.
+
+    Args:
+        agent: the agent that acts and writes.
+        size: maximum number of instructions, at least 2. The first one is empty.
+        every: finished episodes between new instructions.
+        failures: number of last failed episodes that the writer reads.
+        length: maximum number of characters of an instruction.
+        temperature: of the sampling of instructions.
+        data: JSON file of the population. It is read at the start if it exists, and written after
+            each episode.
+        name: name in reports.
+
+    Raises:
+        ConfigError: if a number is too small, or the folder of the file does not exist.
+        DataError: if the file holds anything else than a population.
+    """
+
+    kind = "instructions"
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        size: int = 4,
+        every: int = 8,
+        failures: int = 3,
+        length: int = 1000,
+        temperature: float = 0.2,
+        data: str | None = None,
+        name: str | None = None,
+    ):
+        super().__init__(agent, name=name)
+        given = {"size": size, "every": every, "failures": failures, "length": length}
+        for option, number in given.items():
+            least = 2 if option == "size" else 1
+            if number < least:
+                raise ConfigError(f"{option} must be at least {least}, got {number}.")
+        if not 0 < temperature < math.inf:
+            raise ConfigError(f"temperature must be positive, got {temperature}.")
+        self.size, self.every, self.failures, self.length = size, every, failures, length
+        self.temperature, self.data = temperature, data_file(data)
+        self.population = [Instruction("")]
+        if self.data is not None and self.data.exists():
+            try:
+                found = json.loads(self.data.read_text(encoding="utf-8"))
+                self.population = [Instruction(**each) for each in found] or self.population
+            except (ValueError, TypeError) as error:
+                raise DataError(f"{self.data} holds no population of instructions.") from error
+        self._failed: list[str] = []
+        self._finished = 0
+        self._shown: dict[int, Instruction] = {}  # of episodes in progress
+
+    def program(self, view: View) -> Program[None]:
+        """Acts with one instruction after those of the environment."""
+        if self._finished >= self.every and self._failed:
+            self._finished = 0
+            reply = yield from self.write(view, *self._report(), PROPOSE)
+            self._add(reply[: self.length])
+        chosen = self._choose(view)
+        self._shown[id(view.rng)] = chosen
+        own = self.begin(view, chosen.text)
+        while True:
+            yield from self.play(view, own)
+
+    def finish(self, view: View) -> None:
+        """Attributes the outcome of an episode to its instruction."""
+        chosen = self._shown.pop(id(view.rng), None)
+        if chosen is None:
+            return
+        chosen.episodes += 1
+        chosen.successes += bool(view.info["success"])
+        self._finished += 1
+        if not view.info["success"]:
+            self._failed = [*self._failed, transcript(view.history, view.observation)]
+            self._failed = self._failed[-self.failures :]
+        if self.data is not None:
+            rows = [asdict(each) for each in self.population]
+            self.data.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+    def _choose(self, view: View) -> Instruction:
+        """Samples an instruction by its value, with a generator that leaves the agent's alone."""
+        values = np.array([each.value for each in self.population]) / self.temperature
+        shares = np.exp(values - values.max())
+        number = view.rng.spawn(1)[0].choice(len(shares), p=shares / shares.sum())
+        return self.population[int(number)]
+
+    def _add(self, text: str) -> None:
+        """Adds an instruction, and drops the worst one that was tried if there are too many."""
+        if text in {each.text for each in self.population}:
+            return
+        tried = [each for each in self.population if each.episodes]
+        if len(self.population) >= self.size and tried:
+            self.population.remove(min(tried, key=lambda each: each.value))
+        self.population = [*self.population, Instruction(text)][-self.size :]
+
+    def _report(self) -> list[str]:
+        """Returns the population and the failed episodes as text."""
+        lines = [
+            f"- {each.text or '(none)'} ({each.successes} of {each.episodes} episodes succeeded)"
+            for each in self.population
+        ]
+        failed = [f"A failed episode:\n\n{text}" for text in self._failed]
+        return ["\n".join(["Additional instructions so far:", *lines]), *failed]
