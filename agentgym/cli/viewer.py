@@ -106,7 +106,7 @@ def _run(folder: Path, last: int | None) -> dict[str, Any]:
         "label": _settings(folder / "config.json").get("recipe", "credit"),
         "env": found[0]["env"].removeprefix("AgentGym/"),
         "grouping": "iteration",
-        "summary": f"{len(trajectories)} trajectories of {iterations} iterations",
+        "summary": f"{len(trajectories)} trajectories of {_count(iterations, 'iteration')}",
         "instructions": [],
         "trajectories": trajectories,
         "curve": [
@@ -145,11 +145,15 @@ def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
         "label": ", ".join(agents),
         "env": ", ".join(envs[:3]) + ", ..." * (len(envs) > 3),
         "grouping": "agent",
-        "summary": f"{len(trajectories)} episodes of {len(agents)} agents",
+        "summary": f"{len(trajectories)} episodes of {_count(len(agents), 'agent')}",
         "instructions": list(instructions),
         "trajectories": trajectories,
         "curve": [],
     }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
 def _numbered(lines: list[dict[str, Any]], group: str, last: int | None) -> list[dict[str, Any]]:
