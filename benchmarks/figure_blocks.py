@@ -89,10 +89,13 @@ def generation_peers() -> str:
             f"{row['tokens_per_second']:,.0f}",
             f"{row.get('generate_tokens_per_second') or row['trl_tokens_per_second']:,.0f}",
             f"{row['ratio']:.2f}",
+            f"{row['memory_ratio']:.2f}" if "memory_ratio" in row else "",
         )
         for name, row in results("peers")["results"].items()
     ]
-    return table(("Comparison", "Tokens/s", "Peer, tokens/s", "Ratio"), rows)
+    return table(
+        ("Comparison", "Tokens/s", "Peer, tokens/s", "Ratio", "Ratio of peak memory"), rows
+    )
 
 
 # Memory.

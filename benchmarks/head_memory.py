@@ -8,7 +8,7 @@ no logits, so nothing below its memory is possible with these layers. Every stor
 in the forward and backward pass is counted, above weights, gradients and optimiser states. Times
 are CPU times of one thread, of alternating repetitions. Prints a table and writes JSON.
 
-    python benchmarks/head_memory.py [--tokens 2048]
+    python benchmarks/head_memory.py [--tokens 2048 8192]
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Settings:
     layers: int = 6
     vocabulary: int = 32_000
     row: int = 512
-    tokens: tuple[int, ...] = (2048,)
-    repeats: int = 3
+    tokens: tuple[int, ...] = (2048, 8192)
+    repeats: int = 1
     seed: int = 0
     out: Path = Path(__file__).parent / "results" / "head_memory.json"
 

@@ -50,3 +50,17 @@ def test_figures_of_the_models():
     for row in models:
         a, b, c = (row["peak"][n] for n in ("2048", "8192", "32768"))
         assert (c - b) / (32768 - 8192) == pytest.approx((b - a) / (8192 - 2048), rel=0.25)
+
+
+@pytest.mark.slow
+def test_the_scoring_head_holds_less_than_all_logits(memory, monkeypatch):
+    del memory  # which finds the benchmarks
+    heads = importlib.import_module("head_memory")
+    monkeypatch.setattr(heads, "find_spec", lambda name: None)
+    monkeypatch.setattr(heads.Bare, "logits_at_once", 8 * 512)
+    settings = heads.Settings(hidden=16, intermediate=32, layers=1, vocabulary=512, row=32)
+    found = heads.measure(settings, 64)  # which compares scores and gradients, too
+    own, whole, least = (
+        found[name]["bytes_per_token"] for name in ("this project", "all logits", "layers only")
+    )
+    assert least < own < least + (whole - least) / 2
