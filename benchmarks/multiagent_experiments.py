@@ -177,7 +177,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "bc_epochs": 10,
             "episodes_per_iteration": 24,
             "num_envs": 24,
-            "iterations": 36,
+            "iterations": 100,
             "epochs": 2,
             "critic_detach": True,
             "critic_warmup": 3,
