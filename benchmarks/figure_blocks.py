@@ -313,31 +313,6 @@ def demo_critic() -> str:
 # Other libraries.
 
 
-def sb3_webshop() -> str:
-    """Returns MaskablePPO's reward in words."""
-    found = results("sb3_webshop")
-    players, settings = found["players"], found["settings"]
-    last = next(reversed(players))
-    return (
-        f"{players['random']['reward']:.2f} (random) to {players[last]['reward']:.2f} "
-        f"after {settings['steps']:,} environment steps"
-    )
-
-
-def sb3_webshop_table() -> str:
-    """Returns the table of MaskablePPO's evaluations."""
-    rows = [
-        (
-            name,
-            f"{row['reward']:.2f} ± {1.96 * row['standard_error']:.2f}",
-            f"{100 * row['success']:.0f} %",
-            f"{row['turns']:.1f}",
-        )
-        for name, row in results("sb3_webshop")["players"].items()
-    ]
-    return table(("Player", "Reward (95 % interval)", "Success", "Turns"), rows)
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
     function.__name__.removesuffix("_block"): function
     for function in (
@@ -361,8 +336,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
         demo_table,
         demo_seeds,
         demo_critic,
-        sb3_webshop,
-        sb3_webshop_table,
     )
 }
 

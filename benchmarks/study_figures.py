@@ -1,4 +1,4 @@
-"""Tables of the smaller studies, for the documentation: critics, credit, searches, serving.
+"""Tables of the smaller studies, for the documentation.
 
 A table without its file in `results/` is replaced by a note.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from figure_results import NOTHING, results_if_any, table
+from figure_results import NOTHING, results, results_if_any, table
 
 FEWEST = 30
 """States that an explained variance by turn needs."""
@@ -159,6 +159,26 @@ def planning_exit() -> str:
     return table(("Environment", *names), rows)
 
 
+def world_model() -> str:
+    """Returns the errors of world models and the success of plans made in them."""
+    content = results_if_any("world_model")
+    if content is None:
+        return NOTHING
+    rows = [
+        (
+            env,
+            *(
+                f"{100 * content[env]['errors'][name]:.0f}"
+                for name in ("world_exact", "world_over")
+            ),
+            *(_success(row) for row in content[env]["agents"].values()),
+        )
+        for env in content["config"]["envs"]
+    ]
+    agents = next(iter(content[env]["agents"] for env in content["config"]["envs"]))
+    return table(("Environment", "Exact pages", "Right ends", *agents), rows)
+
+
 def notes() -> str:
     """Returns the right answers of readers with a window and with notes, by prompt length."""
     return _readers("Diary")
@@ -227,6 +247,31 @@ def reader() -> str:
     return table(("Model", "Demonstrations", "Seeds", "Reward", "Success"), rows)
 
 
+def sb3_webshop() -> str:
+    """Returns MaskablePPO's reward in words."""
+    found = results("sb3_webshop")
+    players, settings = found["players"], found["settings"]
+    last = next(reversed(players))
+    return (
+        f"{players['random']['reward']:.2f} (random) to {players[last]['reward']:.2f} "
+        f"after {settings['steps']:,} environment steps"
+    )
+
+
+def sb3_webshop_table() -> str:
+    """Returns the table of MaskablePPO's evaluations."""
+    rows = [
+        (
+            name,
+            f"{row['reward']:.2f} ± {1.96 * row['standard_error']:.2f}",
+            f"{100 * row['success']:.0f} %",
+            f"{row['turns']:.1f}",
+        )
+        for name, row in results("sb3_webshop")["players"].items()
+    ]
+    return table(("Player", "Reward (95 % interval)", "Success", "Turns"), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
@@ -237,9 +282,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
         decisive_turns,
         planning,
         planning_exit,
+        world_model,
         notes,
         notes_in_wordle,
         serve_load,
         reader,
+        sb3_webshop,
+        sb3_webshop_table,
     )
 }
