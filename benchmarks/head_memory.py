@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,15 @@ def collated_rows(ids: Tensor) -> Collated:
     rows = torch.arange(len(ids)).repeat_interleave(len(one.column))
     column = one.column.repeat(len(ids))
     target = ids[:, 1:].flatten()
-    whole = {"attention_mask": torch.ones_like(ids), "row": rows, "column": column}
-    index = torch.arange(len(rows))
-    return Collated(**vars(one) | whole | {"tokens": ids, "target": target, "index": index})
+    return replace(
+        one,
+        tokens=ids,
+        attention_mask=torch.ones_like(ids),
+        row=rows,
+        column=column,
+        target=target,
+        index=torch.arange(len(rows)),
+    )
 
 
 def own(model: Any, ids: Tensor) -> Scored:

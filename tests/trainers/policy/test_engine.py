@@ -76,11 +76,12 @@ def test_an_engine_is_synced_once_after_each_change_of_the_weights(make_policy):
     assert len(engine.calls) == 6
 
 
-def test_samples_of_any_engine_have_the_version_of_the_weights(make_policy):
+def test_samples_of_any_engine_have_the_version_of_the_weights(make_policy, monkeypatch):
     policy = make_policy()
     [sample] = policy.act(requests()[:1], Sampling(max_new_tokens=2))
     engine = Recorder(policy)
-    engine.generate = lambda *_: [replace(sample, version=None)]  # an engine of one's own
+    unversioned = [replace(sample, version=None)]  # as of an engine of one's own
+    monkeypatch.setattr(engine, "generate", lambda *_: unversioned)
     for version in (3, 4):
         policy.version = version
         [own] = policy.act(requests()[:1], Sampling(max_new_tokens=2))
