@@ -31,7 +31,8 @@ def interquartile_mean(scores: Scores) -> float:
     ordered = np.sort(np.concatenate([np.asarray(each, np.float64) for each in scores]))
     edges = np.arange(len(ordered) + 1) / len(ordered)
     inside = np.clip(edges[1:], 0.25, 0.75) - np.clip(edges[:-1], 0.25, 0.75)
-    return float(inside @ ordered / 0.5)
+    mean = inside @ ordered / inside.sum()
+    return float(np.clip(mean, ordered[0], ordered[-1]))  # rounding may leave the range
 
 
 def probability_of_improvement(one: Scores, other: Scores) -> float:

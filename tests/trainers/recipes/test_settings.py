@@ -99,6 +99,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
     **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every", "encoder")},
     "early_experience.reflection": ANSWERS,
+    "early_experience.own_actions": {"constrain": False, "max_new_tokens": 4},  # many actions
     "agentprm.best_of": EVALUATED,  # acts in evaluations
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
