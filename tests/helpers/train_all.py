@@ -48,9 +48,9 @@ SETTINGS: dict[str, Any] = {
 }
 OWN: dict[str, dict[str, Any]] = {
     "ilql": {"head_epochs": 1},
-    "archer": {"critic_steps": 10, "replayed": 9},
-    "archer_iql": {"critic_steps": 10},
     # Adam would magnify rounding errors of the features, and the critic those of its features.
+    "archer": {"critic_steps": 10, "replayed": 9, "critic_lr": 1e-5},
+    "archer_iql": {"critic_steps": 10},
     "digi_q": {"critic_steps": 10, "replayed": 9, "best_of": 2, "representation_lr": 1e-5},
     "sac_glam": {"critic_steps": 10, "replayed": 9},
     "agentprm": {"best_of": 2, "group_size": 4},
