@@ -14,7 +14,7 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.mixture import check_mix
 from agentgym.trainers.credit.shaping import imported, scorer
 from agentgym.trainers.model_defaults import NEW_MODELS
-from agentgym.trainers.policy.vllm_base import check_bounded
+from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS, MINIMUM
 from agentgym.utils.arguments import check_types
 

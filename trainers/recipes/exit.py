@@ -15,20 +15,23 @@ its weights instead of from new ones, and there is no value network.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentgym.agents import make_agent
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room, samples_of
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 SEARCHES = 3 << 20
 """Offset that separates the seeds of searches from those of other episodes."""
@@ -75,6 +78,8 @@ class Teaching(RecipeHooks):
         self.trainer, self.config = trainer, config
         options = {}
         if config.guided:
+            from agentgym.trainers.policy_agent.agent import PolicyAgent
+
             options["policy"] = PolicyAgent(
                 trainer.policy,
                 config.context_settings(),
