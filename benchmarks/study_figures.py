@@ -179,6 +179,66 @@ def world_model() -> str:
     return table(("Environment", "Exact pages", "Right ends", *agents), rows)
 
 
+def early_experience() -> str:
+    """Returns the success of early experience and of cloning the same demonstrations."""
+    content = results_if_any("early_experience")
+    if content is None:
+        return NOTHING
+    rows = [
+        (f"{name}, {count} demonstrations", *_mean_and_values(values))
+        for count, found in content["success"].items()
+        for name, values in found.items()
+    ]
+    return table(("Policy", "Success", "By seed"), rows)
+
+
+def _mean_and_values(values: Sequence[float]) -> tuple[str, str]:
+    shown = ", ".join(f"{100 * value:.0f}" for value in values)
+    return f"{100 * sum(values) / len(values):.0f}", shown
+
+
+def propose_solve() -> str:
+    """Returns the success of solvers on held-out tasks, by what they learned from."""
+    content = results_if_any("propose_solve")
+    if content is None:
+        return NOTHING
+    seeds = content["seeds"].values()
+    rows = [
+        (name, *_mean_and_values([seed[name]["success"][0] for seed in seeds]))
+        for name in ("cloned", "self-play", "random tasks")
+    ]
+    first, last = (
+        [seed["curves"]["proposer/return"][place] for seed in seeds] for place in (0, -1)
+    )
+    shown = table(("Policy", "Success (%)", "By seed"), rows)
+    means = (sum(values) / len(values) for values in (first, last))
+    return shown + "\n\nThe return of the proposer goes from {:.3f} to {:.3f}.".format(*means)
+
+
+def scaffolds() -> str:
+    """Returns the success of agents with and without what they remember."""
+    content = results_if_any("scaffolds")
+    if content is None:
+        return NOTHING
+    return table(
+        ("Agent", "Success"), [(name, _success(row)) for name, row in content["agents"].items()]
+    )
+
+
+def notes_in_textcraft() -> str:
+    """Returns the success of a planner with a window and with a to-do list."""
+    content = results_if_any("scaffolds")
+    if content is None:
+        return NOTHING
+    crafting = content["crafting"]
+    rows = [
+        (kind, budget, _success(row), f"{row['prompt_tokens']:,}")
+        for kind, found in crafting["readers"].items()
+        for budget, row in found.items()
+    ]
+    return table(("Memory", "Budget", "Success", "Tokens read per episode"), rows)
+
+
 def notes() -> str:
     """Returns the right answers of readers with a window and with notes, by prompt length."""
     return _readers("Diary")
@@ -283,6 +343,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
         planning,
         planning_exit,
         world_model,
+        early_experience,
+        propose_solve,
+        scaffolds,
+        notes_in_textcraft,
         notes,
         notes_in_wordle,
         serve_load,

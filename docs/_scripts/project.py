@@ -74,6 +74,7 @@ FAMILIES: dict[str, str] = {
     "communication": "Communication games",
     "social_deduction": "Social deduction",
     "team": "Teams",
+    "propose_solve": "Tasks by agents",
 }
 """Titles of the environment families, in the order of the site. Other families come last."""
 
