@@ -534,3 +534,17 @@ def test_the_table_has_a_row_for_each_agent_under_its_environment():
     assert "100.0 [88.6, 100.0]" in lines[4]
     assert "[low, high]: 95 % confidence" in lines[7]
     assert "random" in str(reports[0])
+
+
+def test_long_arguments_stand_below_the_table():
+    from rich.console import Console
+
+    wrap = ["ExtractAction:format=tags", "HistoryObservation:k=4"]
+    report = evaluate("NumberLine-v0", "random", tasks=2, env_kwargs={"size": 4, "wrap": wrap})
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(compare([report, report]))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    assert [line.split()[0] for line in lines[2:5]] == ["NumberLine-v0", "random", "random"]
+    assert lines[2] == "NumberLine-v0 [1]"
+    assert "".join(lines[6:]).startswith('[1] NumberLine-v0 size=4 wrap=["ExtractAction:format=tags"')
