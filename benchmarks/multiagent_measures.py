@@ -118,11 +118,15 @@ def _kuhn(agent: Agent | MixedAgent) -> float:
 
 def tictactoe(folder: Path) -> Measures:
     """Returns the shares of games that the policy loses, from the empty board, in both seats."""
-    agent = load_agent(str(folder), temperature=0.0)
+    agent, rules = load_agent(str(folder), temperature=0.0), config_of(folder)["env_kwargs"]
     found: Measures = {}
     for level, games in (("random", 500), ("optimal", 100)):
         result = cross_play(
-            "TicTacToe-v0", [agent, level], episodes=["opening/"] * (games // 2), self_play=False
+            "TicTacToe-v0",
+            [agent, level],
+            episodes=["opening/"] * (games // 2),
+            env_kwargs=rules,
+            self_play=False,
         )
         returns = [m.returns[m.lineup.index(0)] for m in result.matches]
         found[f"wins against {level}"] = sum(r > 0 for r in returns) / games

@@ -54,7 +54,7 @@ class Config(TrainConfig):
             covariance_clip=0.0,
         )
         if self.judge:
-            scorer(self.judge)
+            scorer(self.judge, option="judge")
 
 
 class Best(RecipeHooks):
