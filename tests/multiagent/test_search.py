@@ -77,6 +77,6 @@ def test_it_beats_random_and_is_an_opponent():
 )
 def test_bad_input_is_explained(id: str, word: str, message: str):
     game = started(id)
+    view = seat_view(game, game.acting[0], np.random.default_rng(0))
     with pytest.raises(AgentGymError, match=message):
-        agent = game_agent(game, word)
-        agent.act([seat_view(game, game.acting[0], np.random.default_rng(0))])
+        game_agent(game, word).act([view])
