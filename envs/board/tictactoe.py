@@ -97,8 +97,8 @@ def drawn(board: str) -> str:
 
 
 def in_line(board: str) -> str:
-    """Returns the board as a line of nine marks, cells 1 to 9, with "-" in the empty cells."""
-    return "Cells 1 to 9: " + " ".join(board.replace(".", "-"))
+    """Returns the board as a line of nine marks, with "-" in the empty cells."""
+    return "Board: " + " ".join(board.replace(".", "-"))
 
 
 def symmetric(board: str) -> str:
@@ -209,10 +209,11 @@ class TicTacToe(TextGame):
         if board not in DRAWINGS:
             raise ConfigError(f"board must be one of {list(DRAWINGS)}, got {board!r}.")
         self.draw = DRAWINGS[board]
+        shown = ' The board shows them in a line, with "-" in empty cells.' * (board == "line")
         self.instructions = (
             "You play tic-tac-toe against an opponent.\n"
             "Rules:\n"
-            "- Players take turns marking an empty cell. Cells are numbered 1 to 9.\n"
+            f"- Players take turns marking an empty cell. Cells are numbered 1 to 9.{shown}\n"
             "- The first player with three marks in a row, column or diagonal wins. A full board "
             "is a draw.\n"
             "Action: the number of an empty cell, for example: 5\n"

@@ -122,7 +122,8 @@ def test_a_seat_against_graded_opponents_gets_harder():
 def test_a_board_in_a_line_has_nine_marks():
     game = TicTacToe(board="line")
     game.reset(seed=0, task="opening/5-1")
-    text = "You are X. It is your turn.\nCells 1 to 9: O - - - X - - - -"
+    text = "You are X. It is your turn.\nBoard: O - - - X - - - -"
     assert game.seen("player_0").observation == text
+    assert "numbered 1 to 9. The board shows them in a line" in game.instructions
     with pytest.raises(ConfigError, match=r"board must be one of \['drawn', 'line'\], got 'flat'"):
         TicTacToe(board="flat")
