@@ -17,6 +17,7 @@ from figure_results import NOTHING, results, results_if_any, table
 
 NAMES = (
     "kuhn",
+    "leduc",
     "tictactoe",
     "cooks",
     "dilemma",
