@@ -140,7 +140,7 @@ def _check_environments(config: TrainConfig) -> None:
                 f"curriculum must be one of {', '.join(KINDS)}, or module:function, got "
                 f"{chosen.curriculum!r}.{did_you_mean(chosen.curriculum, KINDS)}"
             )
-        imported(chosen.curriculum)  # raises for a function that does not exist
+        imported(chosen.curriculum, "curriculum")  # raises for a function that does not exist
 
 
 def _check_rollout(config: TrainConfig) -> None:

@@ -504,7 +504,8 @@ class ImitationConfig:
     """Behaviour cloning before RL, and data from files."""
 
     bc_demonstrations: Count = 0
-    """Expert demonstrations on training tasks (0: no behaviour cloning)."""
+    """Expert demonstrations on training tasks (0: no behaviour cloning). With opponents of a game,
+    the expert plays all trained seats, and each of them is cloned."""
     bc_epochs: Positive = 10
     """Epochs over the demonstrations."""
     bc_lr: ByModel[float] = BY_MODEL
