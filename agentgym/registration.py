@@ -125,6 +125,12 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.overcooked.salad:Salad",
         {"recipe": "lettuce-tomato salad"},
     ),
+    Entry("AsyncKitchen-v0", "agentgym.envs.kitchen.async_kitchen:AsyncKitchen"),
+    Entry(
+        "AsyncKitchen-Orders-v0",
+        "agentgym.envs.kitchen.async_kitchen:AsyncKitchen",
+        {"orders": 4, "late": True},
+    ),
     Entry("VirtualHome-FoodPreparation-v0", FOOD),
     Entry("VirtualHome-FoodPreparation-Cheese-v0", FOOD, {"variant": "cheese"}),
     Entry("VirtualHome-FoodPreparation-Hamburger-v0", FOOD, {"variant": "hamburger"}),
@@ -161,6 +167,17 @@ TABLE: tuple[Entry, ...] = (
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
+    Entry("TheoryOfMind-v0", "agentgym.envs.belief.theory_of_mind:TheoryOfMind"),
+    Entry(
+        "TheoryOfMind-Second-v0",
+        "agentgym.envs.belief.theory_of_mind:TheoryOfMind",
+        {"order": "second", "people": 4, "events": 24},
+    ),
+    Entry(
+        "TheoryOfMind-Village-v0",
+        "agentgym.envs.belief.theory_of_mind:TheoryOfMind",
+        {"episode": "village"},
+    ),
     Entry("Diary-v0", "agentgym.envs.diary.diary:Diary"),
     Entry("Diary-Notes-v0", "agentgym.envs.diary.diary:Diary", {"notebook": 40}),
     Entry(
@@ -297,6 +314,14 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.social.trust_and_split",
         seat={"opponents": "unknown"},
     ),
+    Entry("GuessTwoThirds-v0", "agentgym.envs.economics.guess_two_thirds"),
+    Entry(
+        "GuessTwoThirds-Unknown-v0",
+        "agentgym.envs.economics.guess_two_thirds",
+        seat={"opponents": "unknown"},
+    ),
+    Entry("Auction-v0", "agentgym.envs.economics.auction"),
+    Entry("Auction-SecondPrice-v0", "agentgym.envs.economics.auction", {"price": "second"}),
     Entry("TwentyQuestions-TwoPlayer-v0", "agentgym.envs.communication.twenty_questions"),
     Entry(
         "TwentyQuestions-TwoPlayer-Menu-v0",
@@ -342,6 +367,7 @@ PLUGS = {
     "ReasoningGym-v0": "agentgym.integrations.reasoning_gym:ReasoningGym",
     "TextArena-v0": "agentgym.integrations.textarena:TextArena",
     "BrowserGym-v0": "agentgym.integrations.browsergym:BrowserGym",
+    "NetHack-v0": "agentgym.integrations.nethack:NetHack",
 }
 """Environments of others, whose rules are no part of AgentGym, by id without the namespace."""
 

@@ -1,0 +1,1 @@
+"""Questions about the knowledge and the beliefs of people in played episodes."""
