@@ -147,6 +147,9 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry("WatchAndHelp-v0", "agentgym.envs.household.watch_and_help:WatchAndHelp"),
     Entry("Blocksworld-v0", "agentgym.envs.planning.blocksworld:Blocksworld"),
+    Entry(
+        "Blocksworld-Mystery-v0", "agentgym.envs.planning.blocksworld:Blocksworld", {"mystery": True}
+    ),
     Entry("Gripper-v0", "agentgym.envs.planning.gripper:Gripper"),
     Entry("Ferry-v0", "agentgym.envs.planning.ferry:Ferry"),
     Entry("Logistics-v0", "agentgym.envs.planning.logistics:Logistics"),
@@ -167,6 +170,12 @@ TABLE: tuple[Entry, ...] = (
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
+    Entry("Clinic-v0", "agentgym.envs.clinic.clinic:Clinic"),
+    Entry(
+        "Clinic-Hard-v0",
+        "agentgym.envs.clinic.clinic:Clinic",
+        {"diseases": 12, "symptoms": 14, "tests": 6},
+    ),
     Entry("TheoryOfMind-v0", "agentgym.envs.belief.theory_of_mind:TheoryOfMind"),
     Entry(
         "TheoryOfMind-Second-v0",

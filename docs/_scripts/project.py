@@ -48,6 +48,7 @@ FAMILIES: dict[str, str] = {
     "travel": "Travel planning",
     "service": "Customer service",
     "office": "Office tools",
+    "clinic": "Clinic",
     "database": "Databases",
     "search": "Search and knowledge",
     "web": "Web pages",
