@@ -148,7 +148,9 @@ TABLE: tuple[Entry, ...] = (
     Entry("WatchAndHelp-v0", "agentgym.envs.household.watch_and_help:WatchAndHelp"),
     Entry("Blocksworld-v0", "agentgym.envs.planning.blocksworld:Blocksworld"),
     Entry(
-        "Blocksworld-Mystery-v0", "agentgym.envs.planning.blocksworld:Blocksworld", {"mystery": True}
+        "Blocksworld-Mystery-v0",
+        "agentgym.envs.planning.blocksworld:Blocksworld",
+        {"mystery": True},
     ),
     Entry("Gripper-v0", "agentgym.envs.planning.gripper:Gripper"),
     Entry("Ferry-v0", "agentgym.envs.planning.ferry:Ferry"),
@@ -176,15 +178,15 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.clinic.clinic:Clinic",
         {"diseases": 12, "symptoms": 14, "tests": 6},
     ),
-    Entry("TheoryOfMind-v0", "agentgym.envs.belief.theory_of_mind:TheoryOfMind"),
+    Entry("TheoryOfMind-v0", "agentgym.envs.social_deduction.theory_of_mind:TheoryOfMind"),
     Entry(
         "TheoryOfMind-Second-v0",
-        "agentgym.envs.belief.theory_of_mind:TheoryOfMind",
+        "agentgym.envs.social_deduction.theory_of_mind:TheoryOfMind",
         {"order": "second", "people": 4, "events": 24},
     ),
     Entry(
         "TheoryOfMind-Village-v0",
-        "agentgym.envs.belief.theory_of_mind:TheoryOfMind",
+        "agentgym.envs.social_deduction.theory_of_mind:TheoryOfMind",
         {"episode": "village"},
     ),
     Entry("Diary-v0", "agentgym.envs.diary.diary:Diary"),

@@ -54,7 +54,6 @@ FAMILIES: dict[str, str] = {
     "web": "Web pages",
     "tabular": "Tables",
     "diary": "Memory",
-    "belief": "Theory of mind",
     "generation": "Text generation",
     "shell": "Shell",
     "code": "Code",

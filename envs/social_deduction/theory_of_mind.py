@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentgym.core import TextEnv
-from agentgym.envs.belief import house, village
+from agentgym.envs.social_deduction import house_story as house
+from agentgym.envs.social_deduction import village_story as village
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.envs.belief.house import UNKNOWN, House, played
-from agentgym.envs.belief.theory_of_mind import ORDERS, TheoryOfMind, house_questions
-from agentgym.envs.belief.village import knows, possible
-from agentgym.envs.belief.village import played as village_played
 from agentgym.envs.social_deduction.deduction import DOCTOR, SEER, VILLAGER, WOLF
+from agentgym.envs.social_deduction.house_story import UNKNOWN, House, played
+from agentgym.envs.social_deduction.theory_of_mind import ORDERS, TheoryOfMind, house_questions
+from agentgym.envs.social_deduction.village_story import knows, possible
+from agentgym.envs.social_deduction.village_story import played as village_played
 from agentgym.errors import ConfigError
 from agentgym.utils.draws import Draws
 

@@ -1,1 +1,0 @@
-"""Questions about the knowledge and the beliefs of people in played episodes."""
