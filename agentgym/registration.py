@@ -201,6 +201,7 @@ TABLE: tuple[Entry, ...] = (
         {"words": True},
     ),
     Entry("Todo-v0", "agentgym.envs.office.todo:Todo"),
+    Entry("Drafts-v0", "agentgym.envs.office.drafts:Drafts"),
     Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
     Entry("Workplace-v0", "agentgym.envs.office.workplace:Workplace"),
     Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),

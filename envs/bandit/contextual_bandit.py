@@ -336,6 +336,6 @@ class ContextualBandit(TextEnv):
 
 _SUPPORT = (
     "For each film you see an estimate of the current user's rating, an exploration bonus, which "
-    "is high if the film was seldom recommended to similar users, and their sum as its score. A good "
-    "player recommends the film with the highest score."
+    "is high if the film was seldom recommended to similar users, and their sum as its score. A "
+    "good player recommends the film with the highest score."
 )
