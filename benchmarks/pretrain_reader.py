@@ -138,7 +138,7 @@ def batch(found: Sequence[Row], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(ids), torch.from_numpy(answers)
 
 
-def fill(rng: random.Random, found: Iterator[Row], tokens: int) -> list[Row]:
+def fill(found: Iterator[Row], tokens: int) -> list[Row]:
     """Returns rows until their tokens, padded to the longest, reach a number."""
     kept: list[Row] = []
     while not kept or (len(kept) + 1) * max(len(row[0]) for row in kept) <= tokens:
@@ -146,8 +146,10 @@ def fill(rng: random.Random, found: Iterator[Row], tokens: int) -> list[Row]:
     return kept
 
 
-def losses(model: Any, ids: torch.Tensor, answers: torch.Tensor, text: torch.Tensor) -> Any:
-    """Returns the mean cross-entropies of answer tokens and of the selected other tokens."""
+def mean_loss(
+    model: Any, ids: torch.Tensor, answers: torch.Tensor, text: torch.Tensor
+) -> torch.Tensor:
+    """Returns the mean cross-entropy of answers, plus half that of the selected other tokens."""
     hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
     targets = ids[:, 1:]
 
@@ -189,10 +191,10 @@ def generated(policy: Policy, rng: random.Random, longest: int) -> Iterator[Row]
         yield from rows(policy, asked(rng), longest)
 
 
-def main(settings: Settings) -> None:
-    """Reads the experts, trains the model and keeps the folder up to date."""
-    torch.set_num_threads(1)
-    begun, rng = time.process_time(), random.Random(settings.seed)
+def read_all(
+    settings: Settings, rng: random.Random
+) -> tuple[Policy, list[Row], dict[str, list[Row]]]:
+    """Returns the new model, the rows of episodes to learn, and the held-out ones by name."""
     episodes = {name: played(name, settings) for name in IDS}
     texts = [
         text for each in episodes.values() for turns in each for turn in turns for text in turn
@@ -200,58 +202,62 @@ def main(settings: Settings) -> None:
     texts += [text for _ in range(2000) for turn in asked(rng) for text in turn]
     size = replace(SIZES["reader"], vocabulary=settings.vocabulary)
     policy = Policy(*tiny_model(texts, seed=settings.seed, size=size))
-    model, pad = policy.model, policy.tokenizer.pad_token_id
-    print(f"{time.process_time() - begun:.0f} s: data, tokenizer and practice", flush=True)
-
-    lines = {
-        name: [list(rows(policy, turns, settings.longest)) for turns in each]
-        for name, each in episodes.items()
-    }
-    train = [
-        row
-        for each in lines.values()
-        for number, own in enumerate(each)
-        if number % 10
-        for row in own
-    ]
-    held_out = {name: [row for own in each[::10] for row in own] for name, each in lines.items()}
+    learned: list[Row] = []
+    held_out: dict[str, list[Row]] = {}
+    for name, each in episodes.items():
+        found = [list(rows(policy, turns, settings.longest)) for turns in each]
+        held_out[name] = [row for own in found[::10] for row in own]
+        learned += [row for number, own in enumerate(found) if number % 10 for row in own]
     unseen = random.Random(f"held out {settings.seed}")
     for kind in KINDS:
-        turns = [asked(unseen, kind) for _ in range(40)]
-        held_out[kind] = [row for each in turns for row in rows(policy, each, settings.longest)]
+        pages = [asked(unseen, kind) for _ in range(40)]
+        held_out[kind] = [row for turns in pages for row in rows(policy, turns, settings.longest)]
+    return policy, learned, held_out
 
+
+def pretrain(
+    policy: Policy, learned: Sequence[Row], settings: Settings, rng: random.Random
+) -> Iterator[tuple[int, float, Any]]:
+    """Trains a model. Yields the steps, the loss and the averaged model before each evaluation."""
+    model, pad = policy.model, policy.tokenizer.pad_token_id
+    sources = generated(policy, rng, settings.longest), stream(rng, learned)
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(settings.average))
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.lr, betas=(0.9, 0.98), weight_decay=0.01
     )
-    sources = generated(policy, rng, settings.longest), stream(rng, train)
     generator = torch.Generator().manual_seed(settings.seed)
-    report: dict[str, Any] = {"versions": versions("torch"), "settings": settings_of(settings)}
     for step in range(1, settings.steps + 1):
         rate = min(1.0, step / 100) * max(0.1, 1 - step / settings.steps)
         optimizer.param_groups[0]["lr"] = settings.lr * rate
-        ids, answers = batch(fill(rng, sources[step % 2], settings.tokens), pad)
+        ids, answers = batch(fill(sources[step % 2], settings.tokens), pad)
         other = ~answers & (ids != pad) & (torch.rand(ids.shape, generator=generator) < TEXT)
-        loss = losses(model, ids, answers, other)
+        loss = mean_loss(model, ids, answers, other)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         average.update_parameters(model)
         if step % settings.save_every == 0 or step == settings.steps:
-            seen = {name: accuracy(average.module, found, pad) for name, found in held_out.items()}
-            seconds = round(time.process_time() - begun, 1)
-            Policy(average.module, policy.tokenizer).save(settings.out)
-            write(
-                settings.out / "pretraining.json",
-                report | {"steps": step, "seconds": seconds, "accuracy": seen},
-            )
-            pages = "  ".join(f"{kind} {seen[kind]:.2f}" for kind in KINDS)
-            mean = np.mean([seen[name] for name in IDS])
-            print(
-                f"{seconds:.0f} s: step {step}  loss {loss.item():.3f}  actions {mean:.3f}  {pages}",
-                flush=True,
-            )
+            yield step, loss.item(), average.module
+
+
+def main(settings: Settings) -> None:
+    """Reads the experts, trains the model and keeps the folder up to date."""
+    torch.set_num_threads(1)
+    begun, rng = time.process_time(), random.Random(settings.seed)
+    policy, learned, held_out = read_all(settings, rng)
+    print(f"{time.process_time() - begun:.0f} s: data, tokenizer and practice", flush=True)
+    about = {"versions": versions("torch"), "settings": settings_of(settings)}
+    pad = policy.tokenizer.pad_token_id
+    for step, loss, model in pretrain(policy, learned, settings, rng):
+        seen = {name: accuracy(model, found, pad) for name, found in held_out.items()}
+        seconds = round(time.process_time() - begun, 1)
+        Policy(model, policy.tokenizer).save(settings.out)
+        found = {"steps": step, "cpu_seconds": seconds, "accuracy": seen}
+        write(settings.out / "pretraining.json", about | found)
+        mean = np.mean([seen[name] for name in IDS])
+        pages = "  ".join(f"{kind} {seen[kind]:.2f}" for kind in KINDS)
+        print(f"{seconds:.0f} s: step {step}  loss {loss:.3f}  actions {mean:.3f}  {pages}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Generated pages with questions whose answers stand in the page, or follow from a few of its lines.
+"""Generated pages, with questions whose answers stand in a page or follow from a few of its lines.
 
 They are the reading that most environments need and few demonstrations teach: find a line, copy a
 span, count, compare numbers, follow references, choose the action that fits a goal, see which step
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 Questions = list[tuple[str, str]]
 Page = tuple[str, Questions]
@@ -99,7 +100,7 @@ def follow(rng: random.Random) -> Page:
     names = words(rng, rng.randint(6, 14))
     chains = [names[: len(names) // 2], names[len(names) // 2 :]]
     link = rng.choice((" leads to ", " is in ", " before ", " -> "))
-    lines = [a + link + b for chain in chains for a, b in zip(chain, chain[1:], strict=False)]
+    lines = [a + link + b for chain in chains for a, b in pairwise(chain)]
     rng.shuffle(lines)
     questions = []
     for chain in chains:
