@@ -33,29 +33,27 @@ from agentgym.trainers import train
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 
 WITHOUT, PRETRAINED, LONGER = "reader without practice", "pretrained", "nano, 15 epochs"
-CONTEXTS = {
+PLACES = {
     # The recipes are in the first observation alone.
-    "TextCraft-v0": "full",
-    "Blocksworld-v0": "current",
-    "TicTacToe-v0": "current",
-    # The pages do not show the selected options.
-    "WebShop-v0": "actions",
+    "TextCraft-v0": ("full", 500),
+    "Blocksworld-v0": ("current", 500),
+    "TicTacToe-v0": ("current", 500),
+    # The pages do not show the selected options. As in `make demo`.
+    "WebShop-v0": ("actions", 800),
 }
-"""The environments, each with the shortest prompts that hold what the expert needs."""
+"""The environments: the shortest context that holds what the expert needs, and demonstrations."""
 
 
 @dataclass
 class Settings:
     """Settings of the benchmark."""
 
-    ids: tuple[str, ...] = tuple(CONTEXTS)
-    """Environments, keys of `CONTEXTS`."""
+    ids: tuple[str, ...] = tuple(PLACES)
+    """Environments, keys of `PLACES`."""
     models: tuple[str, ...] = ("nano", "reader", PRETRAINED, LONGER, WITHOUT)
     """Models."""
     pretrained: Path = Path("runs/reader")
     """Folder of the pre-trained model."""
-    demonstrations: int = 500
-    """Demonstrations per environment."""
     epochs: int = 5
     """Epochs over the demonstrations."""
     episodes: int = 200
@@ -69,6 +67,7 @@ class Settings:
 def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
     """Returns the evaluation of a cloned policy, and the CPU seconds until it was trained."""
     begun = time.process_time()
+    context, demonstrations = PLACES[env_id]
     with tempfile.TemporaryDirectory() as folder:
         name, epochs = model, settings.epochs
         if model == WITHOUT:
@@ -80,8 +79,8 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
         elif model == LONGER:
             name, epochs = "nano", 3 * epochs
         train(
-            "poad", env_id=env_id, model=name, context=CONTEXTS[env_id], instructions=False,
-            constrain=True, bc_demonstrations=settings.demonstrations, bc_epochs=epochs,
+            "poad", env_id=env_id, model=name, context=context, instructions=False,
+            constrain=True, bc_demonstrations=demonstrations, bc_epochs=epochs,
             bc_lr=3e-3, bc_batch_tokens=4096, iterations=0, eval_episodes=0, seed=settings.seed,
             threads=1, device="cpu", quiet=True, run_dir=f"{folder}/run",
         )  # fmt: skip
