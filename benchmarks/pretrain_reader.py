@@ -75,6 +75,8 @@ class Settings:
     """Decay of the moving average of the weights."""
     save_every: int = 200
     """Steps between evaluations, after which the model is saved."""
+    device: str = "cpu"
+    """Device of the model."""
     seed: int = 0
     """Seed of the weights, the pages and the episodes."""
 
@@ -128,14 +130,14 @@ def rows(policy: Policy, turns: Turns, longest: int) -> Iterator[Row]:
         yield np.array(tokens), np.array(answers)
 
 
-def batch(found: Sequence[Row], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns token ids and the mask of answers [B, S], padded at their ends."""
+def batch(found: Sequence[Row], pad: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns token ids and the mask of answers [B, S] on a device, padded at their ends."""
     length = max(len(tokens) for tokens, _ in found)
     ids = np.full((len(found), length), pad)
     answers = np.zeros((len(found), length), bool)
     for line, (tokens, own) in enumerate(found):
         ids[line, : len(tokens)], answers[line, : len(own)] = tokens, own
-    return torch.from_numpy(ids), torch.from_numpy(answers)
+    return torch.from_numpy(ids).to(device), torch.from_numpy(answers).to(device)
 
 
 def fill(found: Iterator[Row], tokens: int) -> list[Row]:
@@ -164,12 +166,12 @@ def accuracy(model: Any, found: Sequence[Row], pad: int) -> float:
     """Returns the share of answers whose tokens are all the most probable ones."""
     right = total = 0
     for start in range(0, len(found), 16):
-        ids, answers = batch(found[start : start + 16], pad)
+        ids, answers = batch(found[start : start + 16], pad, model.device)
         hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state
-        for line, own in enumerate(answers.numpy()):
+        for line, own in enumerate(answers.cpu().numpy()):
             at = np.flatnonzero(own)
             best = model.lm_head(hidden[line, at - 1]).argmax(-1)
-            wrong = (best != ids[line, at]).numpy()
+            wrong = (best != ids[line, at]).cpu().numpy()
             parts = np.split(wrong, np.flatnonzero(np.diff(at) > 1) + 1)
             right += sum(not part.any() for part in parts)
             total += len(parts)
@@ -229,8 +231,9 @@ def pretrain(
     for step in range(1, settings.steps + 1):
         rate = min(1.0, step / 100) * max(0.1, 1 - step / settings.steps)
         optimizer.param_groups[0]["lr"] = settings.lr * rate
-        ids, answers = batch(fill(sources[step % 2], settings.tokens), pad)
-        other = ~answers & (ids != pad) & (torch.rand(ids.shape, generator=generator) < TEXT)
+        ids, answers = batch(fill(sources[step % 2], settings.tokens), pad, model.device)
+        drawn = (torch.rand(ids.shape, generator=generator) < TEXT).to(model.device)
+        other = ~answers & (ids != pad) & drawn
         loss = mean_loss(model, ids, answers, other)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -246,6 +249,7 @@ def main(settings: Settings) -> None:
     torch.set_num_threads(1)
     begun, rng = time.process_time(), random.Random(settings.seed)
     policy, learned, held_out = read_all(settings, rng)
+    policy.to(settings.device)
     print(f"{time.process_time() - begun:.0f} s: data, tokenizer and practice", flush=True)
     about = {"versions": versions("torch"), "settings": settings_of(settings)}
     pad = policy.tokenizer.pad_token_id

@@ -4,7 +4,8 @@ Each model is trained by behaviour cloning on the same demonstrations and evalua
 held-out tasks. "nano" has 2 blocks of random weights. "reader" has 3, begins with induction heads
 and practises copying, "reader without practice" does neither. "pretrained" has the shape of
 "reader" and is the folder that `pretrain_reader.py` writes: none of these environments is in its
-data. "nano, 15 epochs" has three times the epochs, and so more CPU time than any other model here.
+data. Two more clones of nano have three times the steps, on the same demonstrations or on others:
+if they succeed more often, cloning lacks steps or data, and not the ability to read.
 
 Rule, written down before the first run: pre-trained weights belong in the package if they succeed
 more often than nano and reader, with 95 % intervals apart, in three of the environments, and less
@@ -32,7 +33,8 @@ from agentgym.evaluation.runner import evaluate
 from agentgym.trainers import train
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 
-WITHOUT, PRETRAINED, LONGER = "reader without practice", "pretrained", "nano, 15 epochs"
+WITHOUT, PRETRAINED = "reader without practice", "pretrained"
+EPOCHS, DATA = "nano, 15 epochs", "nano, 3x demonstrations"
 PLACES = {
     # The recipes are in the first observation alone.
     "TextCraft-v0": ("full", 500),
@@ -50,7 +52,7 @@ class Settings:
 
     ids: tuple[str, ...] = tuple(PLACES)
     """Environments, keys of `PLACES`."""
-    models: tuple[str, ...] = ("nano", "reader", PRETRAINED, LONGER, WITHOUT)
+    models: tuple[str, ...] = ("nano", "reader", PRETRAINED, EPOCHS, DATA, WITHOUT)
     """Models."""
     pretrained: Path = Path("runs/reader")
     """Folder of the pre-trained model."""
@@ -76,8 +78,10 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
             tiny_policy(env_id, seed=settings.seed, size=size, folder=name)
         elif model == PRETRAINED:
             name = str(settings.pretrained)
-        elif model == LONGER:
+        elif model == EPOCHS:
             name, epochs = "nano", 3 * epochs
+        elif model == DATA:
+            name, demonstrations = "nano", 3 * demonstrations
         train(
             "poad", env_id=env_id, model=name, context=context, instructions=False,
             constrain=True, bc_demonstrations=demonstrations, bc_epochs=epochs,
