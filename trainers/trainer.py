@@ -246,6 +246,7 @@ class Trainer:
                 rng=lambda *key: self.rng(CLONING, *key),
                 say=self.log.say,
                 check=self.stop.agree,
+                seat=self.lineup.demonstration,
                 progress=self.saver.cloning,
                 on_epoch=self.saver.save_cloning,
             )

@@ -65,7 +65,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.hint != "expert":
-            imported(self.hint)
+            imported(self.hint, "hint")
 
     @property
     def foreign_actions(self) -> bool:
@@ -119,7 +119,7 @@ class Guidance(RecipeHooks):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
-        hint = expert_action if config.hint == "expert" else imported(config.hint)
+        hint = expert_action if config.hint == "expert" else imported(config.hint, "hint")
         make = trainer.make_env
         self.pool = EnvPool(
             lambda: Hinted(make(), hint, config.hinted_turns), config.rollout.num_envs

@@ -197,7 +197,7 @@ def reflector(source: str) -> Reflect:
     if source == "outcomes":
         return by_outcomes
     if not source.startswith("chat:"):
-        return imported(source)
+        return imported(source, "reflection")
     agent = make_agent(source)
 
     def reflect(view: View, tried: Tried) -> str:

@@ -57,7 +57,7 @@ class Config(TrainConfig):
             covariance_clip=0.0,
         )
         if self.judge:
-            scorer(self.judge)
+            scorer(self.judge, option="judge")
 
 
 class Best(RecipeHooks):

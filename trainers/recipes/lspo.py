@@ -94,6 +94,8 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
+        if self.encoder != "words":
+            imported(self.encoder, "encoder")
         self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
 
     @property
@@ -117,7 +119,7 @@ class LatentActions(Preferences):
         self.trainer, self.config = trainer, config
         self.encode: Embed = embed
         if config.encoder != "words":
-            self.encode = partial(_encoded, config.encoder, imported(config.encoder))
+            self.encode = partial(_encoded, config.encoder, imported(config.encoder, "encoder"))
         self.abstract: dict[str, AbstractGame] = {}
 
     def on_rollout_end(

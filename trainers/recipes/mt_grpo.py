@@ -52,7 +52,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        scorer(self.turn_score)
+        scorer(self.turn_score, option="turn_score")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.information not in ("expert", "none"):
-            imported(self.information)
+            imported(self.information, "information")
 
 
 class StepAdvantages(PreferenceModel):
@@ -122,7 +122,7 @@ class StepAdvantages(PreferenceModel):
         if self.information == "expert":
             text = self.solutions[trajectory.task, trajectory.seed]
         else:
-            text = str(imported(self.information)(trajectory))
+            text = str(imported(self.information, "information")(trajectory))
         return with_information(trajectory, text, self.model)
 
     def frozen_state(self) -> dict[str, Any]:

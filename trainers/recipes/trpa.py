@@ -61,7 +61,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.levels != "outcome":
-            imported(self.levels)
+            imported(self.levels, "levels")
         self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
 
 
@@ -76,7 +76,7 @@ class LevelPreferences(Preferences):
         super().__init__(config.beta, mean=True)
         self.anisotropy = config.anisotropy
         self.level: Callable[[Trajectory], int] = (
-            outcome_level if config.levels == "outcome" else imported(config.levels)
+            outcome_level if config.levels == "outcome" else imported(config.levels, "levels")
         )
         self._levels: list[int] = []  # of the trajectories that `pairs` was given last
 
