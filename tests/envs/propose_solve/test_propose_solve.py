@@ -254,7 +254,7 @@ def test_an_episode_about_programs_survives_a_snapshot():
         saved = json.loads(json.dumps(g.snapshot()))
         problem = g.state.problem
         assert problem is not None
-        g.play({agent: g.expert(agent) for agent in g.acting})
+        g.play({agent: g.expert(agent) or "" for agent in g.acting})
         assert all(g.seen(agent).success for agent in g.possible_agents[1:])
         g.restore(saved)
         assert g.state.problem == problem and len(g.acting) == 4
