@@ -182,7 +182,7 @@ def world_model() -> str:
 def early_experience() -> str:
     """Returns the success of early experience and of cloning the same demonstrations."""
     content = results_if_any("early_experience")
-    if content is None:
+    if content is None or not all("early experience" in x for x in content["success"].values()):
         return NOTHING
     rows = [
         (f"{name}, {count} demonstrations", *_mean_and_values(values))
