@@ -16,7 +16,7 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.mixture import check_mix
 from agentgym.trainers.credit.shaping import imported, scorer
 from agentgym.trainers.model_defaults import NEW_MODELS
-from agentgym.trainers.policy.vllm_base import check_bounded
+from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS, MINIMUM
 from agentgym.utils.arguments import check_types
 
@@ -140,7 +140,7 @@ def _check_environments(config: TrainConfig) -> None:
                 f"curriculum must be one of {', '.join(KINDS)}, or module:function, got "
                 f"{chosen.curriculum!r}.{did_you_mean(chosen.curriculum, KINDS)}"
             )
-        imported(chosen.curriculum)  # raises for a function that does not exist
+        imported(chosen.curriculum, "curriculum")  # raises for a function that does not exist
 
 
 def _check_rollout(config: TrainConfig) -> None:

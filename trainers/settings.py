@@ -504,9 +504,13 @@ class ImitationConfig:
     """Behaviour cloning before RL, and data from files."""
 
     bc_demonstrations: Count = 0
-    """Expert demonstrations on training tasks (0: no behaviour cloning)."""
+    """Expert demonstrations on training tasks (0: no behaviour cloning). With opponents of a game,
+    the expert plays all trained seats, and each of them is cloned."""
     bc_epochs: Positive = 10
-    """Epochs over the demonstrations."""
+    """Epochs over the demonstrations, the maximum with `bc_patience`."""
+    bc_patience: Positive | None = None
+    """Hold out a tenth of the demonstrations, stop when their loss has not fallen for this many
+    epochs, and keep the weights of the best epoch (None: all epochs on all demonstrations)."""
     bc_lr: ByModel[float] = BY_MODEL
     """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
     1e-4)."""

@@ -219,8 +219,8 @@ class Report:
 def compare(reports: Sequence[Report]) -> Table:
     """Returns a table of means with 95 % confidence intervals, one row per report.
 
-    Rows are grouped by environment, arguments and split. Long arguments stand below the table,
-    which fits into 80 columns.
+    Rows are grouped by environment, arguments and split. Long arguments stand below the
+    table, which fits into 80 columns.
     """
     from rich import box
     from rich.table import Table

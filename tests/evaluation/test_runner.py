@@ -547,4 +547,6 @@ def test_long_arguments_stand_below_the_table():
     lines = [line.rstrip() for line in capture.get().splitlines()]
     assert [line.split()[0] for line in lines[2:5]] == ["NumberLine-v0", "random", "random"]
     assert lines[2] == "NumberLine-v0 [1]"
-    assert "".join(lines[6:]).startswith('[1] NumberLine-v0 size=4 wrap=["ExtractAction:format=tags"')
+    assert "".join(lines[6:]).startswith(
+        '[1] NumberLine-v0 size=4 wrap=["ExtractAction:format=tags"'
+    )
