@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import gymnasium
 import numpy as np
@@ -194,6 +194,14 @@ class TextEnv(gymnasium.Env[str, str]):
         """Returns the text for `render`. Default: the observation."""
         assert self._last is not None
         return self._last.observation
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError, for the state before the first reset with the remedy."""
+            if name == "state":
+                raise AttributeError(f"{type(self).__name__} has no state yet: call reset() first.")
+            return object.__getattribute__(self, name)  # the error of a property, or the usual one
 
     # The interface of Gymnasium.
 

@@ -15,6 +15,7 @@ from gymnasium.utils.env_checker import check_env
 
 from agentgym import Tasks, TextEnv, TimeStep
 from agentgym.core import UnreadableAction
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError
 from agentgym.time_step import INFO_KEYS
 
@@ -78,6 +79,16 @@ def test_before_the_start_and_after_the_end_a_reset_is_asked_for():
     env.step("a")
     with pytest.raises(ResetNeeded):
         env.step("b")
+
+
+def test_a_state_is_there_after_the_first_reset():
+    env = NumberLine()
+    with pytest.raises(AttributeError, match="NumberLine has no state yet: call reset"):
+        env.expert()
+    with pytest.raises(AttributeError, match="'NumberLine' object has no attribute 'stat'"):
+        _ = env.stat  # type: ignore[attr-defined]
+    env.reset(seed=0)
+    assert env.expert() in ("+", "-")
 
 
 def test_an_action_that_is_no_text_is_the_callers_error():

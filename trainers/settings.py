@@ -64,8 +64,8 @@ NonNegative = Annotated[float, Ge(0.0)]
 """A number of at least 0."""
 Fraction = Annotated[float, Interval(ge=0.0, le=1.0)]
 """A number in [0, 1]."""
-Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
-"""An integer of 63 bits."""
+Seed = Annotated[int, Ge(0), Lt(2**63)]
+"""An integer of at least 0 and below 2^63."""
 Normalize = Literal["batch", "env", "task", "agent", "group", "none"]
 
 T = TypeVar("T")

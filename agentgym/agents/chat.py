@@ -28,6 +28,7 @@ from agentgym.agents.http_client import (
 )
 from agentgym.agents.view import View
 from agentgym.errors import AgentGymError, ConfigError
+from agentgym.utils.arguments import check_types, keyword_parameters
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
@@ -124,6 +125,8 @@ class ChatAgent:
         prompt_price: float | None = None,
         completion_price: float | None = None,
     ):
+        numbers = {"history": history, "retries": retries, "backoff": backoff, "timeout": timeout}
+        check_types("ChatAgent", keyword_parameters(ChatAgent), numbers)
         _check_url(base_url)
         if history is not None and history < 0:
             raise ConfigError(f"history must be None or at least 0, got {history}.")

@@ -14,7 +14,7 @@ from rich.text import Text
 from agentgym.utils.printable import printable
 
 _FRAME = re.compile(r"^[╭│╰]\s?|\s*[╮│╯]$")
-_RULE = re.compile(r"^[─\s]+$")
+_RULE = re.compile(r"^[─\s-]+$")
 
 
 def complain(message: str) -> None:

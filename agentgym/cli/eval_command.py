@@ -25,6 +25,7 @@ from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.suites import SUITES, Suite, available, summary
 from agentgym.evaluation.transcripts import read_saved
 from agentgym.making import full_id
+from agentgym.registration import REGISTRY
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
 
@@ -96,13 +97,8 @@ def run_evaluation(
     """
     ids = [full_id(id) for id in envs]
     if agents or nashconv or picture:
-        other = suite or wrap or agent_kwargs or resume or price
-        if other or split == "both" or len(ids) != 1:
-            raise ConfigError(
-                "--agents plays one game on one split: name one id, without --suite, --wrap, "
-                "--agent-kwargs, --price, --resume and --split both."
-            )
-        _check_cross_play(agents, nashconv, picture)
+        other = suite or wrap or agent_kwargs or resume or price or split == "both"
+        _check_cross_play(ids, agents, nashconv, picture, other=bool(other))
         _check_files(json, save, resume, picture)
         return show_cross_play(
             ids[0],
@@ -170,8 +166,25 @@ def _run(
     return INTERRUPTED if reports and reports[-1].interrupted else 0
 
 
-def _check_cross_play(agents: tuple[str, ...], nashconv: bool, picture: Path | None) -> None:
-    """Raises a ConfigError for options of a cross-play without agents, or an unknown picture."""
+def _check_cross_play(
+    ids: list[str], agents: tuple[str, ...], nashconv: bool, picture: Path | None, *, other: bool
+) -> None:
+    """Raises a ConfigError for a cross-play that cannot be played.
+
+    Args:
+        ids: environments, which must be one game.
+        agents: agents, at least one.
+        nashconv: whether exact values are computed.
+        picture: file of the picture.
+        other: whether there are options that a cross-play does not take.
+    """
+    if other or len(ids) != 1:
+        raise ConfigError(
+            "--agents plays one game on one split: name one id, without --suite, --wrap, "
+            "--agent-kwargs, --price, --resume and --split both."
+        )
+    if ids[0] in REGISTRY and not REGISTRY[ids[0]].multi_agent:
+        raise ConfigError(f"{ids[0]} is a single-agent environment: use --agent, not --agents.")
     if not agents:
         flag = "--nashconv" if nashconv else "--picture"
         raise ConfigError(f"{flag} needs --agents, such as --agents equilibrium.")

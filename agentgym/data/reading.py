@@ -27,17 +27,18 @@ SYSTEM = ("system", "developer")
 OTHERS = ("user", "human", "tool", "function", "observation", "function_response", "environment")
 
 
-def read_episodes(paths: Sequence[str | Path]) -> list[RecordedEpisode]:
+def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
     """Returns the episodes of files, in order.
 
     Args:
-        paths: files, or folders of training runs, which stand for their `trajectories.jsonl`.
+        paths: one or several files, or folders of training runs, which stand for their
+            `trajectories.jsonl`.
 
     Raises:
         DataError: if a file is missing, has no episodes, or holds anything else.
     """
     found = []
-    for path in map(Path, paths):
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         file = path / "trajectories.jsonl" if path.is_dir() else path
         before = len(found)
         for where, row in _rows(file):
@@ -53,18 +54,21 @@ def read_episodes(paths: Sequence[str | Path]) -> list[RecordedEpisode]:
 def _rows(file: Path) -> Iterator[tuple[str, Any]]:
     """Yields the place and the JSON object of each episode."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} cannot be read as text: {error}.") from error
+    where = "the list"
     try:
         if text.lstrip().startswith("["):
             yield from ((f"entry {i}", row) for i, row in enumerate(json.loads(text), 1))
             return
         for number, line in enumerate(text.split("\n"), 1):
+            where = f"line {number}"
             if line.strip():
-                yield f"line {number}", json.loads(line)
+                yield where, json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{file} is not JSON, one object per line: {error!s:.200}.") from error
+        message = f"{file}, {where}: not JSON, one object per line: {error!s:.200}."
+        raise DataError(message) from error
 
 
 def _episode(row: Any) -> RecordedEpisode:

@@ -152,7 +152,12 @@ class PettingZooMixin:
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         # Options other than the task are ignored: PettingZoo's own tests pass some.
-        self.game.reset(seed, (options or {}).get("task"))
+        options = options or {}
+        if not isinstance(options, Mapping):
+            raise TypeError(
+                f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
+            )
+        self.game.reset(seed, options.get("task"))
         self.agents = list(self.possible_agents)
         self._show()
 

@@ -165,8 +165,10 @@ def tool(
         final: whether a call ends the episode.
 
     Raises:
-        TypeError: for a parameter without a type hint or with an unsupported one.
+        TypeError: for a parameter without a type hint or with an unsupported one, or no function.
     """
+    if function is not None and not callable(function):
+        raise TypeError(f"tool needs a function, got {function!r:.80}. Its options have names.")
     if function is None:
         return lambda decorated: Tool(decorated, name=name, cost=cost, final=final)
     return Tool(function)

@@ -124,7 +124,7 @@ def draw_endgame(pieces: tuple[str, ...], rng: np.random.Generator) -> str:
 def read_positions(path: str) -> list[str]:
     """Returns the positions of a file with one FEN per line."""
     try:
-        lines = Path(path).read_text("utf-8").splitlines()
+        lines = Path(path).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"The file of positions {path!r} cannot be read: {error}") from error
     fens = [

@@ -127,7 +127,7 @@ def load_vocabulary(source: str, letter_counts: bool) -> Vocabulary:
 def read_words(path: Path) -> tuple[str, ...]:
     """Returns the distinct five-letter words of a file with one word per line, in order."""
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"The vocabulary {str(path)!r} cannot be read: {error}") from error
     words = tuple(dict.fromkeys(w for w in map(str.strip, lines) if re.fullmatch("[a-z]{5}", w)))

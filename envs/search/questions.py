@@ -148,7 +148,7 @@ def load_questions(path: str) -> QuestionFile:
         DataError: if the file cannot be read or has another format.
     """
     try:
-        records = json.loads(Path(path).read_text(encoding="utf-8"))
+        records = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         questions: dict[str, Question] = {}
         pages: dict[str, Page] = {}
         for record in records:

@@ -102,6 +102,10 @@ def as_roles(roles: str | Sequence[Role | Mapping[str, Any]]) -> tuple[Role, ...
             hint = did_you_mean(roles, TEAMS)
             raise ConfigError(f"roles must be one of {', '.join(TEAMS)}, got {roles!r}.{hint}")
         return TEAMS[roles]
+    if not isinstance(roles, Sequence):
+        raise ConfigError(
+            f"roles must be the name of a team or a list of roles, got {roles!r:.80}."
+        )
     found = tuple(_as_role(role) for role in roles)
     names = [role.name for role in found]
     if len(found) < 2 or len(set(names)) < len(names):

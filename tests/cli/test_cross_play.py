@@ -86,7 +86,7 @@ def test_one_agent_has_no_rating(capsys):
         ("eval KuhnPoker-v0 --nashconv", "--nashconv needs --agents"),
         ("eval KuhnPoker-v0 LeducPoker-v0 --agents random", "one game"),
         ("eval KuhnPoker-v0 --agents random --split both", "--split both"),
-        ("eval NumberLine-v0 --agents random", "single-agent environment"),
+        ("eval NumberLine-v0 --agents random", "use --agent, not --agents"),
         ("eval Werewolf-v0 --agents random --nashconv", "has no exact evaluation"),
         ("eval KuhnPoker-v0 --agents random --episodes 0", "at least 1"),
         ("eval KuhnPoker-v0 --agents random --save .", "is a folder"),

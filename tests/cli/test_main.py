@@ -286,6 +286,15 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
     assert "expert" not in shown  # not started
 
 
+def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    with pytest.raises(SystemExit):
+        cli.main(["lst"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "error: Unrecognized options: lst"
+    assert not any(line.startswith("-") for line in lines)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -94,7 +94,8 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
     ("text", "named"),
     [
         ("", "no episodes"),
-        ("{", "not JSON"),
+        ("{", "line 1: not JSON"),
+        ('{"messages": [{"role": "assistant", "content": "x"}]}\n{"mess', "line 2: not JSON"),
         ("3", "line 1"),
         ('{"prompt": "a"}', "expected one of the keys"),
         ('{"messages": []}', "no reply"),
@@ -106,6 +107,13 @@ def test_other_files_are_refused(text, named, tmp_path):
     (tmp_path / "file").write_text(text)
     with pytest.raises(DataError, match=named):
         read_episodes([tmp_path / "file"])
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_have_the_line_ends_of_windows(tmp_path):
+    row = b'{"messages": [{"role": "assistant", "content": "x"}]}'
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + row + b"\r\n\r\n" + row + b"\r\n")
+    assert read_episodes(tmp_path / "file") == read_episodes([str(tmp_path / "file")])
+    assert len(read_episodes(str(tmp_path / "file"))) == 2
 
 
 def test_pairs_share_their_prompt():

@@ -590,6 +590,12 @@ def test_a_raw_environment_without_agents_left_asks_for_a_reset():
 
 
 @pytest.mark.parametrize("make", [make_aec, make_parallel])
+def test_options_of_reset_are_a_mapping(make):
+    with pytest.raises(TypeError, match="options must be a mapping"):
+        make("RockPaperScissors-v0").reset(options=["task"])
+
+
+@pytest.mark.parametrize("make", [make_aec, make_parallel])
 def test_both_interfaces_show_the_instructions(make: Any):
     env = make("TicTacToe-v0")
     seat = gymnasium.make("AgentGym/TicTacToe-v0").unwrapped

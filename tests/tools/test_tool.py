@@ -88,6 +88,8 @@ def test_wrong_arguments_are_explained(arguments: dict[str, Any], message: str):
 def test_functions_that_are_no_tools_are_refused():
     with pytest.raises(TypeError, match="needs a type hint"):
         tool(lambda query: query)
+    with pytest.raises(TypeError, match="tool needs a function, got 3"):
+        tool(3)  # type: ignore[call-overload]
 
     def sink(path: bytes) -> None: ...
 

@@ -467,8 +467,8 @@ def test_wrong_arguments_are_named():
         train("poad", poad.Config(), lr=1e-4)
     with pytest.raises(ConfigError, match="lr must be at least 0"):
         train("poad", lr=-1.0)
-    for seed in (-1, 2**70):
-        with pytest.raises(ConfigError, match="seed must be in"):
+    for seed, bound in ((-1, "at least 0"), (2**63, "below")):
+        with pytest.raises(ConfigError, match=f"seed must be {bound}"):
             train("poad", seed=seed)
     with pytest.raises(ConfigError, match="run_dir is empty"):
         train("poad", **NUMBER_LINE, run_dir="")

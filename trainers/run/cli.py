@@ -8,6 +8,7 @@ same command.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import shlex
@@ -24,6 +25,8 @@ from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
 
 if TYPE_CHECKING:  # the list of recipes needs no torch
+    import yaml
+
     from agentgym.trainers.config import TrainConfig
 
 # Names of settings in other libraries, for suggestions.
@@ -82,6 +85,12 @@ def main(argv: Sequence[str]) -> int:
     except (Diverged, torch.OutOfMemoryError) as error:
         print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        note = "Make room, and continue from the last checkpoint:"
+        print(f"error: {error}", note, _continuation(recipe, flags), sep="\n", file=sys.stderr)
+        return 1
     except AgentGymError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -136,12 +145,13 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        found = yaml.load(path.read_text(encoding="utf-8"), _unique_loader()) or {}
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")
-    names = list(kind().as_dict())
+    defaults = kind().as_dict()
+    names = list(defaults)
     flags = []
     for key, value in found.items():
         name = str(key).replace("-", "_")
@@ -150,6 +160,10 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
             hint = f" Did you mean {alias}?" if alias in names else did_you_mean(name, names)
             raise ConfigError(f"{path} sets {key!r}, which {recipe} does not have.{hint}")
         flag = name.replace("_", "-")
+        default = defaults[name]
+        if default is not None and isinstance(default, bool) != isinstance(value, bool):
+            choices = "of true or false" if isinstance(default, bool) else f"such as {default!r}"
+            raise ConfigError(f"{path} sets {key!r} to {value!r}, expected a value {choices}.")
         if isinstance(value, bool):
             flags.append(f"--{flag}" if value else f"--no-{flag}")
             continue
@@ -158,6 +172,20 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
             items = [f"{inner}={_word(item)}" for inner, item in value.items()]
         flags += [f"--{flag}", *map(_word, items)]
     return flags
+
+
+def _unique_loader() -> type[yaml.SafeLoader]:
+    """Returns a loader that refuses a name that is given twice, which YAML forbids."""
+    import yaml
+
+    class Unique(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            names = [key.value for key, _ in node.value]
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise yaml.YAMLError(f"{twice[0]!r} is given twice.")
+            return super().construct_mapping(node, deep)
+
+    return Unique
 
 
 def _word(value: Any) -> str:

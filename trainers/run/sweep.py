@@ -86,12 +86,16 @@ def settings_of(vary: Sequence[str], draws: int, seed: int = 0) -> list[Setting]
     Raises:
         ConfigError: for other words, or for a range without draws.
     """
+    if draws < 0:
+        raise ConfigError(f"--draws must be at least 0, got {draws}.")
     spaces: dict[str, list[str] | tuple[float, float]] = {}
     for word in vary:
         name, equals, values = word.partition("=")
         if not name or not equals or not values:
             raise ConfigError(f"--vary takes NAME=A,B or NAME=LOW..HIGH, got {word!r}.")
-        spaces[name.replace("-", "_")] = _space(word, values)
+        if (name := name.replace("-", "_")) in spaces:
+            raise ConfigError(f"--vary names {name} twice: list all of its values together.")
+        spaces[name] = _space(word, values)
     if not draws:
         ranged = [name for name, space in spaces.items() if isinstance(space, tuple)]
         if ranged:
@@ -201,6 +205,9 @@ class Sweep:
         Raises:
             ConfigError: otherwise.
         """
+        for name in ("jobs", "threads"):
+            if (number := getattr(self, name)) < 1:
+                raise ConfigError(f"--{name} must be at least 1, got {number}.")
         for flag in self.flags:
             if flag.partition("=")[0] in OWN:
                 raise ConfigError(f"A sweep sets {flag} of its runs itself: leave it out.")
@@ -333,7 +340,7 @@ def read_sweep(argv: Sequence[str]) -> tuple[Sweep, bool]:
     add("--report", action="store_true", help="start no runs, and show the finished ones")
     given, flags = parser.parse_known_args(list(argv))
     settings = settings_of(given.vary, given.draws)
-    runs = tuple(Run(setting, seed) for seed in given.seeds for setting in settings)
+    runs = tuple(Run(setting, seed) for seed in dict.fromkeys(given.seeds) for setting in settings)
     sweep = Sweep(given.recipe, tuple(flags), runs, given.out, given.jobs, given.threads)
     sweep.check()
     return sweep, given.report

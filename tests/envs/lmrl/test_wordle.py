@@ -204,7 +204,7 @@ def test_the_list_limit():
 
 def test_vocabularies_of_files(tmp_path: Path):
     path = tmp_path / "words.txt"
-    path.write_text("crane\r\n trace\ntoolong\nabc\ncrane\nCRATE\nslate\nbrave\ngrave\n")
+    path.write_text("\ufeffcrane\r\n trace\ntoolong\nabc\ncrane\nCRATE\nslate\nbrave\ngrave\n")
     env = Wordle(vocabulary=str(path))
     assert env.vocabulary.words == ("crane", "trace", "slate", "brave", "grave")
     copy: Any = pickle.loads(pickle.dumps(env.vocabulary))

@@ -239,6 +239,7 @@ def test_each_named_team_is_valid():
     [
         ("proposer-cheker", "Did you mean"),
         ([ACT], "at least two roles"),
+        (3, "a list of roles, got 3"),
         ([ACT, ACT], "different names"),
         ([ACT, NOTE], "last role"),
         ([NOTE, CHECK], "last role must act"),

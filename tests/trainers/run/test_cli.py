@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,28 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path):
 def test_an_unknown_setting_is_named_with_a_suggestion(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"'gama'.*gamma"):
         settings(tmp_path, "gama: 0.9\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lr: 0.1\nlr: 0.2\n", "'lr' is given twice"),
+        ("env_kwargs: {size: 4, size: 5}\n", "'size' is given twice"),
+        ("iterations: yes\n", "sets 'iterations' to True, expected a value such as 100"),
+        ("constrain: 1\n", "sets 'constrain' to 1, expected a value of true or false"),
+        ("constrain: 'true'\n", "sets 'constrain' to 'true', expected a value of true or false"),
+    ],
+)
+def test_wrong_lines_of_a_file_are_named(text: str, expected: str, tmp_path: Path):
+    with pytest.raises(ConfigError, match=expected):
+        settings(tmp_path, text)
+
+
+def test_a_file_may_have_the_line_ends_of_windows(tmp_path: Path):
+    file = tmp_path / "settings.yaml"
+    file.write_bytes(b"\xef\xbb\xbfiterations: 7\r\nrun_dir: 'runs/a b'\r\n")
+    run = read_config("poad", ["--config", str(file)]).run
+    assert (run.iterations, run.run_dir) == (7, "runs/a b")
 
 
 @pytest.mark.slow
@@ -199,6 +222,17 @@ def test_running_out_of_memory_is_an_error_with_its_remedy(monkeypatch, capsys):
     monkeypatch.setattr(api, "train", train)
     assert main(["poad"]) == 1
     assert capsys.readouterr().err == "error: CUDA out of memory.\nSet microbatch_tokens to 20.\n"
+
+
+def test_a_full_disk_is_an_error_with_its_remedy(monkeypatch, capsys):
+    def train(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(api, "train", train)
+    assert main(["poad"]) == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0] == "error: [Errno 28] No space left on device"
+    assert shown[-1] == "  agentgym train poad --resume"
 
 
 @pytest.mark.parametrize(

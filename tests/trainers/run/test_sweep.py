@@ -31,6 +31,7 @@ def test_settings_are_a_grid_or_draws_that_more_draws_extend():
     [
         ("lr", 0, "NAME=A,B"),
         ("lr=", 0, "NAME=A,B"),
+        ("lr=1e-3", -1, "--draws must be at least 0, got -1"),
         ("lr=1e-5..1e-3", 0, "--draws"),
         ("lr=0..1", 4, "0 < LOW < HIGH"),
         ("model=nano..tiny", 4, "0 < LOW < HIGH"),
@@ -39,6 +40,17 @@ def test_settings_are_a_grid_or_draws_that_more_draws_extend():
 def test_wrong_values_are_explained(word: str, draws: int, message: str):
     with pytest.raises(ConfigError, match=message):
         sweep.settings_of([word], draws)
+
+
+def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
+    words = ["poad", "--vary", "lr=1e-3", "--seeds", "0", "1", "0"]
+    for option in ("--jobs", "--threads"):
+        with pytest.raises(ConfigError, match=f"{option} must be at least 1, got 0"):
+            sweep.read_sweep([*words, option, "0"])
+    with pytest.raises(ConfigError, match="--vary names lr twice"):
+        sweep.settings_of(["lr=1e-3", "lr=1e-4"], 0)
+    found, _ = sweep.read_sweep(words)
+    assert [run.seed for run in found.runs] == [0, 1]
 
 
 @pytest.fixture
