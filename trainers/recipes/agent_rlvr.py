@@ -16,20 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
-from agentgym.trainers.run.processes import from_main
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -37,8 +36,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 RETRIES = 1 << 23
 """Offset that separates the seeds of retries from those of other episodes."""
@@ -138,6 +139,9 @@ class Guidance(RecipeHooks):
         ]
         guided: list[Trajectory] = []
         if episodes:
+            from agentgym.trainers.rollout.collector import collect
+            from agentgym.trainers.run.processes import from_main
+
             guided = collect(
                 trainer.policy,
                 self.pool,

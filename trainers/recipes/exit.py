@@ -19,7 +19,7 @@ The policy goes on from its weights instead of from new ones, and there is no va
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,17 +27,19 @@ from agentgym.agents import Agent, make_agent
 from agentgym.errors import ConfigError
 from agentgym.multiagent.seats import game_agent
 from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turns_before
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.settings import Count, LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 SEARCHES = 3 << 20
 """Offset that separates the seeds of searches from those of other episodes."""
@@ -103,6 +105,8 @@ class Teaching(RecipeHooks):
         """Returns the teacher in an environment with one agent."""
         trainer, config, options = self.trainer, self.config, {}
         if config.guided:
+            from agentgym.trainers.policy_agent.agent import PolicyAgent
+
             options["policy"] = PolicyAgent(
                 trainer.policy,
                 config.context_settings(),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
 from agentgym.trainers.credit.shaping import scorer, turn_scores
@@ -30,7 +31,6 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
 

@@ -26,6 +26,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.base import members_by_group
@@ -38,7 +39,6 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Trajectory
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -20,15 +20,16 @@ from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
 from agentgym.multiagent.seats import refresh, seat_view
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.policy.generate import candidate_support
-from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.sampling import Sample, candidate_support
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room, instructions_of
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec, SeatPlay
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.rollout.env_pool import EnvPool
 
 
 def demonstrate(

@@ -40,6 +40,7 @@ VALUES: dict[str, Any] = {
     "digi_q.threshold": 10.0,
     "spear.replayed": 1,
     "spo.preference": "success",
+    "dcpo.segments": 2,
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
     "lspo.encoder": f"{__name__}:lengths",
