@@ -181,3 +181,17 @@ def test_single_agents_read_the_prompts_of_the_seats(
     settings = game_cost.Settings(episodes=2, parallel=2, repetitions=1)
     found = game_cost.measure("LiarsDice-Four-v0", settings)
     assert found["collection"] == found["game"] / found["single"]
+
+
+def test_a_decoder_clones_a_teacher_who_never_loses(benchmark: Any, tmp_path: Path):
+    import board_reading
+
+    boards = board_reading.reachable()
+    assert len(boards) == 4520
+    for mark in "XO":
+        worth = {mark: 0.0, "OX"[mark == "O"]: 1.0, "": 0.0}
+        assert board_reading.average("." * 9, mark, board_reading.taught, worth) == 0
+    settings = board_reading.Settings(samples=10, batch=2, out=tmp_path / "found.json")
+    found = board_reading.run("line", settings)
+    assert [row["samples"] for row in found["rows"]] == [2, 4, 6, 8, 10] and found["tokens"] == 24
+    assert all(0 < row[f"losses as {mark}"] < 1 for row in found["rows"] for mark in "XO")
