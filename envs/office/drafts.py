@@ -173,7 +173,7 @@ class Drafts(TextEnv):
         return State(messages, wishes)
 
     def _read(self, action: str) -> str:
-        return " ".join(action[:LONGEST].split())
+        return " ".join(super()._read(action)[:LONGEST].split())
 
     def _advance(self, action: str) -> TimeStep:
         if not action:
