@@ -356,6 +356,13 @@ TABLE: tuple[Entry, ...] = (
     Entry(
         "ResourceTrading-Gain-v0", "agentgym.envs.negotiation.resource_trading", {"reward": "gain"}
     ),
+    Entry("ProposeSolve-v0", "agentgym.envs.propose_solve.propose_solve"),
+    Entry(
+        "ProposeSolve-Programs-v0",
+        "agentgym.envs.propose_solve.propose_solve",
+        {"domain": "programs"},
+        **MONTY,
+    ),
     Entry("Team-Countdown-v0", "agentgym.envs.team.team"),
     Entry("Team-Countdown-Checker-v0", "agentgym.envs.team.team", {"roles": "proposer-checker"}),
     Entry("Team-Arithmetic-v0", "agentgym.envs.team.team", {"env": "Arithmetic-v0"}),

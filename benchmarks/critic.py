@@ -14,6 +14,7 @@ continuations, for all turns and by turn, with 95 % intervals from a bootstrap o
 targets of the critics are the returns of the training episodes:
 
 - shared: a head on the policy's hidden states, as the default critic has it.
+- shared, normalised: the same, of returns in standard deviations from their mean.
 - own: a trunk of its own and normalised values, as with `--critic-trunk own`.
 - hidden: the same, with the hidden state of the environment beside the prompt, as with
   `--critic-sees hidden`. The best possible variance is that of the complete state.

@@ -28,16 +28,19 @@ class Critic:
         sees: its input, as the setting `critic_sees`.
         trunk: its language model, as the setting `critic_trunk`.
         times: multiple of the tokens that it is fitted with.
+        normalize: whether it predicts normalised returns.
     """
 
     lr: float
     sees: str = "own"
     trunk: str = "own"
     times: int = 1
+    normalize: bool = True
 
 
 CRITICS = {
-    "shared": Critic(1e-3, trunk="policy"),
+    "shared": Critic(1e-3, trunk="policy", normalize=False),
+    "shared, normalised": Critic(1e-3, trunk="policy"),
     "own": Critic(3e-4),
     "hidden": Critic(3e-4, "hidden"),
     "hidden, 3 x": Critic(3e-4, "hidden", times=3),
@@ -63,7 +66,7 @@ def fit(
     epochs = min(settings.epochs, max(1, round(settings.tokens * chosen.times / length)))
     model = ValueModel(
         policy if own else policy.frozen_copy(), head, lr=chosen.lr, epochs=epochs,
-        batch_tokens=settings.batch_tokens, normalize=own, view=view,
+        batch_tokens=settings.batch_tokens, normalize=chosen.normalize, view=view,
     )  # fmt: skip
     returns = returns_to_go(batch)
     targets = returns[batch.token_turn] if head.reads == "tokens" else returns

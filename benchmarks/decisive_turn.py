@@ -51,7 +51,7 @@ from agentgym.trainers.trajectory import Batch, FloatArray
 class Settings(critic_episodes.Settings):
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = ("WebShop-v0", "Maze-v0")
+    envs: tuple[str, ...] = ("WebShop-v0", "Maze-v0", "TextCraft-v0")
     """Environments."""
     held_out: int = 64
     """Episodes on held-out tasks."""

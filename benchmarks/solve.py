@@ -5,7 +5,8 @@ plays one seat against the default opponents. The rule, written down before the 
 same for every id:
 
 1. **Behaviour cloning** of the expert on training tasks: at most `demonstrations` episodes and
-   about `demonstrated_turns` turns, at least 20 episodes.
+   about `demonstrated_turns` turns, at least 20 episodes. It ends when the loss on a tenth of them,
+   which is not fitted, has not fallen for five epochs, and keeps the best epoch.
 2. **Selection**, on training tasks alone: each of `CANDIDATES` trains the cloned policy for a
    quarter of `env_steps`. The candidate with the highest mean return in the second half of its
    iterations is selected, the first one of several that are equal.

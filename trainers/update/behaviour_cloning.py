@@ -31,6 +31,7 @@ from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.accumulation import accumulate
+from agentgym.trainers.update.early_stopping import EarlyStopping, split
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW
@@ -97,6 +98,7 @@ def clone_expert(
     rng: Callable[..., np.random.Generator],
     say: Callable[[str], None],
     check: Callable[[], None],
+    seat: Callable[[EpisodeSpec], EpisodeSpec] = lambda episode: episode,
     progress: dict[str, Any] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> int:
@@ -112,6 +114,7 @@ def clone_expert(
         say: prints a line.
         check: called before each demonstration and each step. An exception from it ends behaviour
             cloning.
+        seat: puts the expert into the seats of a game (see `Lineup.demonstration`).
         progress: the latest argument of `on_epoch`, from a checkpoint. None: a new start.
         on_epoch: called after each epoch with the number of finished epochs and the optimiser's
             state, as tensors and plain Python values.
@@ -120,7 +123,7 @@ def clone_expert(
         ConfigError: if the environment has no expert.
     """
     policy = updater.policy
-    trajectories = _demonstrations(policy, pool, context, tasks, config, rng(0), check)
+    trajectories = _demonstrations(policy, pool, context, tasks, config, rng(0), check, seat)
     turns = sum(len(trajectory.turns) for trajectory in trajectories)
     shown = rollout_metrics(trajectories)
     say(
@@ -128,6 +131,11 @@ def clone_expert(
         f"return {shown['return']:.3f}, "
         f"success {shown['success']:.3f}, {shown['turns']:.1f} turns."
     )
+    stopping: EarlyStopping | None = None
+    if config.imitation.bc_patience is not None:
+        trajectories, held_out = split(trajectories, rng(2))
+        best = None if progress is None else progress["best"]
+        stopping = EarlyStopping(updater, held_out, config.imitation.bc_patience, best)
     optimizer: Any = AdamW(
         [p for p in updater.trained.policy.parameters() if p.requires_grad],
         lr=config.imitation.bc_lr,
@@ -141,7 +149,8 @@ def clone_expert(
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in losses.items())
         say(f"behaviour cloning, epoch {number:3d}  {numbers}")
         updater.publish()
-        on_epoch({"epochs": number, "optimizer": updater.state_of(optimizer)})
+        best = None if stopping is None else stopping.state
+        on_epoch({"epochs": number, "optimizer": updater.state_of(optimizer), "best": best})
         if number < config.imitation.bc_epochs:
             updater.withdraw()
 
@@ -164,6 +173,7 @@ def clone_expert(
         rngs=lambda number: rng(1, number),
         on_epoch=after,
         check=check,
+        stopping=stopping,
     )
     return turns
 
@@ -176,6 +186,7 @@ def _demonstrations(
     config: TrainConfig,
     rng: np.random.Generator,
     check: Callable[[], None],
+    seat: Callable[[EpisodeSpec], EpisodeSpec],
 ) -> list[Trajectory]:
     """Plays `bc_demonstrations` demonstrations, or as many as `bc_share` of the steps allows.
 
@@ -190,7 +201,7 @@ def _demonstrations(
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
         check()
-        shown += demonstrate(policy, pool, [EpisodeSpec(task, seed, (i,))], context, room)
+        shown += demonstrate(policy, pool, [seat(EpisodeSpec(task, seed, (i,)))], context, room)
         if (
             config.imitation.bc_share
             and sum(len(trajectory.turns) for trajectory in shown) >= budget
@@ -215,6 +226,7 @@ def fit_demonstrations(
     on_epoch: Callable[[int, dict[str, float]], None],
     check: Callable[[], None] = lambda: None,
     finished: int = 0,
+    stopping: EarlyStopping | None = None,
 ) -> None:
     """Fits the policy to demonstrations. The learning rate decays to 0 on a cosine.
 
@@ -235,12 +247,16 @@ def fit_demonstrations(
         on_epoch: called after each epoch with its number and its losses.
         check: called before each step. An exception from it ends behaviour cloning.
         finished: number of epochs that are finished already.
+        stopping: may end behaviour cloning before the last epoch, with the weights of its best one.
+            The learning rate decays as if there were all epochs.
     """
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
     budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
     begun = time.perf_counter()
     for epoch in range(finished, epochs):
+        if stopping is not None and stopping.over(epoch):
+            break
         rng = rngs(epoch)
         # Rows of similar length share a step, in another combination every epoch.
         quarters = np.array_split(rng.permutation(len(rows.rows)), 4)
@@ -257,7 +273,11 @@ def fit_demonstrations(
         losses = {"action_loss": sums[0] / (sums[1] or 1.0), "seconds": time.perf_counter() - begun}
         if sums[3]:
             losses["observation_loss"] = sums[2] / sums[3]
+        if stopping is not None:
+            losses["held_out_loss"] = stopping.observe(epoch + 1)
         on_epoch(epoch + 1, losses)
+    if stopping is not None:
+        stopping.restore()
 
 
 def _step(

@@ -214,6 +214,8 @@ class Updater:
     ) -> dict[str, float]:
         """Optimises policy and critic on a batch and returns scalars to log.
 
+        A minibatch without a gradient, such as one of groups with equal returns, takes no step.
+
         Args:
             batch: the trajectories.
             credit: normalised advantages and value targets.
@@ -249,9 +251,13 @@ class Updater:
                     self.optimizer.zero_grad(set_to_none=True)
                     stopped = True
                     break
-                norms += self._step(critic_only=iteration < self.critic.critic_warmup)
                 totals += sums
                 weight += counts.policy
+                if idle is not None and idle[part].all():
+                    # Without a gradient, Adam would repeat its last steps and forget their size.
+                    self.optimizer.zero_grad(set_to_none=True)
+                    continue
+                norms += self._step(critic_only=iteration < self.critic.critic_warmup)
                 steps += 1
             if stopped:
                 break

@@ -101,13 +101,15 @@ def test_damage_costs_its_own_line(data, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("patience", [None, 3])
 def test_an_interrupted_epoch_of_cloning_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    patience: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def weights(folder: str, interrupted_step: int | None) -> dict[str, torch.Tensor]:
         config = poad.Config.of(
             env_kwargs={"size": 5, "max_turns": 6}, model="nano", context="current",
-            bc_demonstrations=4, bc_epochs=4, bc_batch_tokens=64, save_every=2, iterations=0,
+            bc_demonstrations=4, bc_epochs=4, bc_patience=patience, bc_batch_tokens=64,
+            save_every=2, iterations=0,
             eval_episodes=0, quiet=True, device="cpu", threads=1, run_dir=str(tmp_path / folder),
             resume=True, log_with=(),
         )  # fmt: skip

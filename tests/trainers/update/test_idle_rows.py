@@ -40,11 +40,10 @@ def advantages(batch: Batch, equal: list[bool]) -> np.ndarray:
     return each[batch.turn_trajectory][batch.token_turn].astype(np.float32)
 
 
-def learn(policy: Any, batch: Batch, equal: list[bool], **changes: Any) -> tuple[Any, ...]:
-    """Returns the weights, the scalars and the rows with a gradient of two updates.
+def learn(policy: Any, batch: Batch, *updates: list[bool], **changes: Any) -> tuple[Any, ...]:
+    """Returns the weights after each update, the scalars and the rows with a gradient.
 
-    In the second one, all advantages are 0, and only the averages of Adam move the weights. Its
-    epsilon makes the steps about as long as the gradients.
+    The epsilon of Adam makes the steps about as long as the gradients.
     """
     options = {"epochs": 1, "minibatches": 1, "max_new_tokens": 4, "adam_eps": 1.0, "lr": 1.0}
     config = grpo.Config.of(**options | changes)
@@ -56,11 +55,13 @@ def learn(policy: Any, batch: Batch, equal: list[bool], **changes: Any) -> tuple
             learned.append(len(args[0].tokens))
 
     updater.trained.register_forward_hook(count)
-    scalars = []
-    for step, zeros in enumerate((equal, [True] * ROWS)):
-        credit, rngs = Credit(advantages(batch, zeros)), iter([np.random.default_rng(step)])
+    scalars, weights = [], []
+    for step, equal in enumerate(updates):
+        credit, rngs = Credit(advantages(batch, equal)), iter([np.random.default_rng(step)])
         scalars.append(updater.update(batch, credit, None, step, rngs))
-    return dict(updater.trained.named_parameters()), scalars, sum(learned)
+        named = updater.trained.named_parameters()
+        weights.append({name: weight.detach().clone() for name, weight in named})
+    return weights, scalars, sum(learned)
 
 
 @pytest.mark.parametrize("ratio", ["token", "trajectory"])
@@ -71,14 +72,25 @@ def test_weights_and_scalars_are_those_of_a_backward_pass_of_all_rows(
 ):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(UpdateData, "idle", lambda data, loss: None)
-        expected, all_scalars, learned = learn(make_policy(), batch, equal, ratio=ratio)
-        assert learned == 2 * ROWS
-    weights, scalars, learned = learn(make_policy(), batch, equal, ratio=ratio)
+        [expected], [all_scalars], learned = learn(make_policy(), batch, equal, ratio=ratio)
+        assert learned == ROWS
+    [weights], [scalars], learned = learn(make_policy(), batch, equal, ratio=ratio)
     assert learned == ROWS - sum(equal)
-    for own, others in zip(scalars, all_scalars, strict=True):
-        assert own == pytest.approx(others, rel=1e-3, abs=1e-6)
+    steps = float(not all(equal))
+    assert scalars == pytest.approx(all_scalars | {"steps": steps}, rel=1e-3, abs=1e-6)
     for name, weight in expected.items():
         torch.testing.assert_close(weights[name], weight, atol=1e-5, rtol=1e-4)
+
+
+def test_without_a_gradient_there_is_no_step(make_policy: Any, batch: Batch):
+    """Adam would go on in the direction of earlier gradients, and forget how long they were."""
+    some, none = [True] * (ROWS - 1) + [False], [True] * ROWS
+    weights, scalars, _ = learn(make_policy(), batch, some, none, none, some)
+    again, _, _ = learn(make_policy(), batch, some, some)
+    assert [each["steps"] for each in scalars] == [1, 0, 0, 1]
+    for name, weight in weights[0].items():
+        assert torch.equal(weights[2][name], weight)
+        assert torch.equal(weights[3][name], again[1][name])
 
 
 @pytest.mark.parametrize(
