@@ -42,7 +42,7 @@ def test_all_wishes_are_told_and_one_is_corrected_by_another_customer(users: int
 def test_the_instruction_stays_hidden_on_all_pages():
     env = WebShop(users=3)
     env.reset(seed=0, options={"task": "goal/3"})
-    instruction, over = env.shop.goals[3].instruction_text, False
+    instruction, over, reward = env.shop.goals[3].instruction_text, False, 0.0
     while not over:
         observation, reward, over, _, _ = env.step(env.expert() or "")
         assert instruction not in observation
@@ -55,6 +55,6 @@ def test_one_user_changes_nothing():
 
 
 def test_arguments_are_checked():
-    for wrong in ({"users": 0}, {"users": 7}):
+    for users in (0, 7):
         with pytest.raises(ConfigError, match="users"):
-            WebShop(**wrong)
+            WebShop(users=users)
