@@ -36,6 +36,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Arithmetic-v0", "agentgym.envs.numbers.arithmetic:Arithmetic"),
     Entry("WebShop-v0", "agentgym.envs.webshop.env:WebShop"),
     Entry("WebShop-Large-v0", "agentgym.envs.webshop.env:WebShop", {"num_products": 100_000}),
+    Entry("WebShop-Users-v0", "agentgym.envs.webshop.env:WebShop", {"users": 3}),
     Entry("Maze-v0", "agentgym.envs.lmrl.maze:Maze"),
     Entry("Maze-Partial-v0", "agentgym.envs.lmrl.maze:Maze", {"describe": "walls"}),
     Entry("Maze-Random-v0", "agentgym.envs.lmrl.maze:Maze", {"maze": "random"}),

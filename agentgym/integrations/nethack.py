@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -238,11 +239,10 @@ def _engine(task_id: str) -> Any:
         ConfigError: for an unknown task.
     """
     try:
-        import nle.env  # noqa: F401
-        from nle import nethack
-
+        importlib.import_module("nle.env")
+        nethack = importlib.import_module("nle.nethack")
         if task_id.startswith("MiniHack-"):
-            import minihack  # noqa: F401
+            importlib.import_module("minihack")
     except ModuleNotFoundError as error:
         raise ImportError(
             f"AgentGym/NetHack-v0 needs the package {error.name!r}. Install it with: {INSTALL}."

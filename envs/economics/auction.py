@@ -175,8 +175,8 @@ class Auction(TextGame):
 
     ## Notes
     The expert is "best_response". It knows the co-players' levels unless they are "unknown", and
-    computes expected gains exactly. With few values (`largest=4, num_players=2`) the game has an
-    exact evaluation: `agentgym nashconv`.
+    computes expected gains exactly. With few values (`largest=4, num_players=2`) the first round
+    has an exact evaluation: `agentgym.evaluation.exploitability.nashconv`.
 
     ## References
     Vickrey, Counterspeculation, Auctions, and Competitive Sealed Tenders, Journal of Finance 16

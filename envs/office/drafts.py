@@ -27,7 +27,7 @@ LONGEST = 2000
 
 Style = tuple[int, int, int]
 """Indices of the greeting, the form of dates and the closing."""
-STYLES: tuple[Style, ...] = tuple(itertools.product(range(3), repeat=3))
+STYLES: tuple[Style, ...] = tuple(itertools.product(range(3), range(3), range(3)))
 
 
 @dataclass
@@ -173,7 +173,7 @@ class Drafts(TextEnv):
         return State(messages, wishes)
 
     def _read(self, action: str) -> str:
-        return " ".join(action[:LONGEST].split())
+        return " ".join(super()._read(action)[:LONGEST].split())
 
     def _advance(self, action: str) -> TimeStep:
         if not action:

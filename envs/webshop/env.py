@@ -11,10 +11,11 @@ from typing import Any
 
 from agentgym.core import TextEnv
 from agentgym.envs.webshop import expert, pages
+from agentgym.envs.webshop.conversation import MOST, ToldShop, conversation
 from agentgym.envs.webshop.nouns import NounTagger
-from agentgym.envs.webshop.pages import Session
+from agentgym.envs.webshop.pages import Session, Shop
 from agentgym.envs.webshop.shop import open_shop
-from agentgym.errors import SnapshotError
+from agentgym.errors import ConfigError, SnapshotError
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 from agentgym.time_step import TimeStep
 
@@ -99,6 +100,9 @@ class WebShop(TextEnv):
       catalogue. None: all products of the files. At most 1,000,000 products can be generated.
     - `goals` (str, default "synthetic"): "synthetic" (made of attributes and options) or "human"
       (written by people, only with `data_dir`).
+    - `users` (int, default 1): number of customers, 1 to 6. Several talk in place of the
+      instruction, with synthetic goals only. One of them names a wrong option or price, and another
+      one corrects it at the end.
     - `data_seed` (int, default 0): seed of prices and price limits, as in the original after
       `random.seed(data_seed)`.
     - `catalogue_seed` (int, default 0): seed of the generated products.
@@ -154,6 +158,7 @@ class WebShop(TextEnv):
         data_dir: str | os.PathLike[str] | None = None,
         num_products: int | None = 1000,
         goals: str = "synthetic",
+        users: int = 1,
         data_seed: int = 0,
         catalogue_seed: int = 0,
         observation_mode: str = "text",
@@ -173,7 +178,13 @@ class WebShop(TextEnv):
             raise ValueError(
                 f"action_parsing must be one of {list(PARSING)}, got {action_parsing!r}."
             )
+        if not 1 <= users <= MOST or (users > 1 and goals == "human"):
+            raise ConfigError(
+                f"users must be from 1 to {MOST}, and 1 with human goals, got {users} with "
+                f"{goals} goals."
+            )
         super().__init__(max_turns=max_turns, **kwargs)
+        self.users = users
         folder = None if data_dir is None else os.fspath(data_dir)
         self.shop = open_shop(
             folder, num_products, goals == "human", data_seed, catalogue_seed, tagger
@@ -224,7 +235,7 @@ class WebShop(TextEnv):
         session = self.state.session
         bought = session.place == "done"
         return TimeStep(
-            text=MODES[self.observation_mode](session, self.shop),
+            text=MODES[self.observation_mode](session, self._told()[0]),
             rewards={"task": session.reward} if bought else {},
             terminated=bought,
             success=bought and session.reward >= 1 - 1e-9,
@@ -233,9 +244,25 @@ class WebShop(TextEnv):
             state_key=pages.state_key(session),
         )
 
+    def _told(self) -> tuple[Shop, str]:
+        """Returns the shop as its pages show it, and an instruction with a retracted wish, if any.
+
+        They differ from the shop and the instruction if several customers talk.
+        """
+        number = self.state.session.goal
+        if self.users == 1:
+            return self.shop, self.shop.instruction(number)
+        goal = self.shop.goals[number]
+        offered = self.shop.product(self.shop.goals.product_index(number)).options
+        text, retracted = conversation(goal, offered, self.users, self.task)
+        return ToldShop(self.shop, text), retracted
+
     def _admissible(self, session: Session) -> tuple[str, ...]:
         if not session.place:
-            queries = expert.queries(self.shop.instruction(session.goal))
+            # Searches for the retracted wish too, so that they do not tell which one it is.
+            instructions = sorted({self.shop.instruction(session.goal), self._told()[1]})
+            found = [query for text in instructions for query in expert.queries(text)]
+            queries = dict.fromkeys(found)
             return tuple(f"search[{query}]" for query in queries)
         return tuple(
             f"click[{text}]"
@@ -284,6 +311,8 @@ class WebShop(TextEnv):
         )
 
     def _picture(self) -> str:
+        if self.users > 1:
+            return super()._picture()
         assert self._last is not None
         note = (
             "" if self._last.valid else self._last.feedback or "This action is not possible here."

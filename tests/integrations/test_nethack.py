@@ -70,7 +70,7 @@ def test_games_are_replayed_exactly(task_id: str):
 def test_stairs_end_a_room():
     env = NetHack(task_id="MiniHack-Room-5x5-v0", max_turns=200)
     env.reset(seed=0, options={"task": "test/0"})
-    over, info = False, {}
+    over, reward, info = False, 0.0, {}
     while not over:
         rows = env.state.screen.split("\n")
         (y, x), (v, u) = (

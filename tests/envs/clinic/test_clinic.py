@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,12 @@ def test_bad_input():
     env.reset(seed=0)
     text, *_, info = env.step("ask about the weather")
     assert not info["valid"] and "Valid: " in text
-    for wrong in ({"diseases": 1}, {"symptoms": 0}, {"tests": 7}, {"test_cost": -1.0}):
+    cases: list[dict[str, Any]] = [
+        {"diseases": 1},
+        {"symptoms": 0},
+        {"tests": 7},
+        {"test_cost": -1},
+    ]
+    for wrong in cases:
         with pytest.raises(ConfigError):
             Clinic(**wrong)

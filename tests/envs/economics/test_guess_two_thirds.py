@@ -57,7 +57,7 @@ def test_the_expert_wins_against_a_known_level(level: str):
     env = agentgym.make_env(ID, opponents=level)
     for seed in range(5):
         env.reset(seed=seed)
-        total, over = 0.0, False
+        total, over, info = 0.0, False, {}
         while not over:
             _, reward, over, _, info = env.step(env.unwrapped.expert())  # type: ignore[attr-defined]
             total += reward

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -90,7 +92,7 @@ def test_who_waits_while_anything_cooks_is_late():
     for number in range(40):
         env = AsyncKitchen()
         env.reset(seed=0, options={"task": f"test/{number}"})
-        over = False
+        over, info = False, {}
         while not over:
             waits = any(env.state.running(station) for station in env.state.left)
             _, _, over, _, info = env.step("wait" if waits else Planner(env.state).action())
@@ -112,6 +114,7 @@ def test_bad_input_is_answered():
     env.reset(seed=0)
     observation, _, _, _, info = env.step("cook everything")
     assert not info["valid"] and "Possible: " in observation and env.state.turn == 0
-    for wrong in ({"orders": 0}, {"orders": 5}, {"slack": 0.5}):
+    cases: list[dict[str, Any]] = [{"orders": 0}, {"orders": 5}, {"slack": 0.5}]
+    for wrong in cases:
         with pytest.raises(ConfigError):
             AsyncKitchen(**wrong)
