@@ -24,9 +24,10 @@ Each stage is an `agentgym train` in a process of its own. Finished ones are kep
 ones are resumed, so the same command continues an interrupted benchmark. The design budget is an
 hour per ten ids on two cores.
 
-An earlier rule cloned for five epochs, and its learning rates of RL were three to five times as high
-(`results/solve_five_epochs.json`). In short environments, five epochs were some thirty optimiser
-steps. Policies that are cloned to the end are near the expert, and such steps destroyed them.
+An earlier rule cloned for five epochs, had no warm-up of the critic, and its learning rates of RL
+were three to five times as high (`results/solve_five_epochs.json`). In short environments, five
+epochs were some thirty optimiser steps. Policies that are cloned to the end are near the expert,
+and such steps destroyed them.
 
     python benchmarks/solve.py [--ids Ferry-v0 ...] [--jobs 2]
 """
