@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import gymnasium
@@ -211,11 +212,16 @@ class TextEnv(gymnasium.Env[str, str]):
 
         Raises:
             UnknownTaskError: if the environment has no such task.
+            TypeError: if the options are no mapping.
             ValueError: for an unknown option, or a turn limit below 1.
         """
         super().reset(seed=seed)
         self._check_author()
         options = options or {}
+        if not isinstance(options, Mapping):
+            raise TypeError(
+                f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
+            )
         for key in options:
             if key not in RESET_OPTIONS:
                 hint = did_you_mean(str(key), RESET_OPTIONS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,6 +68,43 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
     return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
+
+
+def factory_of(env: TextGym | Callable[[], TextGym]) -> Callable[[], TextGym]:
+    """Returns a function that makes a new text environment at each call.
+
+    Args:
+        env: an environment, of which copies are made, or a function that makes one.
+
+    Raises:
+        ConfigError: if it is neither. From the returned function: if `env` returns no environment,
+            or the same one twice.
+    """
+    if isinstance(env, gymnasium.Env):
+        return lambda: as_text_env(copy.deepcopy(env))
+    if not callable(env):
+        raise ConfigError(
+            f"env must be an environment or a function that makes one, got {env!r:.80} "
+            f"({type(env).__name__})."
+        )
+    made: weakref.WeakSet[TextGym] = weakref.WeakSet()
+
+    def make() -> TextGym:
+        new = env()
+        if not isinstance(new, gymnasium.Env):
+            raise ConfigError(
+                f"The function env must return a gymnasium.Env, got {new!r:.80} "
+                f"({type(new).__name__})."
+            )
+        if new in made:
+            raise ConfigError(
+                "The function env must return a new environment at each call: it returned the same "
+                "object twice."
+            )
+        made.add(new)
+        return as_text_env(new)
+
+    return make
 
 
 def render_modes(id: str) -> Sequence[str]:

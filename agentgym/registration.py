@@ -125,6 +125,12 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.overcooked.salad:Salad",
         {"recipe": "lettuce-tomato salad"},
     ),
+    Entry("AsyncKitchen-v0", "agentgym.envs.kitchen.async_kitchen:AsyncKitchen"),
+    Entry(
+        "AsyncKitchen-Orders-v0",
+        "agentgym.envs.kitchen.async_kitchen:AsyncKitchen",
+        {"orders": 4, "late": True},
+    ),
     Entry("VirtualHome-FoodPreparation-v0", FOOD),
     Entry("VirtualHome-FoodPreparation-Cheese-v0", FOOD, {"variant": "cheese"}),
     Entry("VirtualHome-FoodPreparation-Hamburger-v0", FOOD, {"variant": "hamburger"}),
@@ -141,6 +147,11 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry("WatchAndHelp-v0", "agentgym.envs.household.watch_and_help:WatchAndHelp"),
     Entry("Blocksworld-v0", "agentgym.envs.planning.blocksworld:Blocksworld"),
+    Entry(
+        "Blocksworld-Mystery-v0",
+        "agentgym.envs.planning.blocksworld:Blocksworld",
+        {"mystery": True},
+    ),
     Entry("Gripper-v0", "agentgym.envs.planning.gripper:Gripper"),
     Entry("Ferry-v0", "agentgym.envs.planning.ferry:Ferry"),
     Entry("Logistics-v0", "agentgym.envs.planning.logistics:Logistics"),
@@ -161,6 +172,23 @@ TABLE: tuple[Entry, ...] = (
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
+    Entry("Clinic-v0", "agentgym.envs.clinic.clinic:Clinic"),
+    Entry(
+        "Clinic-Hard-v0",
+        "agentgym.envs.clinic.clinic:Clinic",
+        {"diseases": 12, "symptoms": 14, "tests": 6},
+    ),
+    Entry("TheoryOfMind-v0", "agentgym.envs.social_deduction.theory_of_mind:TheoryOfMind"),
+    Entry(
+        "TheoryOfMind-Second-v0",
+        "agentgym.envs.social_deduction.theory_of_mind:TheoryOfMind",
+        {"order": "second", "people": 4, "events": 24},
+    ),
+    Entry(
+        "TheoryOfMind-Village-v0",
+        "agentgym.envs.social_deduction.theory_of_mind:TheoryOfMind",
+        {"episode": "village"},
+    ),
     Entry("Diary-v0", "agentgym.envs.diary.diary:Diary"),
     Entry("Diary-Notes-v0", "agentgym.envs.diary.diary:Diary", {"notebook": 40}),
     Entry(
@@ -173,6 +201,7 @@ TABLE: tuple[Entry, ...] = (
         {"words": True},
     ),
     Entry("Todo-v0", "agentgym.envs.office.todo:Todo"),
+    Entry("Drafts-v0", "agentgym.envs.office.drafts:Drafts"),
     Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
     Entry("Workplace-v0", "agentgym.envs.office.workplace:Workplace"),
     Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),
@@ -297,6 +326,14 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.social.trust_and_split",
         seat={"opponents": "unknown"},
     ),
+    Entry("GuessTwoThirds-v0", "agentgym.envs.economics.guess_two_thirds"),
+    Entry(
+        "GuessTwoThirds-Unknown-v0",
+        "agentgym.envs.economics.guess_two_thirds",
+        seat={"opponents": "unknown"},
+    ),
+    Entry("Auction-v0", "agentgym.envs.economics.auction"),
+    Entry("Auction-SecondPrice-v0", "agentgym.envs.economics.auction", {"price": "second"}),
     Entry("TwentyQuestions-TwoPlayer-v0", "agentgym.envs.communication.twenty_questions"),
     Entry(
         "TwentyQuestions-TwoPlayer-Menu-v0",
@@ -317,6 +354,13 @@ TABLE: tuple[Entry, ...] = (
     Entry("ResourceTrading-v0", "agentgym.envs.negotiation.resource_trading"),
     Entry(
         "ResourceTrading-Gain-v0", "agentgym.envs.negotiation.resource_trading", {"reward": "gain"}
+    ),
+    Entry("ProposeSolve-v0", "agentgym.envs.propose_solve.propose_solve"),
+    Entry(
+        "ProposeSolve-Programs-v0",
+        "agentgym.envs.propose_solve.propose_solve",
+        {"domain": "programs"},
+        **MONTY,
     ),
     Entry("Team-Countdown-v0", "agentgym.envs.team.team"),
     Entry("Team-Countdown-Checker-v0", "agentgym.envs.team.team", {"roles": "proposer-checker"}),
@@ -342,6 +386,7 @@ PLUGS = {
     "ReasoningGym-v0": "agentgym.integrations.reasoning_gym:ReasoningGym",
     "TextArena-v0": "agentgym.integrations.textarena:TextArena",
     "BrowserGym-v0": "agentgym.integrations.browsergym:BrowserGym",
+    "NetHack-v0": "agentgym.integrations.nethack:NetHack",
 }
 """Environments of others, whose rules are no part of AgentGym, by id without the namespace."""
 

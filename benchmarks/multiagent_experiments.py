@@ -65,6 +65,31 @@ NANO: dict[str, Any] = {
 CLONED: dict[str, Any] = {"bc_lr": 3e-3, "bc_batch_tokens": 4096}
 """Settings of behaviour cloning of small decoders."""
 
+POKER: dict[str, Any] = NANO | {
+    "env_kwargs": {"hands": 1},
+    "eval_temperature": 1.0,
+    "episodes_per_iteration": 256,
+    "num_envs": 256,
+    "iterations": 150,
+    "snapshot_every": 5,
+    "epochs": 2,
+    "lr": 3e-4,
+    "lr_schedule": "linear",
+    "entropy_coef": 0.05,
+}
+"""Settings of self-play in one hand of poker."""
+CENTRAL: dict[str, Any] = {
+    "opponents": ["mirror=1", "past:20=0"],
+    "gamma": 1.0,
+    "critic_sees": "all",
+    "critic_trunk": "own",
+    "critic_rounds": 1,
+    "normalize_advantages": "none",
+    "kl_coef": 0.5,
+    "kl_reference": "moving:10",
+    "entropy_coef": 0.01,
+}
+"""Settings of self-play with a critic that sees all cards, close to a moving reference."""
 
 MATCHES = ("rounds/4", "rounds/6", "rounds/8")
 """The matches that the dilemma is trained with."""
@@ -94,20 +119,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "kuhn": Experiment(
         goal="NashConv of the average policy below 0.1",
         recipe="rae",
-        settings=NANO
-        | {
-            "env_id": "KuhnPoker-v0",
-            "env_kwargs": {"hands": 1},
-            "eval_temperature": 1.0,
-            "episodes_per_iteration": 256,
-            "num_envs": 256,
-            "iterations": 150,
-            "snapshot_every": 5,
-            "epochs": 2,
-            "lr": 3e-4,
-            "lr_schedule": "linear",
-            "entropy_coef": 0.05,
-        },
+        settings=POKER | {"env_id": "KuhnPoker-v0"},
         variants={
             "mirror": {"opponents": ["mirror=1", "past:20=0"]},
             "mirror, moving reference": {
@@ -115,21 +127,19 @@ EXPERIMENTS: dict[str, Experiment] = {
                 "kl_coef": 0.2,
                 "kl_reference": "moving:10",
             },
-            "mirror, moving reference, central critic": {
-                "recipe": "turn",
-                "opponents": ["mirror=1", "past:20=0"],
-                "gamma": 1.0,
-                "critic_sees": "all",
-                "critic_trunk": "own",
-                "critic_rounds": 1,
-                "normalize_advantages": "none",
-                "kl_coef": 0.5,
-                "kl_reference": "moving:10",
-                "entropy_coef": 0.01,
-            },
+            "mirror, moving reference, central critic": {"recipe": "turn", **CENTRAL},
             "league": {"opponents": ["league=0.5", "mirror=0.5"]},
             "psro:nash": {"opponents": "psro:nash", "payoff_deals": 200},
         },
+        measure=measures.exploitability,
+        curve=measures.exploitability_curve,
+        axes=("iteration", "NashConv"),
+    ),
+    "leduc": Experiment(
+        goal="NashConv falls in self-play",
+        recipe="turn",
+        settings=POKER | {"env_id": "LeducPoker-v0"},
+        variants={"mirror, moving reference, central critic": CENTRAL},
         measure=measures.exploitability,
         curve=measures.exploitability_curve,
         axes=("iteration", "NashConv"),
@@ -148,13 +158,28 @@ EXPERIMENTS: dict[str, Experiment] = {
             "lr": 1e-3,
             "lr_schedule": "linear",
             "entropy_coef": 0.03,
-            "gamma": 0.97,
         },
         variants={
-            "mirror": {"opponents": "mirror"},
-            "mirror and past": {"opponents": ["mirror=0.6", "past:100=0.4"]},
+            "mirror": {"opponents": "mirror", "gamma": 0.97},
+            "mirror and past": {"opponents": ["mirror=0.6", "past:100=0.4"], "gamma": 0.97},
+            "expert iteration": {
+                "recipe": "exit",
+                "opponents": "mirror",
+                "env_kwargs": {"board": "line"},
+                "teacher": "search:mcts,budget=100",
+                "temperature": 2.0,
+                "replayed": 3000,
+                "episodes_per_iteration": 64,
+                "num_envs": 64,
+                "iterations": 30,
+                "epochs": 1,
+                "minibatches": 48,
+                "lr": 3e-3,
+                "entropy_coef": 0.0,
+            },
             "cloned from perfect play": {
                 "opponents": "mirror",
+                "gamma": 0.97,
                 "iterations": 0,
                 "bc_demonstrations": 1500,
                 "bc_epochs": 6,

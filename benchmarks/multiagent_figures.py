@@ -17,6 +17,7 @@ from figure_results import NOTHING, results, results_if_any, table
 
 NAMES = (
     "kuhn",
+    "leduc",
     "tictactoe",
     "cooks",
     "dilemma",
@@ -85,6 +86,21 @@ def cost_table() -> str:
     return table(header, [(name, *(f"{row[key]:.3f}" for key in keys)) for name, row in rows])
 
 
+def reading_table() -> str:
+    """Returns the losses of decoders that clone moves in tic-tac-toe, or a note without results."""
+    content = results_if_any("board_reading")
+    if content is None:
+        return NOTHING
+    drawings = content["drawings"]
+    header = ["Positions cloned"]
+    header += [f"{name}, as {mark}" for name in drawings for mark in "XO"]
+    rows = [
+        (f"{some[0]['samples']:,}", *(f"{row[f'losses as {m}']:.3f}" for row in some for m in "XO"))
+        for some in zip(*(found["rows"] for found in drawings.values()), strict=True)
+    ]
+    return table(header, rows)
+
+
 def picture_link() -> str:
     """Returns the picture of all curves, or a note without results."""
     if not measured():
@@ -141,6 +157,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "multiagent_picture": picture_link,
     "multiagent_hops": hops_table,
     "multiagent_cost": cost_table,
+    "multiagent_reading": reading_table,
     **{f"multiagent_{name}": functools.partial(experiment_table, name) for name in NAMES},
 }
 PICTURES = {"docs/multiagent.png": picture} if measured() else {}

@@ -90,17 +90,17 @@ def successes(games: Sequence[TextGame], agent: str = "player_0") -> float:
 
 
 def exploitability(folder: Path) -> Measures:
-    """Returns NashConv in one hand of Kuhn poker: of the last policy and of the average policy."""
+    """Returns NashConv in one hand of poker: of the last policy and of the average policy."""
     last, average = load_agent(str(folder)), load_league(str(folder))
     return {
-        "NashConv, last": _kuhn(last),
-        "NashConv, average": _kuhn(average),
+        "NashConv, last": _nashconv(folder, last),
+        "NashConv, average": _nashconv(folder, average),
         "members": float(len(average.members)),
     }
 
 
 def exploitability_curve(folder: Path) -> Points:
-    """Returns NashConv in one hand of Kuhn poker of each snapshot in the pool of a run."""
+    """Returns NashConv in one hand of poker of each snapshot in the pool of a run."""
     agent = load_agent(str(folder))
     assert isinstance(agent, PolicyAgent)
     pool = Pool(folder, agent.policy.requires_grad_(False))
@@ -108,21 +108,26 @@ def exploitability_curve(folder: Path) -> Points:
     for number in sorted(int(each.name) for each in (folder / "pool").glob("[0-9]*")):
         [policy] = pool.load([number]).values()
         member = PolicyAgent(policy, agent.settings, agent.sampling, constrain=agent.constrain)
-        found.append((number, _kuhn(member)))
+        found.append((number, _nashconv(folder, member)))
     return found
 
 
-def _kuhn(agent: Agent | MixedAgent) -> float:
-    return nashconv("KuhnPoker-v0", agent, env_kwargs={"hands": 1}).nashconv
+def _nashconv(folder: Path, agent: Agent | MixedAgent) -> float:
+    config = config_of(folder)
+    return nashconv(config["env_id"], agent, env_kwargs=config["env_kwargs"]).nashconv
 
 
 def tictactoe(folder: Path) -> Measures:
     """Returns the shares of games that the policy loses, from the empty board, in both seats."""
-    agent = load_agent(str(folder), temperature=0.0)
+    agent, rules = load_agent(str(folder), temperature=0.0), config_of(folder)["env_kwargs"]
     found: Measures = {}
     for level, games in (("random", 500), ("optimal", 100)):
         result = cross_play(
-            "TicTacToe-v0", [agent, level], episodes=["opening/"] * (games // 2), self_play=False
+            "TicTacToe-v0",
+            [agent, level],
+            episodes=["opening/"] * (games // 2),
+            env_kwargs=rules,
+            self_play=False,
         )
         returns = [m.returns[m.lineup.index(0)] for m in result.matches]
         found[f"wins against {level}"] = sum(r > 0 for r in returns) / games

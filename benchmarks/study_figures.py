@@ -231,20 +231,32 @@ def serve_load() -> str:
 
 
 def reader() -> str:
-    """Returns reward and success of cloned models with and without practice in copying."""
+    """Returns reward and success of cloned models in the showcase environments."""
     content = results_if_any("reader")
     if content is None:
         return NOTHING
-    settings, runs = content["settings"], content["runs"]
     rows = []
-    for model in settings["models"]:
-        for count in settings["demonstrations"]:
-            start = f"{model}, {count} demonstrations, "
-            kept = [run for key, run in runs.items() if key.startswith(start)]
-            values = [[run[key] for run in kept] for key in ("reward", "success")]
-            cells = (f"{sum(x) / len(x):.2f} ({min(x):.2f} to {max(x):.2f})" for x in values)
-            rows.append((model, str(count), str(len(kept)), *cells))
-    return table(("Model", "Demonstrations", "Seeds", "Reward", "Success"), rows)
+    for env_id, models in content["environments"].items():
+        for model, found in models.items():
+            mean, low, high = found["reward"]
+            reward = f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+            success = _percent_range(found["success"]) + " %"
+            rows.append((env_id, model, f"{found['cpu_seconds']:.0f} s", reward, success))
+    return table(("Environment", "Model", "CPU time", "Reward", "Success"), rows)
+
+
+def reading() -> str:
+    """Returns the share of right answers of the pre-trained model, by kind of page."""
+    content = results_if_any("pretraining")
+    if content is None:
+        return NOTHING
+    known = content["accuracy"]
+    kinds = [name for name in known if not name.endswith("-v0")]
+    pages = [(kind, f"{100 * known[kind]:.0f} %") for kind in kinds]
+    others = [share for name, share in known.items() if name not in kinds]
+    mean = sum(others) / len(others)
+    row = (f"actions of experts (mean of {len(others)} ids)", f"{100 * mean:.0f} %")
+    return table(("Kind", "Right answers"), [*pages, row])
 
 
 def sb3_webshop() -> str:
@@ -287,6 +299,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         notes_in_wordle,
         serve_load,
         reader,
+        reading,
         sb3_webshop,
         sb3_webshop_table,
     )

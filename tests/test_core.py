@@ -126,6 +126,8 @@ def test_wrong_reset_options_are_refused_with_a_suggestion():
         Echo().reset(options={"task": "train/100"})
     with pytest.raises(ValueError, match=r"'task', 'max_turns'\)\. Did you mean: task"):
         Echo().reset(options={"tasks": "train/0"})
+    with pytest.raises(TypeError, match=r"such as {\"task\": \"train/0\"}, got 'train/0'"):
+        Echo().reset(options="train/0")  # type: ignore[arg-type]
     for limit in (0, -1, 2.5, "3"):
         with pytest.raises(ValueError, match="max_turns must be None or at least 1"):
             Echo().reset(options={"max_turns": limit})

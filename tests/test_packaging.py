@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import agentgym
+from agentgym.trainers import recipes
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -154,6 +155,26 @@ def test_wrappers_and_environments_need_no_torch(tmp_path: Path):
         "gymnasium.make('AgentGym/NumberLine-v0').reset(seed=0)"
     )
     assert not loaded_by(statement, tmp_path) & {"torch", "transformers"}
+
+
+def test_settings_of_recipes_need_no_torch(tmp_path: Path):
+    """`agentgym train RECIPE --help` is fast, except where a recipe trains a model of its own."""
+    own = "agentprm archer archer_iql digi_q etpo ilql inverse_prm istar mc orm read sac_glam spa"
+    light = sorted({*recipes.names()} - {*own.split(), "sweet_rl"})
+    statement = (
+        "import io, contextlib\n"
+        "from agentgym.cli.main import main\n"
+        "from agentgym.trainers import recipes\n"
+        f"for name in {light}:\n"
+        "    recipes.load(name)\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as help:\n"
+        "    try:\n"
+        "        main(['train', 'grpo', '--help'])\n"
+        "    except SystemExit as end:\n"
+        "        assert end.code == 0\n"
+        "assert '--group-size' in help.getvalue()"
+    )
+    assert not loaded_by(statement, tmp_path) & {"torch", "transformers", "accelerate", "peft"}
 
 
 def test_importing_leaves_the_global_generators_alone(tmp_path: Path):

@@ -10,16 +10,16 @@ if __name__ != "agentgym.trainers":
     )
 
 if TYPE_CHECKING:
+    from agentgym.trainers.algorithm import Algorithm as Algorithm
     from agentgym.trainers.api import load_policy as load_policy
     from agentgym.trainers.api import make_trainer as make_trainer
     from agentgym.trainers.api import train as train
     from agentgym.trainers.callbacks import Callback as Callback
     from agentgym.trainers.config import TrainConfig as TrainConfig
-    from agentgym.trainers.trainer import Algorithm as Algorithm
     from agentgym.trainers.trainer import Trainer as Trainer
 
 _HOMES = {
-    "Algorithm": "trainer",
+    "Algorithm": "algorithm",
     "Callback": "callbacks",
     "TrainConfig": "config",
     "Trainer": "trainer",

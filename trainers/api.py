@@ -126,7 +126,14 @@ class LoadedPolicy:
             instructions: the instructions of the environment.
             history: earlier (observation, reply) pairs of the episode, oldest first.
             admissible: the admissible actions, for a policy trained with `constrain`.
+
+        Raises:
+            TypeError: if the observation is no text, or `admissible` is one.
         """
+        if not isinstance(observation, str):
+            raise TypeError(f"The observation must be a str, got {observation!r:.80}.")
+        if isinstance(admissible, str):
+            raise TypeError(f"admissible must be a sequence of actions, got {admissible!r:.80}.")
         info = {"admissible": tuple(admissible)}
         seed = int(self._rng.integers(2**31))  # a new one, so that repeated calls sample anew
         view = View.of_text(instructions, observation, history, info, seed=seed)

@@ -14,7 +14,7 @@ from agentgym.trainers.model_defaults import (
     defaults_of,
     kind_of,
 )
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import (

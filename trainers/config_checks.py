@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import is_dataclass
 from functools import cache
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.mixture import check_mix
 from agentgym.trainers.credit.shaping import imported, scorer
 from agentgym.trainers.model_defaults import NEW_MODELS
-from agentgym.trainers.policy.vllm_base import check_bounded
+from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS, MINIMUM
 from agentgym.utils.arguments import check_types
 
@@ -31,13 +33,16 @@ def _hints(kind: type) -> dict[str, Any]:
 def check_fields(settings: Any) -> None:
     """Checks types, choices and bounds of the fields of a dataclass.
 
+    Numbers of NumPy and paths become Python's numbers and strings, which JSON can hold.
+
     Raises:
         ConfigError: with the name of the setting, the expected and the received value.
     """
     for name, hint in _hints(type(settings)).items():
         if is_dataclass(hint):
             continue
-        value, plain, bounds = getattr(settings, name), *_parts(hint)
+        value, plain, bounds = _plain(getattr(settings, name)), *_parts(hint)
+        setattr(settings, name, value)
         known = tuple(choice for kind in plain for choice in _choices(kind))
         if known and value not in known:
             options = (*known, None) if type(None) in plain else known
@@ -48,6 +53,19 @@ def check_fields(settings: Any) -> None:
         check_types("the settings", {name: kind}, {name: value})
         if value is not None:
             _check_bounds(name, value, bounds)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case np.generic():
+            return value.item()
+        case os.PathLike():
+            return os.fspath(value)
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_plain, value))
+    return value
 
 
 def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...]) -> None:
@@ -122,7 +140,7 @@ def _check_environments(config: TrainConfig) -> None:
                 f"curriculum must be one of {', '.join(KINDS)}, or module:function, got "
                 f"{chosen.curriculum!r}.{did_you_mean(chosen.curriculum, KINDS)}"
             )
-        imported(chosen.curriculum)  # raises for a function that does not exist
+        imported(chosen.curriculum, "curriculum")  # raises for a function that does not exist
 
 
 def _check_rollout(config: TrainConfig) -> None:

@@ -16,8 +16,6 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 Kind = Literal["new", "loaded", "adapter"]
 NEW_MODELS = ("nano", "tiny", "small", "reader")
 NEW_MODEL_KEY = "agentgym_new_model"
@@ -64,8 +62,11 @@ def defaults_of(kind: Kind, *, low_precision: bool) -> dict[str, Any]:
 
 def bfloat16_is_native(device: str) -> bool:
     """Returns whether the device of the setting `device` computes in bfloat16 without emulation."""
-    gpu = device != "cpu" and torch.cuda.is_available()
-    return gpu and torch.cuda.is_bf16_supported(including_emulation=False)
+    if device == "cpu":
+        return False
+    import torch
+
+    return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def _entries(file: Path) -> dict[str, Any]:

@@ -64,6 +64,8 @@ NonNegative = Annotated[float, Ge(0.0)]
 """A number of at least 0."""
 Fraction = Annotated[float, Interval(ge=0.0, le=1.0)]
 """A number in [0, 1]."""
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
+"""An integer of 63 bits."""
 Normalize = Literal["batch", "env", "task", "agent", "group", "none"]
 
 T = TypeVar("T")
@@ -502,7 +504,8 @@ class ImitationConfig:
     """Behaviour cloning before RL, and data from files."""
 
     bc_demonstrations: Count = 0
-    """Expert demonstrations on training tasks (0: no behaviour cloning)."""
+    """Expert demonstrations on training tasks (0: no behaviour cloning). With opponents of a game,
+    the expert plays all trained seats, and each of them is cloned."""
     bc_epochs: Positive = 10
     """Epochs over the demonstrations, the maximum with `bc_patience`."""
     bc_patience: Positive | None = None
@@ -558,7 +561,7 @@ class RunConfig:
     """Number of iterations, each a rollout and an update."""
     env_steps: Positive | None = None
     """Stop after this many environment steps if that comes first (None: no limit)."""
-    seed: int = 0
+    seed: Seed = 0
     """Random seed."""
     run_dir: str = "runs/{recipe}-{env}-{seed}"
     """Folder for logs, checkpoints and the policy."""

@@ -8,23 +8,21 @@ it had never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.making import tasks_of
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
@@ -48,31 +46,10 @@ from agentgym.trainers.run.rollouts import CLONING, CRITIC, TASKS, Rollouts
 from agentgym.trainers.run.saving import Saver, load_run_state, write_frozen, write_reference
 from agentgym.trainers.run.setup import make_accelerator, open_folder
 from agentgym.trainers.run.signals import Interrupted, StopSignal
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
+from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.behaviour_cloning import clone_expert
 from agentgym.trainers.update.reward_options import RewardOptions
 from agentgym.trainers.update.updater import Diverged
-
-CreditFn = Callable[[Batch, Values | None], Credit]
-
-
-@dataclass(frozen=True)
-class Algorithm:
-    """The parts of a recipe.
-
-    Attributes:
-        credit: maps trajectories and values to advantages and value targets. None: the hooks
-            assign credit, and penalties on rewards (`kl_in reward`, `overlong_margin`) are refused.
-        critic: makes the critic of a policy. None: the credit function needs no values.
-        hooks: makes the recipe's hooks, given the trainer. They are made after behaviour cloning,
-            so copies of the policy in them are the policy before RL.
-        trains_policy: whether the hooks train the policy. Its weights are then not sharded (FSDP2).
-    """
-
-    credit: CreditFn | None = None
-    critic: Callable[[Policy], nn.Module] | None = None
-    hooks: Callable[[Trainer], RecipeHooks] | None = None
-    trains_policy: bool = False
 
 
 class Trainer:
@@ -269,6 +246,7 @@ class Trainer:
                 rng=lambda *key: self.rng(CLONING, *key),
                 say=self.log.say,
                 check=self.stop.agree,
+                seat=self.lineup.demonstration,
                 progress=self.saver.cloning,
                 on_epoch=self.saver.save_cloning,
             )

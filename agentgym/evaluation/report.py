@@ -18,6 +18,9 @@ from agentgym.utils.printable import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
+HEADING = 28
+"""Characters of an environment and its arguments in a table. More stand below it."""
+
 Z_95 = 1.959963984540054
 # Student's t for 1 to 12 degrees of freedom, for which the expansion of `t_95` is not accurate.
 _T_95 = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912)
@@ -216,7 +219,8 @@ class Report:
 def compare(reports: Sequence[Report]) -> Table:
     """Returns a table of means with 95 % confidence intervals, one row per report.
 
-    Rows are grouped by environment and split. The table fits into 80 columns.
+    Rows are grouped by environment, arguments and split. Long arguments stand below the table, which
+    fits into 80 columns.
     """
     from rich import box
     from rich.table import Table
@@ -226,17 +230,22 @@ def compare(reports: Sequence[Report]) -> Table:
     table.add_column("agent", overflow="fold")
     for title in ("n", "success", "reward", "progress", "valid", "turns", "trunc"):
         table.add_column(title, justify="right", overflow="fold")
-    above = None
+    above, notes = None, dict[str, str]()
     for report in reports:
         heading = _heading(report)
         if heading != above:
-            table.add_row(Text(printable(heading), "bold"))
-            above = heading
+            above, shown = heading, heading
+            if len(heading) > HEADING and report.env_kwargs:
+                env = report.env.removeprefix("AgentGym/")
+                shown = notes.setdefault(heading, f"{env} [{len(notes) + 1}]")
+            table.add_row(Text(printable(shown), "bold"))
         table.add_row(Text(printable(f"  {report.agent}")), *_cells(report))
     caption = "success, valid and truncated in %; ± and [low, high]: 95 % confidence"
     caption += "".join(f"\n{line}" for line in map(_costs, reports) if line)
     if any(report.interrupted for report in reports):
         caption += "\ninterrupted: short episodes are over-represented"
+    for heading, shown in notes.items():
+        caption += f"\n{printable(shown.rpartition(' ')[2])} {printable(heading)}"
     table.caption, table.caption_justify = Text(caption), "left"
     return table
 

@@ -18,9 +18,8 @@ from agentgym.agents import Agent, View, make_agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
-from agentgym.making import TextGym, env_name, make_env, tasks_of
+from agentgym.making import TextGym, env_name, factory_of, make_env, tasks_of
 from agentgym.tasks import Tasks, task_rng
-from agentgym.textify.text_actions import as_text_env
 from agentgym.utils.arguments import check_types, keyword_parameters
 
 MOST_TASKS = 1_000_000
@@ -62,7 +61,7 @@ class EpisodeRunner(EpisodeLog):
 
 
 def evaluate(
-    env: str | Callable[[], TextGym],
+    env: str | TextGym | Callable[[], TextGym],
     agent: Agent | str,
     *,
     tasks: int | Sequence[str] | None = 200,
@@ -82,7 +81,7 @@ def evaluate(
     the environment raises an error, its attribute `report` is that report.
 
     Args:
-        env: an id, or a function that makes a (wrapped) text environment.
+        env: an id, a text environment, which is copied, or a function that makes one.
         agent: an agent, or a word for `make_agent`.
         tasks: number of tasks, sampled from the split without replacement (a smaller split is
             played several times, with new seeds), or the tasks themselves. None: every task of the
@@ -115,10 +114,10 @@ def evaluate(
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
     if env_kwargs and not isinstance(env, str):
-        raise ConfigError("env_kwargs go with an id. A function has its own arguments.")
+        raise ConfigError("env_kwargs go with an id: pass them to the constructor of env instead.")
     player = make_agent(agent) if isinstance(agent, str) else agent
     kwargs = own_wrappers(player) | dict(env_kwargs or {}) if isinstance(env, str) else {}
-    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else _adapted(env)
+    make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else factory_of(env)
     if not (hasattr(player, "name") and hasattr(player, "act")):
         raise ConfigError(
             "agent must be a specification for make_agent, or an object with a `name` and "
@@ -206,10 +205,6 @@ def own_wrappers(agent: Agent) -> dict[str, Any]:
     """Returns the wrappers that an agent needs, as an argument of `make_env`, or nothing."""
     wrap = list(getattr(agent, "wrap", ()))
     return {"wrap": wrap} if wrap else {}
-
-
-def _adapted(make: Callable[[], TextGym]) -> Callable[[], TextGym]:
-    return lambda: as_text_env(make())
 
 
 def _play(

@@ -13,7 +13,14 @@ from agentgym.agents import Agent, ScriptedAgent, View, make_agent
 from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.search import GameSearch
 from agentgym.spaces import UnicodeText
+from agentgym.utils.arguments import (
+    check_arguments,
+    keyword_parameters,
+    parse_arguments,
+    split_arguments,
+)
 
 
 class GameSeat(gymnasium.Env[str, str]):
@@ -113,7 +120,8 @@ def game_agent(game: TextGame, agent: GameAgent) -> Agent:
     Args:
         game: the game.
         agent: an agent, a function from a `View` to an action, a level of the game's scripted
-            players, "expert" (its best level) or another word for `make_agent`.
+            players, "expert" (its best level), "search:mcts" with the options of `GameSearch`, such
+            as "search:mcts,budget=100", or another word for `make_agent`.
 
     Raises:
         ConfigError: for an unknown agent or level, or an agent that needs wrappers.
@@ -147,11 +155,29 @@ def _named(game: TextGame, word: str) -> Agent:
     if word in game.levels:
         return ScriptedAgent(word)
     kind = word.partition(":")[0].partition(",")[0]
+    if kind == "search":
+        return _search(word)
     if word == "human" or kind in ("policy", "league", "chat", *SCAFFOLDS):
         return make_agent(word)
-    others = ("human", "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", "plan_execute:AGENT")
+    others = (
+        *("human", "search:mcts", "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER"),
+        "plan_execute:AGENT",
+    )
     known = (*game.levels, "expert", *others)
     raise ConfigError(
         f"Unknown agent {word!r} for {type(game).__name__}.{did_you_mean(word, known)} "
         f"Known: {', '.join(known)}."
     )
+
+
+def _search(word: str) -> Agent:
+    """Returns the search of a word such as "search:mcts,budget=100"."""
+    algorithm, *words = split_arguments(word.partition(":")[2]) or [""]
+    if algorithm != "mcts":
+        raise ConfigError(
+            f"In the seats of a game, the search is search:mcts, got {word!r}: the others plan for "
+            "a single agent."
+        )
+    options = {"name": word, **parse_arguments(words)}
+    check_arguments(f"Agent {word!r} in a game", keyword_parameters(GameSearch), options)
+    return GameSearch(**options)

@@ -17,6 +17,7 @@ from agentgym.wrappers.subgoals import Subgoals
 from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.tool_rules import ToolRules
 from agentgym.wrappers.weighted_reward import WeightedReward
+from agentgym.wrappers.whole_plan import WholePlan
 
 __all__ = [
     "AdmissibleAction",
@@ -37,4 +38,5 @@ __all__ = [
     "ToolRules",
     "Transition",
     "WeightedReward",
+    "WholePlan",
 ]

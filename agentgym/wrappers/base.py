@@ -54,6 +54,10 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, info = self._view(observation, info)
         return observation, float(reward), terminated, truncated, info
 
+    def _given_or_sampled(self, seed: int | None) -> int:
+        """Returns a seed that `reset` was given, or one sampled from `self.np_random`."""
+        return int(self.np_random.integers(2**31)) if seed is None else seed
+
     def _begin(self) -> None:
         """Clears the wrapper's state at the start of an episode."""
 

@@ -86,10 +86,8 @@ class Reflector(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Plays the first attempt. Without a seed, one is sampled from `self.np_random`."""
-        if seed is None:
-            seed = int(self.np_random.integers(2**31))
-        self._seed = seed
-        observation, info = self.env.reset(seed=seed, options=options)
+        self._seed = self._given_or_sampled(seed)
+        observation, info = self.env.reset(seed=self._seed, options=options)
         self._begin()
         self._options = {"task": info["task"]}
         if (limit := (options or {}).get("max_turns")) is not None:

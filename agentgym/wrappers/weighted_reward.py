@@ -30,7 +30,7 @@ class WeightedReward(TextWrapper):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], terms: Mapping[str, float]):
-        super().__init__(env, terms=dict(terms))
+        super().__init__(env, terms=terms)
         self.terms = {name: float(weight) for name, weight in terms.items()}
         for name, weight in self.terms.items():
             if not math.isfinite(weight):

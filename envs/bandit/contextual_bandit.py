@@ -22,6 +22,8 @@ GENRES = ("adventure", "comedy", "drama", "mystery", "science fiction")
 FIRST = ("Silent", "Golden", "Broken", "Distant", "Hidden", "Burning")
 SECOND = ("Harbour", "Orchard", "Compass", "Letter", "Winter")
 RIDGE, WIDTH = 0.3, 0.055
+EXAMPLE_USERS = 20
+"""Length of an example game in the instructions."""
 TITLES = tuple(f"{first} {second}" for second in SECOND for first in FIRST)
 
 
@@ -105,11 +107,14 @@ def ratings(world: World, user: User) -> np.ndarray:
     return np.clip(0.5 + 0.5 * (world.films @ np.array(user.taste)), 0.0, 1.0)
 
 
-def lin_ucb(contexts: np.ndarray, shown: list[int], paid: list[float], arms: int) -> np.ndarray:
-    """Returns the LinUCB upper confidence bounds of all arms for the last context, shape (arms,).
+def lin_ucb(
+    contexts: np.ndarray, shown: list[int], paid: list[float], arms: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns LinUCB's estimates and exploration bonuses for the last context, each (arms,).
 
-    Algorithm 1 of Li et al. (arXiv 1003.0146): one linear model per arm, here of the rating minus
-    0.5. `RIDGE` and `WIDTH` are chosen for short episodes (1 and 0.5 in the paper and in EVOLvE).
+    Their sum is the upper confidence bound of the rating minus 0.5. Algorithm 1 of Li et al. (arXiv
+    1003.0146): one linear model per arm, here of the rating minus 0.5. `RIDGE` and `WIDTH` are
+    chosen for short episodes (1 and 0.5 in the paper and in EVOLvE).
 
     Args:
         contexts: contexts of the played rounds, then the current one, shape (rounds + 1, d).
@@ -124,7 +129,7 @@ def lin_ucb(contexts: np.ndarray, shown: list[int], paid: list[float], arms: int
     gram = RIDGE * np.eye(size) + (played @ squares).reshape(arms, size, size)
     target = played @ (past * (np.array(paid) - 0.5)[:, None])
     weights = np.linalg.solve(gram, np.broadcast_to(now[:, None], (arms, size, 1)))[..., 0]
-    return (weights * target).sum(axis=1) + WIDTH * np.sqrt(weights @ now)
+    return (weights * target).sum(axis=1), WIDTH * np.sqrt(weights @ now)
 
 
 def contexts_of(users: list[User], taste: bool) -> np.ndarray:
@@ -175,11 +180,16 @@ class ContextualBandit(TextEnv):
     - `noise` (float, default 0): standard deviation of the rating noise.
     - `taste` (bool, default True): show the taste vector. Otherwise only the profile is shown.
     - `history` (bool, default True): show all earlier ratings, or only the last one.
+    - `support` (bool, default False): show the estimated rating and the exploration bonus of each
+      film under LinUCB, and their sum (EVOLvE: algorithm-guided support).
+    - `demonstrations` (int, default 0): number of example games of the expert with 20 users in the
+      instructions, with the preferences of other tasks (EVOLvE: few-shot demonstrations), 0 to 10.
     - `max_turns` (int, default twice the rounds): turns before truncation.
 
     ## References
     EVOLvE (arXiv 2410.06238): 10 or 30 films, a profile and 5 numbers per user, ratings without
-    noise. It derives them from MovieLens. The expert is LinUCB (Li et al., arXiv 1003.0146).
+    noise, algorithm-guided support and demonstrations. It derives films and users from MovieLens.
+    The expert is LinUCB (Li et al., arXiv 1003.0146).
 
     ## Version History
     v0: first version.
@@ -195,6 +205,8 @@ class ContextualBandit(TextEnv):
         noise: float = 0.0,
         taste: bool = True,
         history: bool = True,
+        support: bool = False,
+        demonstrations: int = 0,
         max_turns: TurnLimit = "auto",
         **kwargs,
     ):
@@ -205,10 +217,13 @@ class ContextualBandit(TextEnv):
             raise ValueError(f"rounds must be at least 1, got {rounds}.")
         if not 0 <= noise <= 1:
             raise ValueError(f"noise must be in [0, 1], got {noise}.")
+        if not 0 <= demonstrations <= 10:
+            raise ValueError(f"demonstrations must be in [0, 10], got {demonstrations}.")
         super().__init__(max_turns=2 * rounds if max_turns == "auto" else max_turns, **kwargs)
         self.titles = TITLES[: ARMS[difficulty]]
         self._numbers = {title: i for i, title in enumerate(self.titles)}
         self.rounds, self.noise, self.taste, self.history = rounds, noise, taste, history
+        self.support = support
         self.tasks = Tasks.generated()
         profile = "occupation, age and taste (5 numbers)" if taste else "occupation and age"
         self.instructions = (
@@ -228,11 +243,24 @@ class ContextualBandit(TextEnv):
             "\n"
             "Score: the mean rating over all users."
         )
+        if support:
+            self.instructions += f"\n\n{_SUPPORT}"
+        for number in range(demonstrations):
+            game = self._example(f"example/{number}")
+            self.instructions += f"\n\nExample of a good player, with other preferences:{game}"
 
     def _start(self, task: str) -> TimeStep:
         world = make_world(task, len(self.titles))
         self.state = State(draw_user(world, self.np_random))
         return self._look(0.0)
+
+    def _example(self, task: str) -> str:
+        """Returns the recommendations and ratings of the expert in a game of its own."""
+        world, rng = make_world(task, len(self.titles)), task_rng(task, "bandit users")
+        state = State(draw_user(world, rng))
+        for _ in range(EXAMPLE_USERS):
+            self._rate(state, world, self._best(state), rng)
+        return state.told
 
     def _advance(self, action: str) -> TimeStep:
         film = self._numbers.get(action)
@@ -240,19 +268,24 @@ class ContextualBandit(TextEnv):
             return self._invalid(
                 f"Answer with the title of one film, for example: {self.titles[0]}"
             )
-        state, world = self.state, make_world(self.task, len(self.titles))
+        world = make_world(self.task, len(self.titles))
+        if not self.history:
+            self.state.told = ""
+        return self._look(self._rate(self.state, world, film, self.np_random))
+
+    def _rate(self, state: State, world: World, film: int, rng: np.random.Generator) -> float:
+        """Recommends a film to the current user, and draws the next one. Returns the rating."""
         liked = ratings(world, state.user)
         state.regret += float(liked.max() - liked[film])
         state.chance += float(liked.max() - liked.mean())
-        noisy = float(liked[film]) + self.noise * float(self.np_random.standard_normal())
+        noisy = float(liked[film]) + self.noise * float(rng.standard_normal())
         paid = round(min(max(noisy, 0.0), 1.0), 2)
-        told = f"\n{self._person(state.user)}: {self.titles[film]}, rating {paid:.2f}"
-        state.told = state.told + told if self.history else told
+        state.told += f"\n{self._person(state.user)}: {self.titles[film]}, rating {paid:.2f}"
         state.users.append(state.user)
         state.shown.append(film)
         state.paid.append(paid)
-        state.user = draw_user(world, self.np_random)
-        return self._look(paid)
+        state.user = draw_user(world, rng)
+        return paid
 
     def _person(self, user: User) -> str:
         taste = ", " + " ".join(f"{x:.2f}" for x in user.taste) if self.taste else ""
@@ -264,6 +297,7 @@ class ContextualBandit(TextEnv):
         films = ", ".join(f"{t} ({genre})" for t, genre in zip(self.titles, genres, strict=True))
         over = played >= self.rounds
         asks = f"Round {played + 1} of {self.rounds}. Now: {self._person(state.user)}"
+        asks += self._scores() * (self.support and not over)
         before = f"{'So far' if self.history else 'Last'}:{state.told or ' nothing'}"
         return TimeStep(
             text=f"Films: {films}\n{before}\n{'All users have been served.' if over else asks}",
@@ -277,9 +311,31 @@ class ContextualBandit(TextEnv):
     def _info(self, step: TimeStep) -> dict[str, Any]:
         return {**super()._info(step), "regret": self.state.regret}
 
+    def _bounds(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Returns LinUCB's estimates and bonuses for the current user."""
+        contexts = contexts_of([*state.users, state.user], self.taste)
+        return lin_ucb(contexts, state.shown, state.paid, len(self.titles))
+
+    def _scores(self) -> str:
+        """Returns the estimates, bonuses and scores of all films as text."""
+        estimates, bonuses = self._bounds(self.state)
+        return "".join(
+            f"\n{title}: estimate {0.5 + estimate:.4f}, bonus {bonus:.4f}, "
+            f"score {0.5 + estimate + bonus:.4f}"
+            for title, estimate, bonus in zip(self.titles, estimates, bonuses, strict=True)
+        )
+
+    def _best(self, state: State) -> int:
+        estimates, bonuses = self._bounds(state)
+        return int((estimates + bonuses).round(9).argmax())
+
     def expert(self) -> str | None:
         """Returns the film with LinUCB's highest upper confidence bound."""
-        state = self.state
-        contexts = contexts_of([*state.users, state.user], self.taste)
-        bounds = lin_ucb(contexts, state.shown, state.paid, len(self.titles))
-        return self.titles[int(bounds.round(9).argmax())]
+        return self.titles[self._best(self.state)]
+
+
+_SUPPORT = (
+    "For each film you see an estimate of the current user's rating, an exploration bonus, which "
+    "is high if the film was seldom recommended to similar users, and their sum as its score. A "
+    "good player recommends the film with the highest score."
+)

@@ -9,6 +9,7 @@ from itertools import permutations
 
 import numpy as np
 
+from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
@@ -95,6 +96,11 @@ def drawn(board: str) -> str:
     return "\n---+---+---\n".join(rows)
 
 
+def in_line(board: str) -> str:
+    """Returns the board as a line of nine marks, with "-" in the empty cells."""
+    return "Board: " + " ".join(board.replace(".", "-"))
+
+
 def symmetric(board: str) -> str:
     """Returns a canonical form, equal for all rotations and reflections of a board."""
     seen = []
@@ -126,6 +132,10 @@ class State:
     resigned: str = ""
 
 
+DRAWINGS = {"drawn": drawn, "line": in_line}
+"""Texts of a board, by the value of the argument `board`."""
+
+
 class TicTacToe(TextGame):
     """Two-player tic-tac-toe on a board of nine numbered cells.
 
@@ -139,7 +149,8 @@ class TicTacToe(TextGame):
 
     ## Observation Space
     Text: the agent's mark, whose turn it is, and the board, which shows the numbers of the empty
-    cells.
+    cells. With `board="line"`, it is a line of nine marks, with "-" in the empty cells, which has
+    the same number of tokens in every position.
 
     ## Rewards
     Term `task`, at the end of the game: 1 for a win, 0 for a draw, -1 for a loss. Zero-sum. An
@@ -162,6 +173,7 @@ class TicTacToe(TextGame):
     ## Arguments
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
     - `max_invalid` (int, default 3): number of invalid actions in a row that lose the game.
+    - `board` (str, default "drawn"): "drawn" in three rows, or "line".
 
     As a single seat:
 
@@ -192,12 +204,16 @@ class TicTacToe(TextGame):
     expert_level = "optimal"
     default_opponents = "greedy"
 
-    def __init__(self, **kwargs):
+    def __init__(self, *, board: str = "drawn", **kwargs):
         super().__init__(**kwargs)
+        if board not in DRAWINGS:
+            raise ConfigError(f"board must be one of {list(DRAWINGS)}, got {board!r}.")
+        self.draw = DRAWINGS[board]
+        shown = ' The board shows them in a line, with "-" in empty cells.' * (board == "line")
         self.instructions = (
             "You play tic-tac-toe against an opponent.\n"
             "Rules:\n"
-            "- Players take turns marking an empty cell. Cells are numbered 1 to 9.\n"
+            f"- Players take turns marking an empty cell. Cells are numbered 1 to 9.{shown}\n"
             "- The first player with three marks in a row, column or diagonal wins. A full board "
             "is a draw.\n"
             "Action: the number of an empty cell, for example: 5\n"
@@ -279,8 +295,8 @@ class TicTacToe(TextGame):
         return np.array([cell in cells for cell in empty(board)]) / len(cells)
 
     def picture(self) -> str:
-        """Returns the board with numbers in the empty cells."""
-        return drawn(self.state.board)
+        """Returns the board as agents see it."""
+        return self.draw(self.state.board)
 
 
 env, raw_env, parallel_env = make_pettingzoo(TicTacToe)

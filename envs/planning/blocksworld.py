@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -47,10 +48,31 @@ DOMAIN = Domain(
 )
 
 
+MYSTERY = Domain(
+    sentences={
+        "on": "{} craves {}",
+        "table": "{} is a planet",
+        "clear": "{} is a province",
+        "holding": "{} is in pain",
+        "empty": "there is harmony",
+    },
+    schemas=tuple(
+        replace(schema, text=text)
+        for schema, text in zip(
+            DOMAIN.schemas,
+            ("attack {x}", "succumb {x}", "feast {x} from {y}", "overcome {x} from {y}"),
+            strict=True,
+        )
+    ),
+)
+"""The same domain under names that say nothing about it."""
+
+
 @lru_cache
-def world(blocks: int) -> World:
+def world(blocks: int, mystery: bool = False) -> World:
     """Returns the world with a number of blocks."""
-    return World(DOMAIN, {"block": [f"b{i + 1}" for i in range(blocks)]})
+    names = [f"b{i + 1}" for i in range(blocks)]
+    return World(MYSTERY if mystery else DOMAIN, {"block": names})
 
 
 def towers(rng: np.random.Generator, blocks: int) -> list[Fact]:
@@ -65,6 +87,21 @@ def towers(rng: np.random.Generator, blocks: int) -> list[Fact]:
             facts.append(("clear", last))
         last = block
     return [*facts, ("clear", last)]
+
+
+MYSTERY_INSTRUCTIONS = (
+    "Act until every sentence of the goal is true.\n"
+    "Each turn, reply with one action:\n"
+    "- attack b1: needs that b1 is a province and a planet, and harmony. Afterwards b1 is in pain, "
+    "and these no longer hold.\n"
+    "- succumb b1: needs that b1 is in pain. Afterwards b1 is a province and a planet, there is "
+    "harmony, and b1 is not in pain.\n"
+    "- feast b1 from b2: needs that b1 craves b2, b1 is a province, and harmony. Afterwards b1 is "
+    "in pain, b2 is a province, and the needs no longer hold.\n"
+    "- overcome b1 from b2: needs that b1 is in pain and b2 is a province. Afterwards b1 craves "
+    "b2, b1 is a province, there is harmony, and the needs no longer hold.\n"
+    "The episode ends with a reward of 1 when every sentence of the goal is true."
+)
 
 
 class Blocksworld(PlanningEnv):
@@ -101,12 +138,17 @@ class Blocksworld(PlanningEnv):
 
     ## Arguments
     - `blocks` (int, default 5): number of blocks, 2 to 12.
+    - `mystery` (bool, default False): whether facts and actions have names that do not fit blocks:
+      `attack b1` picks up, `succumb b1` puts down, `feast b1 from b2` unstacks, `overcome b1 from
+      b2` stacks.
     - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 5 per block. A
       shortest plan takes fewer than 4 per block.
 
     ## References
     Gupta and Nau, On the complexity of blocks-world planning, 1992, in the four-operator form of
     the planning competitions. AgentBoard (arXiv 2401.13178) uses it to evaluate language models.
+    Mystery Blocksworld: Valmeekam et al., On the Planning Abilities of Large Language Models: A
+    Critical Investigation, arXiv 2305.15771.
 
     ## Version History
     v0: first version.
@@ -123,12 +165,16 @@ class Blocksworld(PlanningEnv):
         "The episode ends with a reward of 1 when every sentence of the goal is true."
     )
 
-    def __init__(self, *, blocks: int = 5, max_turns: TurnLimit = "auto", **kwargs):
+    def __init__(
+        self, *, blocks: int = 5, mystery: bool = False, max_turns: TurnLimit = "auto", **kwargs
+    ):
         if not 2 <= blocks <= 12:
             raise ValueError(f"blocks must be in [2, 12], got {blocks}.")
         self.blocks = blocks
         turns = 5 * blocks if max_turns == "auto" else max_turns
-        super().__init__(world=world(blocks), max_turns=turns, **kwargs)
+        super().__init__(world=world(blocks, mystery), max_turns=turns, **kwargs)
+        if mystery:
+            self.instructions = MYSTERY_INSTRUCTIONS
 
     def _draw(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
         goal: Facts = frozenset()

@@ -1,1 +1,1 @@
-"""Social deduction: games with hidden roles, talk and votes."""
+"""Social deduction: games with hidden roles, talk and votes, and questions about beliefs."""

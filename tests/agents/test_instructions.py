@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.agents import View, make_agent
-from agentgym.agents.scaffolds import InstructionsAgent
+from agentgym.agents.scaffolds import AdaptAgent, InstructionsAgent, RulesAgent
 from agentgym.agents.scaffolds.base import WRITER
 from agentgym.agents.scaffolds.instructions import Instruction
 from agentgym.envs.numbers.number_line import NumberLine
@@ -79,4 +79,15 @@ def test_settings_and_files_that_cannot_be_used(tmp_path: Path):
     (file := tmp_path / "x.json").write_text('[{"words": 3}]')
     with pytest.raises(DataError, match="holds no population"):
         InstructionsAgent(Reader(), data=str(file))
+    file.write_bytes(b"\xff")
+    for agent in (InstructionsAgent, RulesAgent):
+        with pytest.raises(DataError, match=r"x\.json cannot be read as a text file"):
+            agent(Reader(), data=str(file))
+    for kind, options, message in [
+        (InstructionsAgent, {"every": "8"}, "every must be at least 1, got '8'"),
+        (RulesAgent, {"trials": 2}, "trials must be at least 3, got 2"),
+        (AdaptAgent, {"depth": None}, "depth must be at least 1, got None"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            kind(Reader(), **options)
     assert isinstance(make_agent("instructions,every=4:random"), InstructionsAgent)

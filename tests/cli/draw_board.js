@@ -28,5 +28,8 @@ console.log(JSON.stringify({
   open: nodes.board.open,
   text: found.map(node => typeof node === "object" ? node.textContent ?? "" : node).join(" "),
   links: found.filter(node => node.tag === "a").map(node => node.href),
+  rows: nodes.list.children.length,
+  more: nodes.list.children.at(-1)?.textContent,
+  shown: (nodes.list.children.at(-1)?.onclick?.(), nodes.list.children.length),
   curves: found.filter(node => node.tag === "polyline").length,
 }));

@@ -353,3 +353,13 @@ def test_the_page_draws_the_board(saved: list[Path], tmp_path: Path):
     assert "50.0 [9.4, 90.5]" in shown["text"] and "repeated states" in shown["text"]
     assert "completion tokens 10.0" in shown["text"]
     assert "#b.jsonl/p/1" in shown["links"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_a_long_list_is_shown_in_parts(saved: list[Path], tmp_path: Path):
+    lines = saved[0].read_text(encoding="utf-8").splitlines()
+    (tmp_path / "long.jsonl").write_text("\n".join(lines[:1] * 1300) + "\n", encoding="utf-8")
+    page = tmp_path / "page.html"
+    page.write_text(render(tmp_path / "long.jsonl"), encoding="utf-8")
+    shown = json.loads(subprocess.check_output(["node", str(DRAW), str(page)]))
+    assert (shown["rows"], shown["more"], shown["shown"]) == (501, "show 500 more of 800", 1001)

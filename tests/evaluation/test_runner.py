@@ -398,13 +398,30 @@ def test_environments_are_closed(monkeypatch):
         ({"num_envs": 0}, "num_envs must be"),
         ({"num_envs": "many"}, "'num_envs' of evaluate is int; got 'many'"),
         ({"tasks": 2.5}, "'tasks' of evaluate is int or Sequence or None; got 2.5"),
-        ({"env": NumberLine()}, "'env' of evaluate is str or Callable; got"),
+        ({"env": None}, "an environment or a function that makes one, got None"),
+        ({"env": dict}, r"must return a gymnasium\.Env, got {}"),
         ({"agent": lambda view: "+"}, "agent must be a specification for make_agent"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments, message):
     with pytest.raises(ValueError, match=message):
         evaluate(**({"env": "NumberLine-v0", "agent": "random"} | arguments))
+
+
+def test_an_environment_is_copied():
+    env = gymnasium.make("AgentGym/NumberLine-v0", size=7)
+    env.reset(seed=5)
+    before = env.unwrapped.snapshot()
+    report = evaluate(env, "random", tasks=6, num_envs=3)
+    by_id = evaluate("NumberLine-v0", "random", tasks=6, num_envs=3, env_kwargs={"size": 7})
+    assert report.episodes == by_id.episodes
+    assert env.unwrapped.snapshot() == before
+
+
+def test_a_function_that_makes_the_same_environment_again_is_refused():
+    env = NumberLine()
+    with pytest.raises(ConfigError, match="a new environment at each call"):
+        evaluate(lambda: env, "random", tasks=2, num_envs=2)
 
 
 def test_a_number_of_tasks_may_be_one_of_numpy():
@@ -517,3 +534,17 @@ def test_the_table_has_a_row_for_each_agent_under_its_environment():
     assert "100.0 [88.6, 100.0]" in lines[4]
     assert "[low, high]: 95 % confidence" in lines[7]
     assert "random" in str(reports[0])
+
+
+def test_long_arguments_stand_below_the_table():
+    from rich.console import Console
+
+    wrap = ["ExtractAction:format=tags", "HistoryObservation:k=4"]
+    report = evaluate("NumberLine-v0", "random", tasks=2, env_kwargs={"size": 4, "wrap": wrap})
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(compare([report, report]))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    assert [line.split()[0] for line in lines[2:5]] == ["NumberLine-v0", "random", "random"]
+    assert lines[2] == "NumberLine-v0 [1]"
+    assert "".join(lines[6:]).startswith('[1] NumberLine-v0 size=4 wrap=["ExtractAction:format=tags"')

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from accelerate.tracking import GeneralTracker
 
@@ -398,6 +400,10 @@ def test_a_loaded_policy_acts(runs: dict[str, Path]):
         assert action in ("+", "-")
         assert action == policy.act(observation, admissible=("+", "-"))  # greedy
         assert policy.act(observation, admissible=("only",)) == "only"
+    with pytest.raises(TypeError, match="admissible must be a sequence of actions, got 'only'"):
+        policy.act(observation, admissible="only")
+    with pytest.raises(TypeError, match="observation must be a str, got 3"):
+        policy.act(3)
 
 
 def test_a_loaded_policy_acts_as_in_an_evaluation(runs: dict[str, Path]):
@@ -461,6 +467,22 @@ def test_wrong_arguments_are_named():
         train("poad", poad.Config(), lr=1e-4)
     with pytest.raises(ConfigError, match="lr must be at least 0"):
         train("poad", lr=-1.0)
+    for seed in (-1, 2**70):
+        with pytest.raises(ConfigError, match="seed must be in"):
+            train("poad", seed=seed)
+    with pytest.raises(ConfigError, match="run_dir is empty"):
+        train("poad", **NUMBER_LINE, run_dir="")
+
+
+def test_settings_may_be_numbers_of_numpy_and_paths():
+    config = poad.Config.of(
+        iterations=np.int64(3), lr=np.float32(0.5), run_dir=Path("a/b"),
+        env_kwargs={"size": np.int64(7)}, adam_betas=(np.float64(0.5), 0.9),
+    )  # fmt: skip
+    found = config.to_json()
+    assert json.loads(json.dumps(found)) == found
+    chosen = [found[name] for name in ("iterations", "lr", "run_dir", "env_kwargs", "adam_betas")]
+    assert chosen == [3, 0.5, str(Path("a/b")), {"size": 7}, [0.5, 0.9]]
 
 
 def test_a_config_object_trains(tmp_path: Path):

@@ -103,6 +103,25 @@ def test_all_seats_are_trained_and_logged_by_role(tmp_path: Path):
     assert rows[-1]["eval/reward"] == pytest.approx((first + second) / 2)
 
 
+@pytest.mark.parametrize(
+    ("opponents", "agents"), [("mirror", 2), ("scripted:random", 2), ("scripted", 1)]
+)
+def test_a_game_of_experts_is_a_demonstration_of_every_seat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opponents: str, agents: int
+):
+    cloned: list[Trajectory] = []
+    name = "agentgym.trainers.update.behaviour_cloning.with_general"
+    monkeypatch.setattr(name, lambda _, found, *more: cloned.extend(found) or found)
+    few = {"bc_demonstrations": 5, "bc_epochs": 1, "iterations": 0}
+    run("poad", tmp_path, opponents=opponents, **few)
+    assert len(cloned) == 5 * agents
+    if agents == 2:
+        assert [t.agent for t in cloned] == ["player_0", "player_1"] * 5
+        for first, second in zip(cloned[::2], cloned[1::2], strict=True):
+            assert first.episode == second.episode
+            assert first.episode_return == -second.episode_return
+
+
 def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
     shown = {"eval_every": 1, "eval_episodes": 2, "eval_nashconv": True, "eval_temperature": 1.0}
     _, rows = run("rae", tmp_path, iterations=1, **shown)

@@ -59,6 +59,7 @@ WRAPPERS: dict[str, Make] = {
     "ask": lambda env: wrappers.AskExpert(env, cost=0.1, budget=2),
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
+    "plan": lambda env: wrappers.WholePlan(env, 2),
     "code": lambda env: wrappers.CodeAction(env),
     "stack": lambda env: wrappers.AdmissibleAction(
         wrappers.EncodeObservation(

@@ -26,6 +26,11 @@ def test_terms_not_given_do_not_count():
     assert str(info["reward_terms"]) == "{'task': 0.0, 'invalid': 0.0}"
 
 
+def test_the_weights_are_a_mapping():
+    with pytest.raises(ConfigError, match="'terms' of WeightedReward is Mapping; got 2"):
+        WeightedReward(Echo(), 2)  # type: ignore[arg-type]
+
+
 def test_an_unknown_term_is_named_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"'taks'\. This environment has \['invalid', 'task'\]"):
         WeightedReward(Echo(), {"taks": 1.0}).reset(seed=0)

@@ -128,34 +128,37 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
     return found
 
 
-def scorer(source: str, instructions: Mapping[str, str] | None = None) -> Scorer:
+def scorer(
+    source: str, instructions: Mapping[str, str] | None = None, option: str = "process_reward"
+) -> Scorer:
     """Returns the function of a source of process scores (see `turn_scores`).
 
     Args:
         source: the source.
         instructions: instructions of the environments by id, which a language model reads.
+        option: the name of the setting that names the source.
 
     Raises:
         ConfigError: if there is no such function in the module, or for a malformed address.
     """
     if source.startswith("chat:"):
         return ChatJudge(source, instructions or {})
-    rule = _rule(source)
+    rule = _rule(source, option)
     return lambda trajectories: [rule(trajectory) for trajectory in trajectories]
 
 
-def _rule(source: str) -> ScoreFn:
+def _rule(source: str, option: str) -> ScoreFn:
     if source == "valid":
         return lambda trajectory: [float(turn.valid) for turn in trajectory.turns]
     if source == "progress":
         return _raises_progress
     if ":" in source:
-        return imported(source)
+        return imported(source, option)
     return lambda trajectory: [reward_term(turn.reward_terms, source) for turn in trajectory.turns]
 
 
-def imported(name: str) -> Callable[..., Any]:
-    """Returns the function "module:function".
+def imported(name: str, option: str) -> Callable[..., Any]:
+    """Returns the function "module:function", the value of an option.
 
     Raises:
         ConfigError: if there is none.
@@ -164,9 +167,10 @@ def imported(name: str) -> Callable[..., Any]:
     try:
         found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"Expected module:function, got {name!r}: {error}") from error
+        raise ConfigError(f"{option} must name a module:function, got {name!r}: {error}") from error
     if not callable(found):
-        raise ConfigError(f"Expected module:function, got {name!r}, a {type(found).__name__}.")
+        kind = type(found).__name__
+        raise ConfigError(f"{option} must name a module:function, got {name!r}, a {kind}.")
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from agentgym.trainers.config import TrainConfig
     from agentgym.trainers.policy.collate import Collated
-    from agentgym.trainers.policy.policy import Policy
 
 
 class ValueHead(nn.Module):
@@ -123,16 +121,6 @@ class ActionValueHead(ValueHead):
         last[:-1] = turn[1:] != turn[:-1]
         places = replace(collated, row=collated.row[last], column=collated.column[last] + 1)
         return places, turn[last]
-
-
-def value_head(kind: type[ValueHead], config: TrainConfig) -> Callable[[Policy], ValueHead]:
-    """Returns a factory of the head that a config describes, for `Trainer(critic=...)`."""
-    return lambda policy: kind(
-        policy.hidden_size,
-        config.critic.critic_layers,
-        detach=config.critic.critic_detach,
-        generator=torch.Generator().manual_seed(config.run.seed),
-    )
 
 
 def mlp(

@@ -12,20 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Tokens
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agentgym.trainers.policy.policy import Policy
 
 Prompt = tuple[Tokens, tuple[str, ...]]
 """Prompt tokens, and the admissible actions."""

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import nn
 
 from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from agentgym.trainers.policy_agent.agent import PolicyAgent
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 class RecipeHooks:

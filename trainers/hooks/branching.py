@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
-from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 BRANCHES = 1 << 20
 """Offset that separates the seeds of branches from those of other episodes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from agentgym.trainers.credit import two_clock
@@ -13,10 +15,11 @@ from agentgym.trainers.rollout.branches import (
     state_of,
     turns_before,
 )
-from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
-from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.update_data import explained_variance
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 CONTINUATIONS = 1 << 21
 """Offset that separates the seeds of continuations from those of other episodes."""
@@ -97,6 +100,8 @@ class Continuations(RecipeHooks):
             for trajectory in batch.trajectories
             for turn in range(len(trajectory.turns))
         ]
+        from agentgym.trainers.update.update_data import explained_variance
+
         explained = explained_variance(turns, np.array(returns, np.float32))
         return Credit(credit.advantages, metrics={"explained_variance": explained})
 

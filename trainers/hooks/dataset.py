@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from agentgym.trainers.rollout.curriculum import draw_tasks
 from agentgym.trainers.rollout.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.settings import Count
-from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass

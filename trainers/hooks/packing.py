@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from agentgym.trainers.policy.prefix_cache import equal_tokens
 from agentgym.trainers.trajectory import Segment, Support, Trajectory, Turn
 
 DTYPES = ("int32", "float32", "bool")
@@ -92,6 +90,10 @@ def pack_all(trajectories: Iterable[Trajectory]) -> dict[str, Any]:
     A segment is stored without the prefix that it shares with the one before it, such as the
     instructions, and equal texts are one object, which `torch.save` writes once.
     """
+    import torch
+
+    from agentgym.trainers.policy.shared_attention import equal_tokens
+
     arrays: dict[str, list[NDArray[Any]]] = {kind: [np.zeros(0, kind)] for kind in DTYPES}
     sizes: dict[str, int] = dict.fromkeys(DTYPES, 0)
     known: dict[Any, Any] = {}

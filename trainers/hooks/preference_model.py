@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.collate import Collated, collate
-from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.learner import Row, Rows
 from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from agentgym.trainers.policy.collate import Collated
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.trainer import Trainer
 
 
 class PreferenceModel(RecipeHooks):

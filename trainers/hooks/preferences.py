@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentgym.trainers.credit.turn_rewards import episode_credit
 from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.update.learner import ForwardPass
 
 STATE, VALUE = "tree_state", "tree_value"
 """Keys of the state and of the value of an action in the `extras` of `ActionPreferences`."""

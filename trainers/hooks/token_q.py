@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from agentgym.trainers.config import TrainConfig
@@ -18,11 +17,15 @@ from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.run.setup import parameter_group
 from agentgym.trainers.settings import NonNegative, Positive
-from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from agentgym.trainers.trainer import Trainer
 
 Int64 = NDArray[np.int64]
 STEP_TOKENS = 2048

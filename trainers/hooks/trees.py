@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 TREES = 1 << 23
 """Offset that separates the seeds of the episodes of a tree from those of other episodes."""

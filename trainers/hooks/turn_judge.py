@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from agentgym.trainers.critics.value_model import Loss, action_model, squared_error
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.run.checkpoint import replace_folder
 from agentgym.trainers.run.evaluation import policy_agent
-from agentgym.trainers.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from agentgym.trainers.trainer import Trainer
 
 
 class TurnJudge(RecipeHooks):

@@ -11,11 +11,10 @@ train, with a target network of its own, or which is frozen.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.critics.transitions import (
@@ -28,14 +27,18 @@ from agentgym.trainers.critics.transitions import (
 from agentgym.trainers.critics.utterance import UtteranceCritic
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive
-from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.offline_losses import (
     expectile_loss,
     utterance_advantages,
     utterance_targets,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 UNLIMITED = 1 << 62
 """Capacity of the buffer of a fixed data set."""

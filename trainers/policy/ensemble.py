@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from agentgym.trainers.policy.engine import Session
-from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.prefix_cache import Slot
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.engine import Session
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.policy.prefix_cache import Slot
 
 
 class Sessions:

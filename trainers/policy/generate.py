@@ -22,7 +22,6 @@ from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.row import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.window import Advance, Refill, Window
-from agentgym.trainers.trajectory import Support
 
 Answer = Callable[[Sequence[tuple[Request, Sample]], bool], Sequence[Request]]
 """Takes finished actions, and whether others are in progress, and returns further requests."""
@@ -130,19 +129,6 @@ def finish(rows: Sequence[Row], model: LanguageModel, sampling: Sampling) -> lis
     stats.new_tokens += sum(len(row.tokens) for row in rows)
     stats.forced_tokens += sum(row.forced for row in rows)
     return [row.sample(sampling.restricts) for row in rows]
-
-
-def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str) -> Support | None:
-    """Returns the legal tokens at each position of a candidate's tokens, or None if not listed."""
-    if text not in candidates:
-        return None
-    trie, node = model.trie(candidates)[0], 0
-    allowed: list[Sequence[int]] = []
-    for token in model.encode_action(text):
-        allowed.append(trie.children(node))
-        node = trie.step(node, token)
-    offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)
-    return Support(offsets, np.fromiter(itertools.chain.from_iterable(allowed), np.int32))
 
 
 def _batches(rows: list[Row], model: LanguageModel) -> Iterator[list[Row]]:

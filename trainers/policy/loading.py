@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.trainers.policy.lora import LoraSettings
 
 REFERENCE = "reference"
 """Name of the frozen adapter of the reference policy."""
 DTYPES = ("float32", "bfloat16", "float16", "auto")
-
-
-@dataclass(frozen=True)
-class LoraSettings:
-    """Settings of a LoRA adapter (Hu et al., arXiv 2106.09685) from `peft`, without dropout.
-
-    Attributes:
-        rank: rank of the update.
-        alpha: the update is scaled by alpha / rank.
-        targets: names of the adapted modules. If None, peft's defaults for the architecture or, if
-            there are none, all linear layers except the head.
-    """
-
-    rank: int = 16
-    alpha: float = 32.0
-    targets: tuple[str, ...] | None = None
 
 
 def load_model(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,15 @@ from numpy.typing import NDArray
 from agentgym.errors import ConfigError
 from agentgym.trainers.trajectory import FloatArray, Support
 
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.language_model import LanguageModel
+
 Tokens = NDArray[np.int32]
 Normalization = Literal["sum", "token", "word"]
+UNBOUNDED = (
+    "vLLM returns the most probable tokens of a position up to a number, and top_p alone has no "
+    "such number: set top_k too (for example 100), set top_p to 1, or set engine to 'own'."
+)
 
 
 @dataclass(frozen=True)
@@ -156,3 +164,26 @@ class GenerationStats:
         """Sets all counters to 0."""
         for name in self.__dataclass_fields__:
             setattr(self, name, 0)
+
+
+def check_bounded(top_k: int, top_p: float) -> None:
+    """Checks that the number of tokens that can be sampled has a bound.
+
+    Raises:
+        ConfigError: for top-p without top-k.
+    """
+    if top_p < 1 and not top_k:
+        raise ConfigError(UNBOUNDED)
+
+
+def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str) -> Support | None:
+    """Returns the legal tokens at each position of a candidate's tokens, or None if not listed."""
+    if text not in candidates:
+        return None
+    trie, node = model.trie(candidates)[0], 0
+    allowed: list[Sequence[int]] = []
+    for token in model.encode_action(text):
+        allowed.append(trie.children(node))
+        node = trie.step(node, token)
+    offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)
+    return Support(offsets, np.fromiter(itertools.chain.from_iterable(allowed), np.int32))

@@ -24,7 +24,7 @@ from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.prefix_cache import Slot
 from agentgym.trainers.policy.row import Row
-from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling, check_bounded
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
@@ -33,10 +33,6 @@ Step = tuple[int, dict[int, float]]
 """A generated token, and the log-probabilities of it and of the most probable tokens."""
 ZERO = -9998.0
 """Log-probabilities below are those of tokens that could not be sampled: a server writes -9999."""
-UNBOUNDED = (
-    "vLLM returns the most probable tokens of a position up to a number, and top_p alone has no "
-    "such number: set top_k too (for example 100), set top_p to 1, or set engine to 'own'."
-)
 PROBE = "You are in a room. There is a door to the north.\n> go north\n"
 """A prompt that vLLM and the policy have to continue alike."""
 LARGEST_GAP = 1.0
@@ -193,16 +189,6 @@ class VLLM(ABC):
     @abstractmethod
     def _load_adapter(self, folder: Path) -> None:
         """Replaces the adapter by that in a folder."""
-
-
-def check_bounded(top_k: int, top_p: float) -> None:
-    """Checks that the number of tokens that can be sampled has a bound.
-
-    Raises:
-        ConfigError: for top-p without top-k.
-    """
-    if top_p < 1 and not top_k:
-        raise ConfigError(UNBOUNDED)
 
 
 def _take_over(row: Row, steps: Sequence[Step], sampling: Sampling) -> None:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from agentgym.agents.view import View
 from agentgym.errors import ConfigError
 from agentgym.evaluation.failures import OVERFLOWS
-from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.policy.candidates import sampling_logprobs
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, ContextSettings, Conversation
+
+if TYPE_CHECKING:
+    from agentgym.trainers.critics.heads import ValueHead
+    from agentgym.trainers.policy.policy import Policy
 
 SETTINGS_FILE = "agentgym_policy.json"
 

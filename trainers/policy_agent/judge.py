@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -11,8 +12,10 @@ from agentgym.agents.view import View
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
-from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy_agent.agent import PolicyAgent
 
 FILE = "head.pt"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from agentgym.agents.view import View
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.policy.roles import role_folder
-from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
+from agentgym.trainers.policy_agent.agent import SETTINGS_FILE
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy_agent.agent import PolicyAgent
 
 
 class RoleAgent:

@@ -23,10 +23,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.hooks.continuations import discounted
@@ -42,9 +43,11 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 TREES = 1 << 23
 """Offset that separates the seeds of a tree's episodes from those of other episodes."""

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.generate import candidate_support
-from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.sampling import Sample, candidate_support
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
@@ -36,9 +37,11 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 REVISIONS = 5 << 20
 """Offset that separates the seeds of revisions from those of other episodes."""

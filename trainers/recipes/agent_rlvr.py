@@ -16,20 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
-from agentgym.trainers.run.processes import from_main
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -37,8 +36,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 RETRIES = 1 << 23
 """Offset that separates the seeds of retries from those of other episodes."""
@@ -64,7 +65,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.hint != "expert":
-            imported(self.hint)
+            imported(self.hint, "hint")
 
     @property
     def foreign_actions(self) -> bool:
@@ -118,7 +119,7 @@ class Guidance(RecipeHooks):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
-        hint = expert_action if config.hint == "expert" else imported(config.hint)
+        hint = expert_action if config.hint == "expert" else imported(config.hint, "hint")
         make = trainer.make_env
         self.pool = EnvPool(
             lambda: Hinted(make(), hint, config.hinted_turns), config.rollout.num_envs
@@ -138,6 +139,9 @@ class Guidance(RecipeHooks):
         ]
         guided: list[Trajectory] = []
         if episodes:
+            from agentgym.trainers.rollout.collector import collect
+            from agentgym.trainers.run.processes import from_main
+
             guided = collect(
                 trainer.policy,
                 self.pool,

@@ -20,17 +20,17 @@ outcomes are discounted by the distance to the *end* (the authors' code counts f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Gt, Le
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import monte_carlo_values, turn_credit, value_gains
 from agentgym.trainers.critics.transitions import answer, prompt_of
 from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
 from agentgym.trainers.hooks.turn_judge import TurnJudge
-from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
@@ -40,9 +40,12 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy_agent.agent import PolicyAgent
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass

@@ -25,15 +25,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.hooks.utterance_critic import (
     ReplayConfig,
     UtteranceConfig,
     UtteranceHooks,
 )
 from agentgym.trainers.settings import CriticConfig, Fraction, defaults
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -54,7 +53,7 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of ArCHer."""
     return Algorithm(
-        critic=value_head(TokenValueHead, config) if config.token_baseline else None,
+        critic=value_head("tokens", config) if config.token_baseline else None,
         hooks=lambda trainer: UtteranceHooks(
             trainer,
             config.utterance,

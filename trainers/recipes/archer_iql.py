@@ -12,11 +12,12 @@ the policy before RL (the authors train theirs). beta is 5, since returns are of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from annotated_types import Gt, Lt
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
 from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
@@ -28,10 +29,12 @@ from agentgym.trainers.settings import (
     OptimisationConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.offline_losses import utterance_advantages
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass

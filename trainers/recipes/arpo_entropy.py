@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.branching import Branching
@@ -26,7 +27,6 @@ from agentgym.trainers.settings import (
     Positive,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.two_clock import broadcast
@@ -33,9 +34,11 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 STATES = 1 << 22
 """Offset that separates the seeds of branches from those of other episodes."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
 from agentgym.trainers.settings import LossConfig, OptimisationConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.settings import Fraction
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -43,5 +42,5 @@ def build(config: Config) -> Algorithm:
         credit=two_clock.BilevelGAE(
             config.gamma_token, config.lambda_token, config.gamma, config.lambda_turn
         ),
-        critic=value_head(TokenValueHead, config),
+        critic=value_head("tokens", config),
     )

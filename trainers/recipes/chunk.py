@@ -17,11 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.chunk import ChunkGAE
-from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.settings import Fraction, LossConfig, Positive, defaults
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -43,5 +42,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of chunked credit."""
     return Algorithm(
         credit=ChunkGAE(config.chunk_size, config.gamma, config.lambda_turn, config.chunk_end),
-        critic=value_head(TurnValueHead, config),
+        critic=value_head("turns", config),
     )

@@ -24,20 +24,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentgym.envs.team.roles import SCORES
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.returns import ReturnToGo
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, defaults
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Turn
-from agentgym.trainers.update.learner import ForwardPass
 from agentgym.utils.action_parsing import match_action
+
+if TYPE_CHECKING:
+    from agentgym.trainers.update.learner import ForwardPass
 
 SOLVER, SCORER = "solver", "scorer"
 

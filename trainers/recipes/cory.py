@@ -24,11 +24,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.two_clock import TwoClockGAE
-from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -52,5 +51,5 @@ def build(config: Config) -> Algorithm:
     gamma, lambda_ = config.gamma, config.lambda_
     return Algorithm(
         credit=TwoClockGAE(gamma, lambda_, gamma, lambda_),
-        critic=value_head(TokenValueHead, config),
+        critic=value_head("tokens", config),
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.settings import (
@@ -24,7 +25,6 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass

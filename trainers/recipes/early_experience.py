@@ -23,7 +23,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -34,18 +34,21 @@ from agentgym.agents.world_model import Transition, question
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError
 from agentgym.making import tasks_of
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
 from agentgym.trainers.policy.sampling import Sampling
-from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.rollout.curriculum import draw_tasks
 from agentgym.trainers.rollout.demonstrations import demonstrate, recorded
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, Positive, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy_agent.agent import PolicyAgent
+    from agentgym.trainers.trainer import Trainer
 
 PREDICTS = "predicts"
 """Key of a transition in a trajectory's `extras`."""
@@ -194,7 +197,7 @@ def reflector(source: str) -> Reflect:
     if source == "outcomes":
         return by_outcomes
     if not source.startswith("chat:"):
-        return imported(source)
+        return imported(source, "reflection")
     agent = make_agent(source)
 
     def reflect(view: View, tried: Tried) -> str:
@@ -237,6 +240,8 @@ class EarlyExperience(Demonstrations):
 
     def _agent(self, sampling: Sampling | None = None) -> PolicyAgent:
         """Returns the policy as an agent, which samples as in rollouts by default."""
+        from agentgym.trainers.policy_agent.agent import PolicyAgent
+
         return PolicyAgent(
             self.trainer.policy,
             self.config.context_settings(),

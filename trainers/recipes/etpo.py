@@ -23,24 +23,31 @@ lambdas 0), and they replace Q in the advantage. The critic has a copy of the po
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
 from annotated_types import Gt
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.token_q import TokenQ
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.collate import Collated, collate
+from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.settings import Fraction, Positive
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
-from agentgym.trainers.update.learner import ForwardPass, Rows
+from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.optimizer import AdamW
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agentgym.trainers.policy.collate import Collated
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 STEP_TOKENS = 2048
 """Tokens per step of the critic, padding included."""

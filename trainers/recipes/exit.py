@@ -6,29 +6,40 @@ the policy imitates its actions:
 
     loss = -log pi(a* | o),    a* = search(o)
 
+In a game (`opponents mirror`), the policy plays all seats, and from a sampled turn on the search
+plays all of them (see `GameSearch`), so that the policy learns from self-play and the rules alone.
+
 Kept: a search as the teacher, states of the policy, imitation, and with `guided` a search whose
 actions the policy proposes. Changed: the search also plays the turns that follow the sampled one.
-It is imitated if it succeeds or returns more than the policy's own episode. The policy goes on from
-its weights instead of from new ones, and there is no value network.
+It is imitated in games, and otherwise if it succeeds or returns more than the policy's own episode.
+The policy goes on from its weights instead of from new ones, and there is no value network. With
+`replayed`, a sample of the turns of earlier searches is imitated again (theirs: all of them).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentgym.agents import make_agent
+from agentgym.agents import Agent, make_agent
+from agentgym.errors import ConfigError
+from agentgym.multiagent.seats import game_agent
+from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
+from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turns_before
 from agentgym.trainers.rollout.demonstrations import demonstrate
-from agentgym.trainers.rollout.episode import EpisodeSpec, action_room, samples_of
-from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.rollout.episode import action_room
+from agentgym.trainers.settings import Count, LossConfig, defaults
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 SEARCHES = 3 << 20
 """Offset that separates the seeds of searches from those of other episodes."""
@@ -43,6 +54,8 @@ class Config(TrainConfig):
     """Agent whose actions are imitated, such as search:best_first,budget=128."""
     guided: bool = False
     """The policy proposes the actions of the search."""
+    replayed: Count = 0
+    """Turns of earlier searches that are imitated again in each iteration, a random sample."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -68,59 +81,100 @@ class Teaching(RecipeHooks):
         config: the settings.
     """
 
-    games = False
+    branches = True
 
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
-        options = {}
+        self.earlier = ReplayBuffer(None)
+        self.games = bool(trainer.lineup.agents)
+        self.teacher = self._seats() if self.games else self._planner()
+
+    def _seats(self) -> Agent:
+        """Returns the teacher in the seats of a game."""
+        if self.config.guided:
+            raise ConfigError(
+                "In games, the policy proposes no actions of the search: leave guided at False, or "
+                "opponents at 'scripted'."
+            )
+        single = self.trainer.pool.env(0).unwrapped
+        assert isinstance(single, SingleSeat)
+        return game_agent(single.game, self.config.teacher)
+
+    def _planner(self) -> Agent:
+        """Returns the teacher in an environment with one agent."""
+        trainer, config, options = self.trainer, self.config, {}
         if config.guided:
+            from agentgym.trainers.policy_agent.agent import PolicyAgent
+
             options["policy"] = PolicyAgent(
                 trainer.policy,
                 config.context_settings(),
                 config.sampling(),
                 constrain=config.rollout.constrain,
             )
-        self.teacher = make_agent(config.teacher, **options)
+        return make_agent(config.teacher, **options)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Returns the episodes in which the teacher did well, or one to learn nothing from."""
-        turns = [int(rng.integers(len(own.turns))) for own in fresh]
-        played = self._play(fresh, turns, iteration)
+        own = episodes_of(fresh)
+        turns = [int(rng.choice(orders_of(members))) for members in own]
+        played = self._play(own, turns, iteration)
         good = []
-        for own, turn, taught in zip(fresh, turns, played, strict=True):
-            taught.extras["taught_from"] = turn
-            if taught.success or taught.episode_return > own.episode_return:
-                good.append(taught)
-        new = [len(taught.turns) - turn for taught, turn in zip(played, turns, strict=True)]
-        searched = [taught.extras["costs"].get("search_steps", 0) for taught in played]
+        for members, order, found in zip(own, turns, played, strict=True):
+            skip = {each.agent: turns_before(each, order) for each in members}
+            for taught in found:
+                taught.extras["taught_from"] = skip.get(taught.agent, 0)
+            [first, *_], [before, *_] = found, members
+            better = first.success or first.episode_return > before.episode_return
+            good += found if self.games or better else []
+        flat = [taught for found in played for taught in found]
+        new = [len(taught.turns) - taught.extras["taught_from"] for taught in flat]
+        searched = [taught.extras["costs"].get("search_steps", 0) for taught in flat]
         self.env_steps = sum(new) + sum(searched)
         self.metrics = {
-            "teacher_return": float(np.mean([taught.episode_return for taught in played])),
-            "teacher_success": float(np.mean([taught.success for taught in played])),
-            "imitated": len(good) / len(played),
+            "teacher_return": float(np.mean([taught.episode_return for taught in flat])),
+            "teacher_success": float(np.mean([taught.success for taught in flat])),
+            "imitated": len(good) / len(flat),
         }
-        return good or fresh[:1]
+        return self._with_earlier(good, iteration, rng) or fresh[:1]
 
-    def _play(self, fresh: list[Trajectory], turns: list[int], iteration: int) -> list[Trajectory]:
+    def _with_earlier(
+        self, good: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> list[Trajectory]:
+        """Returns the imitated episodes with a sample of the turns of earlier iterations."""
+        if not self.config.replayed:
+            return good
+        earlier = self.earlier.since(0)
+        count = min(self.config.replayed, len(earlier))
+        chosen = [earlier[i] for i in rng.choice(len(earlier), count, replace=False)]
+        for taught in good:
+            places = range(taught.extras["taught_from"], len(taught.turns))
+            turns = [single_turn(taught, place, taught_from=0) for place in places]
+            self.earlier.add(turns, iteration)
+        return good + chosen
+
+    def _play(
+        self, own: list[list[Trajectory]], turns: list[int], iteration: int
+    ) -> list[list[Trajectory]]:
         """Returns the episodes, played on by the teacher from a turn."""
         trainer, config = self.trainer, self.config
-        keys = [(config.run.seed, SEARCHES + iteration, i) for i in range(len(fresh))]
-        episodes = [
-            EpisodeSpec(own.task, own.seed, key, samples_of(own, turn))
-            for own, key, turn in zip(fresh, keys, turns, strict=True)
+        keys = [(config.run.seed, SEARCHES + iteration, i) for i in range(len(own))]
+        room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
+        return [
+            demonstrate(
+                trainer.policy,
+                trainer.pool,
+                [trainer.lineup.branch(members, order, key)],
+                trainer.context,
+                room,
+                constrain=config.rollout.constrain,
+                teacher=self.teacher,
+            )
+            for members, order, key in zip(own, turns, keys, strict=True)
         ]
-        return demonstrate(
-            trainer.policy,
-            trainer.pool,
-            episodes,
-            trainer.context,
-            action_room(trainer.policy, config.sampling(), config.rollout.constrain),
-            constrain=config.rollout.constrain,
-            teacher=self.teacher,
-        )
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
@@ -131,6 +185,14 @@ class Teaching(RecipeHooks):
             for each in batch.trajectories
         ]
         return turn_credit(np.concatenate(weights).astype(np.float64), batch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the turns that may be imitated again."""
+        return {"earlier": self.earlier.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.earlier.load_state_dict(state["earlier"])
 
 
 def build(config: Config) -> Algorithm:

@@ -15,20 +15,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from annotated_types import Gt, Le
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.run.environment import instructions_by_id
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -54,7 +57,7 @@ class Config(TrainConfig):
             covariance_clip=0.0,
         )
         if self.judge:
-            scorer(self.judge)
+            scorer(self.judge, option="judge")
 
 
 class Best(RecipeHooks):

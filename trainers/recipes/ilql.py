@@ -19,14 +19,14 @@ steered decoding. Changed: there is no discount inside an action.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
-from torch import Tensor
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.dataset import DatasetConfig
 from agentgym.trainers.hooks.token_q import (
@@ -38,9 +38,13 @@ from agentgym.trainers.hooks.token_q import (
     chosen_q,
 )
 from agentgym.trainers.settings import Fraction, LossConfig, OptimisationConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.offline_losses import expectile_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agentgym.trainers.trainer import Trainer
 
 
 @dataclass

@@ -16,24 +16,28 @@ expert plays in every iteration, and the policy is updated by PPO (the paper's m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.critics.transitions import answer
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import Sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -143,6 +147,6 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of InversePRM."""
     return Algorithm(
         credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head(TurnValueHead, config),
+        critic=value_head("turns", config),
         hooks=lambda trainer: InverseReward(trainer, config),
     )

@@ -12,18 +12,20 @@ turn is compared with all other turns of its group (the authors' code uses first
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
 from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass

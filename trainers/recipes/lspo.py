@@ -33,12 +33,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from annotated_types import Ge
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.abstract_game import AbstractGame, Embed, embed
@@ -58,8 +59,10 @@ from agentgym.trainers.settings import (
     Positive,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 STATES = 1 << 24
 """Offset that separates the seeds of branches from those of other episodes."""
@@ -91,6 +94,8 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
+        if self.encoder != "words":
+            imported(self.encoder, "encoder")
         self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
 
     @property
@@ -114,7 +119,7 @@ class LatentActions(Preferences):
         self.trainer, self.config = trainer, config
         self.encode: Embed = embed
         if config.encoder != "words":
-            self.encode = partial(_encoded, config.encoder, imported(config.encoder))
+            self.encode = partial(_encoded, config.encoder, imported(config.encoder, "encoder"))
         self.abstract: dict[str, AbstractGame] = {}
 
     def on_rollout_end(

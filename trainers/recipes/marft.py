@@ -24,11 +24,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import joint, two_clock
-from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead, value_head
 from agentgym.trainers.settings import Fraction
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -56,8 +55,7 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of MARFT."""
     tokens = config.level == "token"
     gae = (two_clock.poad if tokens else two_clock.turn)(config.gamma, config.lambda_turn)
-    head = TokenValueHead if tokens else TurnValueHead
     return Algorithm(
         credit=joint.JointGAE(gae, config.gamma_hop, config.lambda_hop),
-        critic=value_head(head, config),
+        critic=value_head("tokens" if tokens else "turns", config),
     )

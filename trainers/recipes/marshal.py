@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.returns import ReturnToGo
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit
 
 

@@ -20,10 +20,11 @@ A truncated episode has no return after its end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.hooks.dataset import DatasetConfig
@@ -35,7 +36,11 @@ from agentgym.trainers.hooks.token_q import (
     chosen_q,
 )
 from agentgym.trainers.settings import Fraction, LossConfig, OptimisationConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agentgym.trainers.trainer import Trainer
 
 
 @dataclass

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
 from agentgym.trainers.credit.shaping import scorer, turn_scores
@@ -30,7 +31,6 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
 
@@ -52,7 +52,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        scorer(self.turn_score)
+        scorer(self.turn_score, option="turn_score")
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,20 @@ vocabulary). The KL penalty is an option (`kl_coef`, `kl_in`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive, RolloutConfig, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
 
 
 @dataclass
@@ -88,6 +90,6 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of NLPO."""
     return Algorithm(
         credit=two_clock.ntpo(config.gamma, config.lambda_token),
-        critic=value_head(TokenValueHead, config),
+        critic=value_head("tokens", config),
         hooks=lambda trainer: LaggedMask(trainer, config),
     )

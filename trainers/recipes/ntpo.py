@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.settings import Fraction
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -35,5 +34,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of NTPO."""
     return Algorithm(
         credit=two_clock.ntpo(config.gamma, config.lambda_token),
-        critic=value_head(TokenValueHead, config),
+        critic=value_head("tokens", config),
     )

@@ -37,11 +37,12 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import starts_of
 from agentgym.trainers.credit.scan import Float64
@@ -58,7 +59,6 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import (
     Batch,
     Credit,
@@ -67,7 +67,10 @@ from agentgym.trainers.trajectory import (
     Trajectory,
     episode_numbers,
 )
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 PAIR, BETTER = "pair", "better"
 """Keys of the number of the pair, and of whether an output is its better one, in `extras`."""

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TokenValueHead, value_head
 from agentgym.trainers.settings import Fraction
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -45,5 +44,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of POAD."""
     return Algorithm(
         credit=two_clock.poad(config.gamma, config.lambda_turn, config.lambda_token),
-        critic=value_head(TokenValueHead, config),
+        critic=value_head("tokens", config),
     )

@@ -27,23 +27,26 @@ advantage are added to the prompt), in evaluations only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from annotated_types import Gt
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
 from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.hooks.turn_judge import TurnJudge
-from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import ReAsk
 from agentgym.trainers.settings import CriticConfig, Fraction, NonNegative, Positive, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.update_data import explained_variance
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy_agent.agent import PolicyAgent
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass

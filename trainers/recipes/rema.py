@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass

@@ -26,14 +26,15 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
 from annotated_types import Gt
-from torch import Tensor, nn
+from torch import nn
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.critics.transitions import (
@@ -56,9 +57,13 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass

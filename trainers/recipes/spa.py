@@ -12,22 +12,26 @@ of once. Its error is added to the last turn, so the rewards add up to the retur
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.turn_rewards import attribute_progress
-from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch
-from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.offline_losses import span_sums
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -88,6 +92,6 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of SPA."""
     return Algorithm(
         credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head(TurnValueHead, config),
+        critic=value_head("turns", config),
         hooks=lambda trainer: ProgressEstimator(trainer, config),
     )

@@ -20,10 +20,11 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
@@ -33,9 +34,10 @@ from agentgym.trainers.settings import (
     Positive,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass

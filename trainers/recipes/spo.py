@@ -21,13 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.credit.turn_rewards import episode_credit
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
 
@@ -45,7 +45,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.preference not in ("return", "success"):
-            imported(self.preference)
+            imported(self.preference, "preference")
         if self.preference != "return":
             self.fixed("episodes are compared, not rewards", **UNCHANGED_REWARDS)
 
@@ -83,7 +83,8 @@ class WinRate:
             outcomes = trajectory_outcomes(batch, self.preference)[which]  # type: ignore[arg-type]
             wins = (np.sign(outcomes[:, None] - outcomes) + 1) / 2
         else:
-            prefer, some = imported(self.preference), [batch.trajectories[i] for i in which]
+            prefer = imported(self.preference, "preference")
+            some = [batch.trajectories[i] for i in which]
             wins = np.array([[a is not b and prefer(a, b) for b in some] for a in some], np.float64)
         if not ((wins >= 0) & (wins <= 1)).all():
             raise ConfigError(

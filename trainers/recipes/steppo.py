@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit
 
 
@@ -63,6 +62,6 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of StepPO."""
     return Algorithm(
         credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head(TurnValueHead, config),
+        critic=value_head("turns", config),
         hooks=lambda _: PerTurn(config.loss.thought_coef),
     )

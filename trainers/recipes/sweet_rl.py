@@ -16,16 +16,16 @@ the best and worst of 16 actions per turn). By default c is the solution of the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.settings import (
@@ -35,9 +35,12 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.trajectory import Batch, Credit, Segment, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -58,7 +61,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.information not in ("expert", "none"):
-            imported(self.information)
+            imported(self.information, "information")
 
 
 class StepAdvantages(PreferenceModel):
@@ -119,7 +122,7 @@ class StepAdvantages(PreferenceModel):
         if self.information == "expert":
             text = self.solutions[trajectory.task, trajectory.seed]
         else:
-            text = str(imported(self.information)(trajectory))
+            text = str(imported(self.information, "information")(trajectory))
         return with_information(trajectory, text, self.model)
 
     def frozen_state(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.base import members_by_group
@@ -38,7 +39,6 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Trajectory
 
 
@@ -61,7 +61,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.levels != "outcome":
-            imported(self.levels)
+            imported(self.levels, "levels")
         self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
 
 
@@ -76,7 +76,7 @@ class LevelPreferences(Preferences):
         super().__init__(config.beta, mean=True)
         self.anisotropy = config.anisotropy
         self.level: Callable[[Trajectory], int] = (
-            outcome_level if config.levels == "outcome" else imported(config.levels)
+            outcome_level if config.levels == "outcome" else imported(config.levels, "levels")
         )
         self._levels: list[int] = []  # of the trajectories that `pairs` was given last
 

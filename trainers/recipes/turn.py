@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -40,5 +39,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of turn-level PPO."""
     return Algorithm(
         credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head(TurnValueHead, config),
+        critic=value_head("turns", config),
     )

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.settings import CriticConfig, Fraction, defaults
-from agentgym.trainers.trainer import Algorithm
 
 
 @dataclass
@@ -35,5 +34,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of VL-DAC."""
     return Algorithm(
         credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head(TurnValueHead, config),
+        critic=value_head("turns", config),
     )

@@ -25,12 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
-from agentgym.trainers.critics.heads import TurnValueHead, value_head
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trainer import Algorithm
 from agentgym.trainers.trajectory import Batch, Credit, Values
 from agentgym.wrappers.subgoals import SUBGOAL
 
@@ -86,5 +85,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of VSC-RL."""
     return Algorithm(
         credit=SubgoalGAE(config.gamma, config.lambda_turn),
-        critic=value_head(TurnValueHead, config),
+        critic=value_head("turns", config),
     )

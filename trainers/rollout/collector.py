@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.prefix_cache import Slot
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Playing, action_room
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.engine import Session
+    from agentgym.trainers.policy.prefix_cache import Slot
+    from agentgym.trainers.rollout.env_pool import EnvPool
 
 
 def collect(*args: Any, **kwargs: Any) -> list[Trajectory]:

@@ -334,7 +334,7 @@ def make_curriculum(kind: str, tasks: Sequence[str], first: int | None = None) -
     """
     if kind in KINDS:
         return KINDS[kind](tasks, first)
-    return Proposed(imported(kind), tasks, first)
+    return Proposed(imported(kind, "curriculum"), tasks, first)
 
 
 def horizon(horizons: Sequence[int], every: int, iteration: int) -> int | None:

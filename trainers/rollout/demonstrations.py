@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -18,15 +18,18 @@ from agentgym.agents.view import Agent, View
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
+from agentgym.multiagent.seats import refresh, seat_view
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.policy.generate import candidate_support
-from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.sampling import Sample, candidate_support
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room, instructions_of
 from agentgym.trainers.rollout.recorded import RecordedEnv
+from agentgym.trainers.rollout.seats import GamePlay, GameSpec, SeatPlay
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.rollout.env_pool import EnvPool
 
 
 def demonstrate(
@@ -40,12 +43,13 @@ def demonstrate(
 ) -> list[Trajectory]:
     """Plays episodes with a teacher and returns them tokenised as rollouts of the policy.
 
-    The `extras` of a trajectory hold the `costs` of an agent as the teacher, see `View`.
+    In a game (`GameSpec`), the teacher plays all seats, and there is a trajectory of each. The
+    `extras` of a trajectory hold the `costs` of an agent as the teacher, see `View`.
 
     Args:
         policy: the policy whose tokenizer is used.
         pool: the environment pool.
-        episodes: the episodes to play.
+        episodes: the episodes to play. Those of games have no frozen policies in their seats.
         context: builds the prompts.
         room: number of tokens reserved for an action, given the admissible actions.
         constrain: record the legal tokens at every position under the admissible actions, so that
@@ -56,10 +60,14 @@ def demonstrate(
         ConfigError: if the environment has no expert.
     """
     env = pool.env(0)
-    return [_demonstrate(policy, env, each, context, room, constrain, teacher) for each in episodes]
+    found = []
+    for each in episodes:
+        play = _play_game if isinstance(each, GameSpec) else _play
+        found += play(policy, env, each, context, room, constrain, teacher)
+    return found
 
 
-def _demonstrate(
+def _play(
     policy: Policy,
     env: gymnasium.Env[Any, Any],
     episode: EpisodeSpec,
@@ -67,7 +75,7 @@ def _demonstrate(
     room: Room,
     constrain: bool,
     teacher: Agent | None = None,
-) -> Trajectory:
+) -> list[Trajectory]:
     """Plays an episode with a teacher and returns its trajectory."""
     play = Play(0, episode, 0, env)
     play.start()
@@ -76,11 +84,9 @@ def _demonstrate(
         view = View(instructions_of(env), str(play.observation), play.info, play.rng, env)
     while not play.over:
         text = _taught(play, view, teacher)
-        tokens = np.array(policy.encode_action(text), np.int32)
-        play.read(context, partial(_larger, room, len(tokens)))
+        play.read(context, partial(_larger, room, len(policy.encode_action(text))))
         if not play.over:
-            support = candidate_support(policy, play.admissible, text) if constrain else None
-            play.record(Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True))
+            play.record(_sample(policy, play, text, constrain))
             play.step()
             if view is not None:
                 view.history.append((view.observation, text))
@@ -90,7 +96,62 @@ def _demonstrate(
     trajectory = play.trajectory()
     if view is not None:
         trajectory.extras["costs"] = dict(view.costs)
-    return trajectory
+    return [trajectory]
+
+
+def _play_game(
+    policy: Policy,
+    env: gymnasium.Env[Any, Any],
+    episode: GameSpec,
+    context: Context,
+    room: Room,
+    constrain: bool,
+    teacher: Agent | None = None,
+) -> list[Trajectory]:
+    """Plays a game with a teacher in all seats and returns the trajectory of each seat."""
+    play = episode.begin(0, 0, env)
+    play.start()
+    game = play.table.game
+    views = {seat.agent: seat_view(game, seat.agent, seat.rng) for seat in play.seats}
+    while True:
+        acting = [seat for seat in play.seats if seat.agent in play.table.acting]
+        texts = {seat.agent: _chosen(play, seat, views[seat.agent], teacher) for seat in acting}
+        longest = max((len(policy.encode_action(text)) for text in texts.values()), default=0)
+        play.read(context, partial(_larger, room, longest))
+        if play.over:
+            break
+        for seat in play.asked:
+            text, view = texts[seat.agent], views[seat.agent]
+            view.history.append((view.observation, text))
+            seat.record(seat.settled or _sample(policy, seat, text, constrain))
+        play.step()
+    trajectories = play.trajectories()
+    for trajectory in trajectories:
+        if teacher is not None:
+            assert trajectory.agent is not None
+            trajectory.extras["costs"] = dict(views[trajectory.agent].costs)
+    return trajectories
+
+
+def _chosen(play: GamePlay, seat: SeatPlay, view: View, teacher: Agent | None) -> str:
+    """Returns the next action in a seat: of the opening, or else of the teacher or the expert."""
+    refresh(view)
+    if seat.settled is not None:
+        return seat.settled.text
+    if teacher is not None:
+        [action] = teacher.act([view])
+    else:
+        action = play.table.game.expert(seat.agent)
+    if action is None:
+        raise ConfigError(f"{play.env} has no scripted expert to clone: set bc_demonstrations = 0.")
+    return action if play.wrapper is None else play.wrapper.answer_format.write(action)
+
+
+def _sample(policy: Policy, play: Play, text: str, constrain: bool) -> Sample:
+    """Returns a teacher's action as a sample of the policy, for the turn that was read."""
+    tokens = np.array(policy.encode_action(text), np.int32)
+    support = candidate_support(policy, play.admissible, text) if constrain else None
+    return Sample(tokens, np.zeros(len(tokens), np.float32), support, text, True)
 
 
 def _taught(play: Play, view: View | None, teacher: Agent | None) -> str:
@@ -139,7 +200,8 @@ def recorded(
     for number, episode in enumerate(episodes):
         spec = EpisodeSpec(episode.task, episode.seed, (number,))
         try:
-            trajectory = _demonstrate(policy, RecordedEnv(episode), spec, context, room, constrain)
+            env = RecordedEnv(episode)
+            [trajectory] = _play(policy, env, spec, context, room, constrain)
         except ConfigError:  # the context does not hold the instructions and an action
             continue
         trajectory.env_id = episode.env or "data"

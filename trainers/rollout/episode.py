@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 import numpy as np
 
-from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 from agentgym.wrappers.privileged_text import PRIVILEGED
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.engine import Session
+    from agentgym.trainers.policy.policy import Policy
 
 Room = Callable[[Sequence[str]], int]
 """Maps the admissible actions to the maximum number of tokens of an action."""

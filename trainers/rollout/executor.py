@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.collector import play_episodes
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.rollout.env_pool import EnvPool
 
 OnEpisode = Callable[[EpisodeSpec, list[Trajectory]], None]
 OnProgress = Callable[[int], None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
@@ -18,14 +18,16 @@ from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
 from agentgym.time_step import TimeStep, step_info
-from agentgym.trainers.policy.engine import Session
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
 from agentgym.trainers.trajectory import Trajectory
 from agentgym.wrappers import ExtractAction
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.engine import Session
+    from agentgym.trainers.policy.policy import Policy
 
 SELF = "self"
 """The opponent with the weights in training, in `Trajectory.opponent`."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import env_name, full_id, make_env, privileged_ids
+from agentgym.making import env_name, factory_of, full_id, make_env, privileged_ids
 from agentgym.mixture import Mixture
-from agentgym.textify.text_actions import TextActionEnv, as_text_env
+from agentgym.textify.text_actions import TextActionEnv
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.rollout.episode import instructions_of
 from agentgym.trainers.rollout.thoughts import span_finder
@@ -131,37 +129,8 @@ def _factory(config: TrainConfig, env: Any) -> MakeEnv:
         raise ConfigError(f"env must be an environment or a function: use env_id={env!r}.")
     if chosen.env_kwargs:
         raise ConfigError("env_kwargs need env_id: pass them to the constructor of env instead.")
-    if isinstance(env, gymnasium.Env):
-        return lambda: wrap_env(as_text_env(copy.deepcopy(env)), chosen.wrap)
-    if callable(env):
-        make = _checked(env)
-        return lambda: wrap_env(make(), chosen.wrap)
-    raise ConfigError(
-        f"env must be an environment or a function that makes one, got {env!r:.80} "
-        f"({type(env).__name__})."
-    )
-
-
-def _checked(make: Callable[[], Any]) -> MakeEnv:
-    """Returns a function that also checks that it makes an environment, each time a new one."""
-    made: weakref.WeakSet[gymnasium.Env[Any, Any]] = weakref.WeakSet()
-
-    def make_checked() -> gymnasium.Env[Any, Any]:
-        env = make()
-        if not isinstance(env, gymnasium.Env):
-            raise ConfigError(
-                f"The function env must return a gymnasium.Env, got {env!r:.80} "
-                f"({type(env).__name__})."
-            )
-        if env in made:
-            raise ConfigError(
-                "The function env must return a new environment at each call: it returned the same "
-                "object twice."
-            )
-        made.add(env)
-        return as_text_env(env)
-
-    return make_checked
+    make = factory_of(env)
+    return lambda: wrap_env(make(), chosen.wrap)
 
 
 def _class_name(env: gymnasium.Env[Any, Any]) -> str:

@@ -113,6 +113,10 @@ class Lineup:
             for i, episode in enumerate(episodes)
         ]
 
+    def demonstration(self, episode: EpisodeSpec) -> EpisodeSpec:
+        """Returns the episode of an expert, who plays all seats that are trained."""
+        return self._seated(episode, 0, ("mirror", "")) if self.agents else episode
+
     def branch(
         self, members: Sequence[Trajectory], order: int, key: tuple[int, ...]
     ) -> EpisodeSpec:

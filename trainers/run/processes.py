@@ -10,14 +10,16 @@ return their arguments or what they compute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from accelerate import Accelerator
 from accelerate.utils import broadcast, broadcast_object_list, gather_object
-from torch import nn
 
 from agentgym.trainers.run.signals import Interrupted
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from torch import nn
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

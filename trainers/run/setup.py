@@ -79,6 +79,8 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
         raise ConfigError(
             f"run_dir = {config.run.run_dir!r}: braces may hold recipe, env or seed."
         ) from error
+    if not name:
+        raise ConfigError("run_dir is empty: give a folder, such as runs/first.")
     errors: list[Exception | None] = []
     folder = None
     if accelerator.is_main_process:

@@ -98,6 +98,7 @@ def clone_expert(
     rng: Callable[..., np.random.Generator],
     say: Callable[[str], None],
     check: Callable[[], None],
+    seat: Callable[[EpisodeSpec], EpisodeSpec] = lambda episode: episode,
     progress: dict[str, Any] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> int:
@@ -113,6 +114,7 @@ def clone_expert(
         say: prints a line.
         check: called before each demonstration and each step. An exception from it ends behaviour
             cloning.
+        seat: puts the expert into the seats of a game (see `Lineup.demonstration`).
         progress: the latest argument of `on_epoch`, from a checkpoint. None: a new start.
         on_epoch: called after each epoch with the number of finished epochs and the optimiser's
             state, as tensors and plain Python values.
@@ -121,7 +123,7 @@ def clone_expert(
         ConfigError: if the environment has no expert.
     """
     policy = updater.policy
-    trajectories = _demonstrations(policy, pool, context, tasks, config, rng(0), check)
+    trajectories = _demonstrations(policy, pool, context, tasks, config, rng(0), check, seat)
     turns = sum(len(trajectory.turns) for trajectory in trajectories)
     shown = rollout_metrics(trajectories)
     say(
@@ -184,6 +186,7 @@ def _demonstrations(
     config: TrainConfig,
     rng: np.random.Generator,
     check: Callable[[], None],
+    seat: Callable[[EpisodeSpec], EpisodeSpec],
 ) -> list[Trajectory]:
     """Plays `bc_demonstrations` demonstrations, or as many as `bc_share` of the steps allows.
 
@@ -198,7 +201,7 @@ def _demonstrations(
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
         check()
-        shown += demonstrate(policy, pool, [EpisodeSpec(task, seed, (i,))], context, room)
+        shown += demonstrate(policy, pool, [seat(EpisodeSpec(task, seed, (i,)))], context, room)
         if (
             config.imitation.bc_share
             and sum(len(trajectory.turns) for trajectory in shown) >= budget

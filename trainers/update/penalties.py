@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.losses import overlong_penalty
+
+if TYPE_CHECKING:
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 def without_equal_groups(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
@@ -40,6 +41,10 @@ def with_penalties(batch: Batch, forward: ForwardPass | None, config: TrainConfi
     """
     rewards = batch.rewards
     if config.loss.overlong_margin:
+        import torch
+
+        from agentgym.trainers.update.losses import overlong_penalty
+
         lengths = torch.from_numpy(np.diff(batch.token_offsets).astype(np.float64))
         penalty = overlong_penalty(
             lengths, config.rollout.max_new_tokens, config.loss.overlong_margin

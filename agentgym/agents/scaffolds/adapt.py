@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, transcript
+from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, check_counts, transcript
 from agentgym.agents.view import Agent, View
-from agentgym.errors import ConfigError
 
 SPLIT = (
     "The agent could not do this. Split it into subtasks, one per line, as in\n"
@@ -47,9 +46,7 @@ class AdaptAgent(ScaffoldAgent):
 
     def __init__(self, agent: Agent, *, depth: int = 3, steps: int = 20, name: str | None = None):
         super().__init__(agent, name=name)
-        for option, number in {"depth": depth, "steps": steps}.items():
-            if number < 1:
-                raise ConfigError(f"{option} must be at least 1, got {number}.")
+        check_counts(depth=depth, steps=steps)
         self.depth, self.steps = depth, steps
 
     def program(self, view: View) -> Program[None]:

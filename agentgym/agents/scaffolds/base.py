@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 import weakref
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agentgym.agents.view import Agent, View
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, DataError
 
 T = TypeVar("T")
 Request = tuple[Agent, View]
@@ -140,6 +141,13 @@ def _ask(asked: dict[int, Request]) -> dict[int, str]:
     return replies
 
 
+def check_counts(least: int = 1, /, **options: Any) -> None:
+    """Raises ConfigError if an option is not an integer of at least `least`."""
+    for option, number in options.items():
+        if not isinstance(number, numbers.Integral) or int(number) < least:
+            raise ConfigError(f"{option} must be at least {least}, got {number!r:.80}.")
+
+
 def data_file(data: str | None) -> Path | None:
     """Returns the file that an agent keeps from one evaluation to the next, if any.
 
@@ -151,6 +159,20 @@ def data_file(data: str | None) -> Path | None:
     if not Path(data).parent.is_dir():
         raise ConfigError(f"There is no folder {str(Path(data).parent)!r} for data={data}.")
     return Path(data)
+
+
+def read_data(file: Path | None) -> str | None:
+    """Returns the text of an agent's file, or None if there is none yet.
+
+    Raises:
+        DataError: if it cannot be read as a text file.
+    """
+    if file is None or not file.exists():
+        return None
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file} cannot be read as a text file in UTF-8: {error}") from error
 
 
 def transcript(history: Sequence[tuple[str, str]], last: str) -> str:

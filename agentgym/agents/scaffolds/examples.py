@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, data_file, transcript
+from agentgym.agents.scaffolds.base import (
+    Program,
+    ScaffoldAgent,
+    check_counts,
+    data_file,
+    transcript,
+)
 from agentgym.agents.view import Agent, View
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import chat_rows
-from agentgym.errors import ConfigError
 from agentgym.utils.bm25 import TextIndex
 
 
@@ -55,9 +60,7 @@ class ExamplesAgent(ScaffoldAgent):
         name: str | None = None,
     ):
         super().__init__(agent, name=name)
-        for option, number in {"k": k, "size": size, "length": length}.items():
-            if number < 1:
-                raise ConfigError(f"{option} must be at least 1, got {number}.")
+        check_counts(k=k, size=size, length=length)
         self.data = data_file(data)
         self.k, self.keep, self.size, self.length = k, keep, size, length
         begins = self.data is not None and keep and not self.data.exists()

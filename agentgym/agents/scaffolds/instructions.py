@@ -8,7 +8,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, data_file, transcript
+from agentgym.agents.scaffolds.base import (
+    Program,
+    ScaffoldAgent,
+    check_counts,
+    data_file,
+    read_data,
+    transcript,
+)
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError, DataError
 
@@ -85,22 +92,18 @@ class InstructionsAgent(ScaffoldAgent):
         name: str | None = None,
     ):
         super().__init__(agent, name=name)
-        given = {"size": size, "every": every, "failures": failures, "length": length}
-        for option, number in given.items():
-            least = 2 if option == "size" else 1
-            if number < least:
-                raise ConfigError(f"{option} must be at least {least}, got {number}.")
+        check_counts(2, size=size)
+        check_counts(every=every, failures=failures, length=length)
         if not 0 < temperature < math.inf:
             raise ConfigError(f"temperature must be positive, got {temperature}.")
         self.size, self.every, self.failures, self.length = size, every, failures, length
         self.temperature, self.data = temperature, data_file(data)
-        self.population = [Instruction("")]
-        if self.data is not None and self.data.exists():
-            try:
-                found = json.loads(self.data.read_text(encoding="utf-8"))
-                self.population = [Instruction(**each) for each in found] or self.population
-            except (ValueError, TypeError) as error:
-                raise DataError(f"{self.data} holds no population of instructions.") from error
+        text = read_data(self.data) or "[]"
+        try:
+            found = json.loads(text)
+            self.population = [Instruction(**each) for each in found] or [Instruction("")]
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{self.data} holds no population of instructions.") from error
         self._failed: list[str] = []
         self._finished = 0
         self._shown: dict[int, Instruction] = {}  # of episodes in progress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, transcript
+from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, check_counts, transcript
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
 
@@ -35,9 +35,7 @@ class ReflexionAgent(ScaffoldAgent):
 
     def __init__(self, agent: Agent, *, trials: int = 3, memory: int = 3, name: str | None = None):
         super().__init__(agent, name=name)
-        for option, number in {"trials": trials, "memory": memory}.items():
-            if number < 1:
-                raise ConfigError(f"{option} must be at least 1, got {number}.")
+        check_counts(trials=trials, memory=memory)
         self.memory = memory
         self.wrap = (*self.wrap, f"MultiTrial:n={trials}")
 

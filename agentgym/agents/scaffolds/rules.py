@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, data_file, transcript
+from agentgym.agents.scaffolds.base import (
+    Program,
+    ScaffoldAgent,
+    check_counts,
+    data_file,
+    read_data,
+    transcript,
+)
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
 from agentgym.utils.notes import EDIT, apply_edit
@@ -40,6 +47,7 @@ class RulesAgent(ScaffoldAgent):
     Raises:
         ConfigError: if a number is too small, or the folder of the file does not exist. From `act`:
             if the environment is not wrapped in `MultiTrial`.
+        DataError: if the file is no text.
     """
 
     kind = "rules"
@@ -55,15 +63,11 @@ class RulesAgent(ScaffoldAgent):
         name: str | None = None,
     ):
         super().__init__(agent, name=name)
-        for option, number in {"trials": trials, "size": size, "length": length}.items():
-            least = 3 if option == "trials" else 1
-            if number < least:
-                raise ConfigError(f"{option} must be at least {least}, got {number}.")
+        check_counts(3, trials=trials)
+        check_counts(size=size, length=length)
         self.trials, self.size, self.length = trials, size, length
         self.data = data_file(data)
-        self.rules: list[str] = []
-        if self.data is not None and self.data.exists():
-            self.rules = self.data.read_text(encoding="utf-8").splitlines()[-size:]
+        self.rules = (read_data(self.data) or "").splitlines()[-size:]
         self.wrap = (*self.wrap, f"MultiTrial:n={trials},stop_on_success=false")
 
     def program(self, view: View) -> Program[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_the_expert_is_lin_ucb():
         shown = [int(x) for x in rng.integers(arms, size=rounds)]
         paid = [float(x) for x in rng.random(rounds)]
         expected = plain_lin_ucb(contexts, shown, paid, arms)
-        assert lin_ucb(contexts, shown, paid, arms) == pytest.approx(expected)
+        assert sum(lin_ucb(contexts, shown, paid, arms)) == pytest.approx(expected)
 
 
 def play(env: ContextualBandit, seed: int, expert: bool) -> list[float]:
@@ -148,3 +149,30 @@ def test_noise_is_drawn_and_kept_in_range():
 def test_impossible_arguments_are_refused(kwargs):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         ContextualBandit(**kwargs)
+
+
+def test_support_shows_the_scores_that_the_expert_maximises():
+    env, plain = ContextualBandit(support=True), ContextualBandit()
+    text, _ = env.reset(seed=2)
+    plain.reset(seed=2)
+    assert env.instructions.startswith(plain.instructions)
+    for _ in range(15):
+        scores = {
+            title: float(x) for title, x in re.findall(r"\n(.+): estimate .*score ([\d.]+)", text)
+        }
+        chosen = str(env.expert())
+        assert scores.keys() == {*env.titles} and scores[chosen] == max(scores.values())
+        text, *rest = env.step(chosen)
+        assert plain.step(chosen)[1] == rest[0]  # the ratings are the same
+
+
+def test_demonstrations_are_games_of_the_expert_with_other_preferences():
+    plain, shown = ContextualBandit(), ContextualBandit(demonstrations=2)
+    assert shown.reset(seed=1) == plain.reset(seed=1)
+    examples = shown.instructions.removeprefix(plain.instructions).strip().split("\n\n")
+    assert len(examples) == 2 and examples[0] != examples[1]
+    for example in examples:
+        paid = [float(x) for x in re.findall(r"rating ([\d.]+)", example)]
+        assert len(paid) == 20 and np.mean(paid[10:]) > 0.55
+    with pytest.raises(ValueError, match="demonstrations"):
+        ContextualBandit(demonstrations=11)

@@ -9,6 +9,7 @@ import pytest
 import agentgym
 from agentgym.envs.board import tictactoe
 from agentgym.envs.board.tictactoe import CELLS, TASKS, TicTacToe
+from agentgym.errors import ConfigError
 
 
 def positions(board: str, seen: set[str]) -> set[str]:
@@ -116,3 +117,13 @@ def test_a_seat_against_graded_opponents_gets_harder():
         means.append(total / 150)
         assert game.zero_sum and set(game.actions) == set(CELLS)
     assert means[0] > means[1] + 0.3 and means[1] > means[2]
+
+
+def test_a_board_in_a_line_has_nine_marks():
+    game = TicTacToe(board="line")
+    game.reset(seed=0, task="opening/5-1")
+    text = "You are X. It is your turn.\nBoard: O - - - X - - - -"
+    assert game.seen("player_0").observation == text
+    assert "numbered 1 to 9. The board shows them in a line" in game.instructions
+    with pytest.raises(ConfigError, match=r"board must be one of \['drawn', 'line'\], got 'flat'"):
+        TicTacToe(board="flat")

@@ -104,7 +104,7 @@ def test_golden_turn_groups():
     assert np.allclose(
         plain, group.GroupBaseline(scale=True, epsilon=1e-4)(Batch.of(some)).advantages
     )
-    with pytest.raises(ConfigError, match="module:function"):
+    with pytest.raises(ConfigError, match="turn_score must name a module:function"):
         mt_grpo.Config.of(turn_score="nowhere:halves")
 
 
@@ -123,7 +123,7 @@ def test_episodes_are_filtered_by_their_return_or_by_a_judge(judge: str, best: l
     hooks = filtered_bc.Best(trainer, config)  # type: ignore[arg-type]
     kept = hooks.on_rollout_end(played, 0, np.random.default_rng(0))
     assert [each.episode_return for each in kept] == best
-    with pytest.raises(ConfigError, match="module:function"):
+    with pytest.raises(ConfigError, match="judge must name a module:function"):
         filtered_bc.Config.of(judge="nowhere:here")
 
 

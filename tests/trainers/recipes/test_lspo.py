@@ -112,9 +112,9 @@ def test_actions_are_clustered_by_the_vectors_of_an_encoder(tmp_path: Path):
     chosen: dict[str, Any] = SMALL | {"encoder": f"{__name__}:no_vectors"}
     with pytest.raises(ConfigError, match=r"no_vectors' must map \d+ texts to finite numbers"):
         make_trainer("lspo", run_dir=str(tmp_path / "bad"), **chosen).run()
-    chosen["encoder"] = "words2"
-    with pytest.raises(ConfigError, match="Expected module:function, got 'words2'"):
-        make_trainer("lspo", run_dir=str(tmp_path / "no"), **chosen).run()
+    for name in ("words2", "nowhere:f"):
+        with pytest.raises(ConfigError, match=f"encoder must name a module:function, got '{name}'"):
+            lspo.Config.of(encoder=name)
 
 
 @pytest.mark.slow

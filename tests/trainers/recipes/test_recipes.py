@@ -62,6 +62,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "loop": {"group_size": 8, "iterations": 20},
     "p3o": {"group_size": 8, "iterations": 20},
     "spo": {"group_size": 8, "iterations": 20},
+    "dcpo": {"group_size": 8, "iterations": 20, "segments": 16},
     "mt_grpo": {"group_size": 8, "iterations": 20},
     "flow_grpo": {"group_size": 8, "iterations": 20},
     "gigpo": {"group_size": 8},

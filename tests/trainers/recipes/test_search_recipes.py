@@ -12,6 +12,7 @@ import pytest
 
 from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
+from agentgym.multiagent.search import GameSearch
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.policy.sampling import Sample
@@ -25,12 +26,13 @@ from agentgym.trainers.update.learner import ForwardPass
 
 def trained(recipe: str, folder: Path, **changes: Any) -> Any:
     """Returns a trainer after an iteration of few episodes."""
-    trainer = make_trainer(
-        recipe, env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 8}, model="nano",
+    settings: dict[str, Any] = dict(
+        env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 8}, model="nano",
         context="current", instructions=False, constrain=True, iterations=1, eval_episodes=0,
         episodes_per_iteration=4, threads=1, device="cpu", quiet=True, log_with=(), transcripts=0,
-        bc_demonstrations=0, run_dir=str(folder), **changes,
+        bc_demonstrations=0, run_dir=str(folder),
     )  # fmt: skip
+    trainer = make_trainer(recipe, **settings | changes)
     trainer.run()
     return trainer
 
@@ -56,6 +58,66 @@ def test_exit_imitates_the_search_from_the_policys_own_states(tmp_path: Path):
         steps += len(after.turns) - turn + after.extras["costs"]["search_steps"]
     assert hooks.env_steps == steps
     assert any(each.extras["taught_from"] for each in taught)
+
+
+def test_exit_imitates_the_search_in_all_seats_of_self_play(tmp_path: Path):
+    game = dict(env_id="TicTacToe-v0", env_kwargs={}, opponents="mirror")
+    trainer = trained("exit", tmp_path, teacher="search:mcts,budget=10", **game)
+    hooks = trainer.hooks
+    assert isinstance(hooks.teacher, GameSearch)
+    own = trainer.play(trainer.rollouts.episodes(7))
+    taught = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
+    assert [t.agent for t in taught] == ["player_0", "player_1"] * 4
+    assert hooks.metrics["imitated"] == 1 and any(t.extras["taught_from"] for t in taught)
+    skipped = [t.extras["taught_from"] for t in taught]
+    for before, after, turn in zip(own, taught, skipped, strict=True):
+        assert (before.task, before.seed, before.agent) == (after.task, after.seed, after.agent)
+        acted = [each.action for each in before.turns[:turn]]
+        assert [each.action for each in after.turns[:turn]] == acted
+        searched = sum(len(each.admissible) > 1 for each in after.turns[turn:])
+        assert after.extras["costs"].get("searches", 0) == searched
+    for first, second in zip(skipped[::2], skipped[1::2], strict=True):
+        assert first - second in (0, 1) or taught[0].task != "opening/"
+    weights = hooks.credit(Batch.of(taught), None, 5, np.random.default_rng(0)).advantages
+    assert weights.sum() == sum(
+        turn.stop - turn.start
+        for each, skip in zip(taught, skipped, strict=True)
+        for turn in each.turns[skip:]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"guided": True}, "leave guided at False"),
+        ({"teacher": "search:best_first"}, "the search is search:mcts"),
+        ({"opponents": ("mirror=1", "past:2=1")}, "set opponents to 'mirror'"),
+    ],
+)
+def test_exit_in_games_explains_bad_settings(tmp_path: Path, changes: dict, message: str):
+    game = {"env_id": "TicTacToe-v0", "env_kwargs": {}, "opponents": "mirror"}
+    with pytest.raises(ConfigError, match=message):
+        trained("exit", tmp_path, **game | {"teacher": "search:mcts"} | changes)
+
+
+def test_exit_imitates_earlier_searches_again(tmp_path: Path):
+    game = dict(env_id="TicTacToe-v0", env_kwargs={"board": "line"}, opponents="mirror")
+    changes = dict(teacher="search:mcts,budget=2", replayed=3, iterations=2)
+    trainer = trained("exit", tmp_path, **game, **changes)
+    hooks, before = trainer.hooks, trainer.hooks.earlier.since(0)
+    assert len(before) > 8 and all(len(each.turns) == 1 for each in before)
+    own = trainer.play(trainer.rollouts.episodes(7))
+    taught = hooks.on_rollout_end(own, 2, np.random.default_rng(0))
+    fresh, again = taught[:8], taught[8:]
+    assert len(again) == 3 and all(any(each is old for old in before) for each in again)
+    weights = hooks.credit(Batch.of(again), None, 2, np.random.default_rng(0)).advantages
+    assert (weights == 1).all()
+    added = [turn for each in fresh for turn in each.turns[each.extras["taught_from"] :]]
+    assert [each.turns[0].action for each in hooks.earlier.since(2)] == [t.action for t in added]
+    copy = type(hooks)(trainer, hooks.config)
+    copy.load_state_dict(hooks.state_dict())
+    kept = [each.segments[0].tokens.tolist() for each in hooks.earlier.since(0)]
+    assert [each.segments[0].tokens.tolist() for each in copy.earlier.since(0)] == kept
 
 
 def test_exit_learns_nothing_from_a_teacher_that_fails(tmp_path: Path):

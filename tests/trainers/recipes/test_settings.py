@@ -40,6 +40,7 @@ VALUES: dict[str, Any] = {
     "digi_q.threshold": 10.0,
     "spear.replayed": 1,
     "spo.preference": "success",
+    "dcpo.segments": 2,
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
     "lspo.encoder": f"{__name__}:lengths",
@@ -53,6 +54,7 @@ VALUES: dict[str, Any] = {
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
     "exit.teacher": "search:best_first,budget=2",
+    "exit.replayed": 8,
     "agent_r.revision": " ",
     "agent_rlvr.hint": f"{__name__}:nothing",
     "early_experience.reflection": "outcomes",
@@ -93,6 +95,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
     # Episodes of different lengths in a group.
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},
+    "exit.replayed": {"iterations": 3},
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
     "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},

@@ -132,7 +132,9 @@ def test_a_function_proposes_tasks():
 def test_a_curriculum_that_does_not_exist_is_refused():
     with pytest.raises(ConfigError, match=r"must be one of .*'regrets'\. Did you mean: regret"):
         grpo.Config.of(curriculum="regrets")
-    with pytest.raises(ConfigError, match="Expected module:function, got 'nowhere:propose'"):
+    with pytest.raises(
+        ConfigError, match="curriculum must name a module:function, got 'nowhere:propose'"
+    ):
         grpo.Config.of(curriculum="nowhere:propose")
     assert grpo.Config.of(curriculum=f"{__name__}:easiest").environment.curriculum
 

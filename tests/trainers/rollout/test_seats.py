@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -12,13 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentgym
+from agentgym.agents import RandomAgent
 from agentgym.making import make_env, tasks_of
 from agentgym.mixture import Mixture
+from agentgym.multiagent.search import GameSearch
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import collect, play_episodes
+from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.env_pool import EnvPool
-from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.trajectory import Batch, Trajectory
 
@@ -121,6 +126,58 @@ def test_a_single_seat_beside_scripts_is_the_single_seat_environment(game: str, 
                 assert (trajectory.agent, expected.agent) == (agent, "")
                 compared += 1
     assert compared >= 4
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_demonstration_of_all_seats_is_the_rollout_of_its_actions(game: str):
+    """Prompts, rewards and seats of a rollout of the same actions, of the expert or a teacher."""
+    policy, limit = Talker(), 2 if game.startswith("Overcooked") else None
+    kwargs = GAMES[game] | ({"max_turns": 4} if limit else {})
+    specs, shown = specs_of(game, range(3)), []
+    with EnvPool(lambda: make_env(game, **kwargs), 1) as pool:
+        expert = pool.env(0).unwrapped.game.expert_level is not None
+        teacher = None if expert else RandomAgent()
+        for spec in specs:
+            shown.append(
+                demonstrate(
+                    cast(Any, policy), pool, [spec], context(), lambda _: 90, False, teacher
+                )
+            )
+    openings = [{each.agent: samples_of(each, 99) for each in members} for members in shown]
+    again = [replace(spec, openings=own) for spec, own in zip(specs, openings, strict=True)]
+    played = play(game, again, policy, kwargs=kwargs)
+    assert not policy.calls
+    for mine, expected in zip(shown, played, strict=True):
+        assert {each.agent for each in mine} <= {*agents_of(game)} and len(mine) > 1
+        assert [(t.agent, t.role, t.opponent) for t in mine] == [
+            (t.agent, t.role, t.opponent) for t in expected
+        ]
+        for one, other in zip(mine, expected, strict=True):
+            one.extras.pop("costs", None)
+            assert everything(one) == everything(other)
+
+
+def test_a_teacher_goes_on_from_the_actions_of_the_opening():
+    policy, [spec] = Talker(), specs_of("KuhnPoker-v0", [1])
+    with EnvPool(lambda: make_env("KuhnPoker-v0", hands=3), 1) as pool:
+        teach = partial(demonstrate, cast(Any, policy), pool, context=context(), room=lambda _: 90)
+        first = teach([spec], teacher=RandomAgent())
+        opening = {each.agent: samples_of(each, 2) for each in first}
+        other = replace(spec, openings=opening, key=(9,))
+        second = teach([other], teacher=GameSearch(budget=2))
+    for before, after in zip(first, second, strict=True):
+        assert [t.action for t in after.turns[:2]] == [t.action for t in before.turns[:2]]
+        taught = len(after.turns) - 2
+        assert after.extras["costs"].get("searches", 0) == taught
+
+
+def test_an_expert_thinks_in_the_format_of_the_wrapper():
+    [spec] = specs_of("KuhnPoker-v0", [1])
+    make = lambda: make_env("KuhnPoker-v0", hands=1, wrap=["ExtractAction:format=tags"])  # noqa: E731
+    with EnvPool(make, 1) as pool:
+        shown = demonstrate(cast(Any, Talker()), pool, [spec], context(), lambda _: 90)
+    turns = [turn for each in shown for turn in each.turns]
+    assert turns and all(turn.valid and "<action>" in turn.action for turn in turns)
 
 
 @pytest.mark.parametrize(("penalty", "reward"), [(0.0, 0.0), (0.5, 0.25)])

@@ -1,0 +1,143 @@
+"""`WholePlan`: a whole plan as one action, with feedback on where it fails."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import gymnasium
+
+from agentgym.errors import ConfigError
+from agentgym.wrappers.base import TextWrapper
+
+MARK = re.compile(r"^\s*(?:\d+[.):]|[-*])\s+")
+"""A number or a dash in front of an action of a list."""
+MOST_LINES = 1000
+"""Further lines of a plan are ignored."""
+_NEEDED = ("success", "valid", "reward_terms")
+
+
+def actions_of(plan: str) -> list[str]:
+    """Returns the actions of a plan: its lines that are not empty, without numbers and dashes."""
+    lines = [MARK.sub("", line).strip() for line in plan.split("\n")]
+    return [line for line in lines if line][:MOST_LINES]
+
+
+class WholePlan(TextWrapper):
+    """Takes a whole plan as one action, plays it from the start and reports where it fails.
+
+    As in "On the Planning Abilities of Large Language Models: A Critical Investigation" (arXiv
+    2305.15771), where a verifier tells the agent what is wrong with its plan, and it may try again.
+
+    **Actions**: text with one action of the environment per line, with or without numbers. Play
+    stops at the first invalid action.
+
+    **Observations**: text. After a plan that does not reach the goal: feedback, and the start of
+    the episode, to which the environment returns.
+
+    **Rewards**: the sum of the rewards of the plan that was played.
+
+    **Episode end**: termination and truncation of the environment in success, or in the last
+    attempt. An unfinished last attempt is truncated.
+
+    **Info**: `admissible` is empty. `turn` counts plans, and `valid` tells whether all actions that
+    were played are valid. `plan_steps` (int: number of valid actions played) is added.
+
+    Args:
+        env: an environment with text observations and actions, snapshots, and AgentGym's info keys.
+        attempts: number of plans that may be tried.
+
+    Raises:
+        ConfigError: if observations or actions are not text, or `attempts` is below 1. From
+            `reset`: if the info lacks a key that is needed.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], attempts: int = 3):
+        super().__init__(env, attempts=attempts)
+        self._need_text("observations")
+        self._need_text("actions")
+        if attempts < 1:
+            raise ConfigError(f"attempts must be at least 1, got {attempts}.")
+        self.attempts = attempts
+        self._turn, self._start, self._told = 0, {}, ""
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts an episode, to whose start each plan returns."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        missing = [key for key in _NEEDED if key not in info]
+        if missing:
+            raise ConfigError(
+                f"WholePlan needs an environment whose info holds {missing}, but the info of "
+                f"{self.env.unwrapped} does not."
+            )
+        self._begin()
+        self._start = self.env.get_wrapper_attr("snapshot")()
+        return self._view(observation, info)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays a plan from the start."""
+        self._turn += 1
+        lines, total, terms = actions_of(str(action)), 0.0, {}
+        terminated = truncated = False
+        self._steps, self._told = 0, "The plan has no actions."
+        observation, info = "", {}
+        for number, line in enumerate(lines or [""], 1):
+            observation, reward, terminated, truncated, info = self.env.step(line)
+            total += float(reward)
+            for name, term in info["reward_terms"].items():
+                terms[name] = terms.get(name, 0.0) + term
+            if lines and not info["valid"]:
+                feedback = observation.partition("\n")[0]
+                self._told = f"Step {number} of the plan, {line[:80]!r}, fails. {feedback}"
+            if info["valid"]:
+                self._steps = number
+                self._told = "All steps of the plan are possible, but the goal is not reached."
+            if not info["valid"] or terminated or truncated:
+                break
+        played = {"valid": info["valid"], "reward_terms": terms}
+        if info["success"] or self._turn == self.attempts:
+            over = terminated or truncated
+            shown = self._view(observation, info | played)
+            return shown[0], total, terminated, truncated or not over, shown[1]
+        if terminated or truncated:
+            self._told = "The episode ends before the goal is reached."
+        observation, info = self.env.get_wrapper_attr("restore")(self._start)
+        observation, info = self._view(observation, info | played)
+        return observation, total, False, False, info
+
+    def expert(self) -> str | None:
+        """Returns the plan of the environment's expert from the start, or None if it has none."""
+        attribute, actions = self.env.get_wrapper_attr, []
+        now, over = attribute("snapshot")(), False
+        attribute("restore")(self._start)
+        while not over and (action := attribute("expert")()) is not None:
+            actions.append(action)
+            over = any(self.env.step(action)[2:4])
+        attribute("restore")(now)
+        return "\n".join(actions) or None
+
+    def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        told = f"{self._told}\n\n{observation}" if self._told else observation
+        changed = {"admissible": (), "turn": self._turn, "plan_steps": self._steps}
+        return told, {**info, **changed}
+
+    def _begin(self) -> None:
+        self._turn, self._told, self._steps = 0, "", 0
+
+    def _memory(self) -> dict[str, Any]:
+        return {
+            "turn": self._turn,
+            "told": self._told,
+            "steps": self._steps,
+            "start": self._start,
+        }
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        turn = memory["turn"]
+        if type(turn) is not int or not 0 <= turn <= self.attempts:
+            raise ValueError(f"expected a number of plans, got {turn!r:.80}")
+        self._turn, self._told = turn, str(memory["told"])
+        self._steps, self._start = int(memory["steps"]), dict(memory["start"])

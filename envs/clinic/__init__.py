@@ -1,0 +1,1 @@
+"""Medical interviews with a hidden case."""

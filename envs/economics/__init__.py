@@ -1,0 +1,1 @@
+"""Economic games: guessing averages and auctions."""

@@ -1,0 +1,1 @@
+"""A kitchen in which food cooks by itself while the agent works elsewhere."""

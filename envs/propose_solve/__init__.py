@@ -1,0 +1,1 @@
+"""A proposer writes tasks that the environment verifies, and solvers solve them."""

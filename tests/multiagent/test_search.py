@@ -1,0 +1,82 @@
+"""Monte-Carlo tree search in the seats of games."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.errors import AgentGymError
+from agentgym.evaluation import cross_play
+from agentgym.making import make_env
+from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.making import make_parallel
+from agentgym.multiagent.search import GameSearch
+from agentgym.multiagent.seats import game_agent, seat_view
+
+
+def started(id: str, task: str | None = None, **kwargs: Any) -> TextGame:
+    game = make_parallel(f"AgentGym/{id}", **kwargs).game
+    game.reset(seed=0, task=task)
+    return game
+
+
+def choice(game: TextGame, simulations: int, agent: str = "player_0") -> str:
+    view = seat_view(game, agent, np.random.default_rng(0))
+    before = game.snapshot()
+    [action] = GameSearch(budget=simulations).act([view])
+    assert game.snapshot() == before
+    assert view.costs["search_steps"] >= simulations and view.costs["searches"] == 1
+    return action
+
+
+@pytest.mark.parametrize(
+    ("moves", "expected"), [("1524", "3"), ("15246", "3"), ("1", "5"), ("159", "2468")]
+)
+def test_it_wins_blocks_and_sees_threats_of_two_lines(moves: str, expected: str):
+    game = started("TicTacToe-v0", "opening/")
+    for ply, cell in enumerate(moves):
+        game.play({f"player_{ply % 2}": cell})
+    assert choice(game, 250, game.acting[0]) in expected
+
+
+def test_agents_that_act_at_once_seek_their_own_return():
+    """Defection dominates in the prisoner's dilemma; stag or hare are both equilibria."""
+    game = started("PrisonersDilemma-v0", "rounds/4")
+    assert {choice(game, 60, agent) for agent in game.acting} == {"defect"}
+
+
+def test_more_than_two_players_and_chance_are_searched():
+    game = started("LiarsDice-Four-v0")
+    assert choice(game, 3, game.acting[0]) in game.seen(game.acting[0]).admissible
+
+
+def test_it_beats_random_and_is_an_opponent():
+    search = "search:mcts,budget=100"
+    players, tasks = [search, "random"], ["opening/"] * 3
+    result = cross_play("TicTacToe-v0", players, episodes=tasks, self_play=False)
+    returns = [match.returns[match.lineup.index(0)] for match in result.matches]
+    assert len(returns) == 6 and sum(returns) >= 4 and min(returns) >= 0
+    env = make_env("TicTacToe-v0", opponents=search, seat="player_1")
+    env.reset(seed=0, options={"task": "opening/"})
+    assert env.unwrapped.opponents["player_0"] == search  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("id", "word", "message"),
+    [
+        ("TicTacToe-v0", "search:astar", "the search is search:mcts, got 'search:astar'"),
+        ("TicTacToe-v0", "search", "the search is search:mcts, got 'search'"),
+        ("TicTacToe-v0", "search:mcts,budget=0", "budget must be at least 1, got 0"),
+        ("TicTacToe-v0", "search:mcts,exploration=-1", "exploration must be at least 0, got -1"),
+        ("TicTacToe-v0", "search:mcts,depth=3", "unexpected keyword argument 'depth'"),
+        ("TicTacToe-v0", "search:mcts,budget=many", "'budget' of .* is int"),
+        ("DealOrNoDeal-v0", "search:mcts", "lists no admissible actions for player_"),
+    ],
+)
+def test_bad_input_is_explained(id: str, word: str, message: str):
+    game = started(id)
+    view = seat_view(game, game.acting[0], np.random.default_rng(0))
+    with pytest.raises(AgentGymError, match=message):
+        game_agent(game, word).act([view])

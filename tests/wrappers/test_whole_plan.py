@@ -1,0 +1,58 @@
+"""`WholePlan`: plans from the start, feedback on the first fault, several attempts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agentgym.envs.planning.blocksworld import Blocksworld
+from agentgym.errors import ConfigError
+from agentgym.wrappers import WholePlan
+from agentgym.wrappers.whole_plan import actions_of
+
+
+def solution(env: Blocksworld, task: str) -> list[str]:
+    env.reset(seed=0, options={"task": task})
+    actions, over = [], False
+    while not over:
+        actions.append(env.expert() or "")
+        over = env.step(actions[-1])[2]
+    return actions
+
+
+def test_lines_of_a_plan():
+    assert actions_of("1. pick up b1\n2) stack b1 on b2\n\n- put down b3\nwait") == [
+        "pick up b1", "stack b1 on b2", "put down b3", "wait",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mystery", [False, True])
+def test_a_right_plan_succeeds_after_a_wrong_one(mystery: bool):
+    plan = solution(Blocksworld(mystery=mystery), "test/0")
+    env = WholePlan(Blocksworld(mystery=mystery))
+    first, info = env.reset(seed=0, options={"task": "test/0"})
+    assert info["admissible"] == () and info["turn"] == 0
+    faulty = [*plan[:2], "fly", *plan[2:]]
+    text, reward, terminated, truncated, info = env.step("\n".join(faulty))
+    assert text.startswith("Step 3 of the plan, 'fly', fails.") and text.endswith(first)
+    assert (reward, terminated, truncated) == (0, False, False)
+    assert (info["valid"], info["plan_steps"], info["turn"]) == (False, 2, 1)
+    text, *_, info = env.step("\n".join(plan[:-1]))
+    assert text.startswith("All steps of the plan are possible, but") and info["valid"]
+    saved = json.loads(json.dumps(env.snapshot()))
+    for _ in range(2):
+        _, reward, terminated, truncated, info = env.step("\n".join(plan))
+        assert (reward, terminated, truncated, info["success"]) == (1, True, False, True)
+        assert info["plan_steps"] == len(plan)
+        env.restore(saved)
+
+
+def test_the_last_attempt_is_truncated():
+    env = WholePlan(Blocksworld(), attempts=1)
+    env.reset(seed=0)
+    text, _, terminated, truncated, info = env.step("")
+    assert (terminated, truncated, info["valid"]) == (False, True, False)
+    assert text.startswith("The plan has no actions.")
+    with pytest.raises(ConfigError):
+        WholePlan(Blocksworld(), attempts=0)
