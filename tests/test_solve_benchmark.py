@@ -120,17 +120,41 @@ def test_an_environment_without_expert_is_passed_over(
 
 def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     figures = importlib.import_module("solve_figures")
-    monkeypatch.setattr(figures, "measured", dict)
-    assert {block() for block in figures.BLOCKS.values()} == {"No results yet."}
-    agents = {name: {"reward": [0.25, 0.2, 0.3]} for name in figures.AGENTS}
+    monkeypatch.setattr(figures, "measured", lambda *_: {})
+    empty = {name: block() for name, block in figures.BLOCKS.items() if name != "solve_limits"}
+    assert {*empty.values()} == {"No results yet."}
+    both = {"reward": [0.25, 0.2, 0.3], "success": [0.25, 0.2, 0.3]}
+    agents = {name: both for name in figures.AGENTS}
     row = {**agents, "gain": [0.1, 0.05, 0.15], "scores": [0.1, 0.95], "selected": "poad"}
     row["failures"] = {"loop": 0.5, "wrong": 0.25}
     row["commands"] = ["agentgym train poad", "agentgym train gigpo"]
-    monkeypatch.setattr(figures, "measured", lambda: {"X-v0": row})
+    monkeypatch.setattr(figures, "measured", lambda *_: {"X-v0": row})
     _, _, line = figures.solve_table().split("\n")
     assert line.startswith("| X-v0 | 0.25 [0.20, 0.30] |")
     assert line.endswith(
-        "| +0.10 [+0.05, +0.15] | 0.10 to 0.95 | poad | repeated states 50 %, wrong end 25 % |"
+        "| +0.10 [+0.05, +0.15] | 0.10 to 0.95 | poad | repeated states 50 %, wrong end 25 % | - |"
     )
+    _, _, line = figures.solve_cloning().split("\n")
+    assert line == "| X-v0 |" + " 0.25 [0.20, 0.30] |" * 4
     assert "in 1 and below in 0" in figures.solve_summary()
     assert figures.solve_commands().split("\n")[1:4] == ["# X-v0", *row["commands"]]
+
+
+@pytest.mark.parametrize(
+    ("score", "gain", "cloned", "failures", "limit"),
+    [
+        (0.95, 0.1, 0.5, {"wrong": 0.1}, "-"),
+        (0.2, -0.1, 0.5, {"turns": 0.8}, "RL"),
+        (0.2, 0.1, 0.05, {"turns": 0.8}, "exploration"),
+        (0.2, 0.1, 0.2, {"turns": 0.3, "loop": 0.2, "wrong": 0.4}, "horizon"),
+        (0.2, 0.1, 0.2, {"turns": 0.3, "wrong": 0.5}, "reading"),
+        (None, 0.1, 0.2, {}, "reading"),
+    ],
+)
+def test_the_limit_of_a_row_follows_from_its_numbers(
+    solve: Any, score: float | None, gain: float, cloned: float, failures: Any, limit: str
+):
+    figures = importlib.import_module("solve_figures")
+    row: dict[str, Any] = {"gain": [gain, gain - 0.05, gain + 0.05], "failures": failures}
+    row["cloned"] = {"success": [cloned, 0.0, 1.0]}
+    assert figures.limit(row | ({} if score is None else {"scores": [0.1, score]})) == limit
