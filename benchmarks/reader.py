@@ -86,7 +86,9 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
         report = evaluate(env_id, f"policy:{folder}/run", tasks=settings.episodes)
     means = report.aggregate()
     kept = {
-        key: [round(x, 4) for x in (means[key].mean, means[key].low, means[key].high)]
+        key: [
+            round(x, 4) for x in (means[key].mean, means[key].low, means[key].high) if x is not None
+        ]
         for key in ("reward", "success")
     }
     return {"cpu_seconds": round(seconds, 1), **kept}
