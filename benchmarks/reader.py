@@ -2,10 +2,10 @@
 
 Each model is trained by behaviour cloning on the same demonstrations and evaluated greedily on
 held-out tasks. "nano" has 2 blocks of random weights. "reader" has 3, begins with induction heads
-and practises copying, "reader without practice" does neither. "pretrained" has the shape of
-"reader" and is the folder that `pretrain_reader.py` writes: none of these environments is in its
-data. Two more clones of nano have three times the steps, on the same demonstrations or on others:
-if they succeed more often, cloning lacks steps or data, and not the ability to read.
+and practises copying. "pretrained" has the shape of "reader" and is the folder that
+`pretrain_reader.py` writes: none of these environments is in its data.
+Two more clones of nano have three times the steps, on the same demonstrations or on more: if they
+succeed more often, cloning lacks steps or data, and not the ability to read.
 
 Rule, written down before the first run: pre-trained weights belong in the package if they succeed
 more often than nano and reader, with 95 % intervals apart, in three of the environments, and less
@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,8 @@ from result_files import settings_of, versions, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers import train
-from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 
-WITHOUT, PRETRAINED = "reader without practice", "pretrained"
-EPOCHS, DATA = "nano, 15 epochs", "nano, 3x demonstrations"
+PRETRAINED, EPOCHS, DATA = "pretrained", "nano, 15 epochs", "nano, 3x demonstrations"
 PLACES = {
     # The recipes are in the first observation alone.
     "TextCraft-v0": ("full", 500),
@@ -52,7 +50,7 @@ class Settings:
 
     ids: tuple[str, ...] = tuple(PLACES)
     """Environments, keys of `PLACES`."""
-    models: tuple[str, ...] = ("nano", "reader", PRETRAINED, EPOCHS, DATA, WITHOUT)
+    models: tuple[str, ...] = ("nano", "reader", PRETRAINED, EPOCHS, DATA)
     """Models."""
     pretrained: Path = Path("runs/reader")
     """Folder of the pre-trained model."""
@@ -72,11 +70,7 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
     context, demonstrations = PLACES[env_id]
     with tempfile.TemporaryDirectory() as folder:
         name, epochs = model, settings.epochs
-        if model == WITHOUT:
-            name = f"{folder}/model"
-            size = replace(SIZES["reader"], practice=0)
-            tiny_policy(env_id, seed=settings.seed, size=size, folder=name)
-        elif model == PRETRAINED:
+        if model == PRETRAINED:
             name = str(settings.pretrained)
         elif model == EPOCHS:
             name, epochs = "nano", 3 * epochs
@@ -92,7 +86,9 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
         report = evaluate(env_id, f"policy:{folder}/run", tasks=settings.episodes)
     means = report.aggregate()
     kept = {
-        key: [round(x, 4) for x in (means[key].mean, means[key].low, means[key].high)]
+        key: [
+            round(x, 4) for x in (means[key].mean, means[key].low, means[key].high) if x is not None
+        ]
         for key in ("reward", "success")
     }
     return {"cpu_seconds": round(seconds, 1), **kept}

@@ -319,6 +319,12 @@ def reading() -> str:
     return table(("Kind", "Right answers"), [*pages, row])
 
 
+def reading_find() -> str:
+    """Returns the share of pages in which the pre-trained model finds a line."""
+    content = results_if_any("pretraining")
+    return NOTHING if content is None else f"{100 * content['accuracy']['find']:.0f} %"
+
+
 def sb3_webshop() -> str:
     """Returns MaskablePPO's reward in words."""
     found = results("sb3_webshop")
@@ -364,6 +370,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         serve_load,
         reader,
         reading,
+        reading_find,
         sb3_webshop,
         sb3_webshop_table,
     )

@@ -66,6 +66,7 @@ def test_rows_are_rendered_as_prompts_of_the_trainer(script, policy):
     for observation, action in turns:
         talk.observe(observation)
         prompt = talk.prompt(0)
+        assert prompt is not None
         talk.act(policy.encode_action(action))
         assert np.array_equal(prompt, tokens[: len(prompt)])
     parts = np.split(
