@@ -15,6 +15,7 @@ SHARED = {
     "baba": {"grid"},  # directions and the parsing of moves
     "communication": {"lmrl"},  # two-player Twenty Questions
     "jericho": {"textworld"},  # its small game is made by TextWorld
+    "propose_solve": {"code", "numbers"},  # the judge of programs, and the parsing of expressions
     "search": {"webshop"},  # the terms of its search engine
 }
 
