@@ -226,9 +226,10 @@ class Drafts(TextEnv):
         return True
 
     def privileged_text(self) -> str:
-        """Returns the hidden wishes."""
+        """Returns the hidden wishes, each as a message to Olga on 3 May."""
         told = (
-            f"{relation}: {GREETINGS[g].format('NAME')} {DATES[d]} {CLOSINGS[c]}"
+            f"{relation}: {GREETINGS[g].format('Olga')} "
+            f"{DATES[d].format(day=3, month='May', number=5)} {CLOSINGS[c]}"
             for relation, (g, d, c) in self.state.wishes.items()
         )
         return "Wishes: " + "; ".join(told) + "."

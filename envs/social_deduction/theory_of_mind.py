@@ -92,7 +92,7 @@ class TheoryOfMind(TextEnv):
     about the state of their minds. The answers come from the hidden state of the episode.
 
     In a house, people move things between containers, open them, and tell each other where things
-    are. Half of these claims are lies, and people believe them. Who is in another room notices
+    are. Half of these claims are lies, and people believe them. Someone in another room notices
     nothing. So people believe differently, and differ in what they believe about each other
     (second order). Half of the questions, if there are as many, have an answer that differs from
     reality.

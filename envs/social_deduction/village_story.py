@@ -1,4 +1,4 @@
-"""Who knows what in a game of Werewolf that scripted players have played."""
+"""The knowledge of the players in a game of Werewolf that scripted players have played."""
 
 from __future__ import annotations
 

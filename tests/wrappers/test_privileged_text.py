@@ -33,7 +33,8 @@ def test_the_text_describes_the_state_and_changes_nothing():
                 break
         env.close()
         assert all(text and text.isprintable() for text in texts), (id, texts)
-        assert len(texts) > 1 or id == "TicTacToe-v0", (id, texts)  # perfect play changes nothing
+        # Perfect play changes nothing, and the wishes of a user stay the same.
+        assert len(texts) > 1 or id in ("TicTacToe-v0", "Drafts-v0"), (id, texts)
 
 
 def test_an_environment_without_it_is_refused():

@@ -233,7 +233,8 @@ class Updater:
         rows = Rows.of(batch, self._bootstraps)
         data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio.startswith("trajectory")
-        idle = self._idle(rows, data)
+        still = self._still(rows, data)
+        idle = still if self._may_skip_passes() else None
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
         self.withdraw()
@@ -253,7 +254,7 @@ class Updater:
                     break
                 totals += sums
                 weight += counts.policy
-                if idle is not None and idle[part].all():
+                if still is not None and still[part].all():
                     # Without a gradient, Adam would repeat its last steps and forget their size.
                     self.optimizer.zero_grad(set_to_none=True)
                     continue
@@ -285,20 +286,27 @@ class Updater:
             first_pass=first_pass,
         )
 
-    def _idle(self, rows: Rows, data: UpdateData) -> NDArray[np.bool_] | None:
+    def _still(self, rows: Rows, data: UpdateData) -> NDArray[np.bool_] | None:
         """Returns True for the rows of trajectories without a gradient, one number per row.
 
-        None if every row needs its backward pass: for a term of the loss, sharded processes, the
-        gradient scaler of fp16, or a forward pass that was kept with its gradient.
+        None if every row has one, for a term of the loss.
         """
         tokens = data.idle(self.loss)
-        scaled = self.accelerator.scaler is not None
-        if tokens is None or scaled or self._kept is not None or is_sharded(self.learner):
+        if tokens is None:
             return None
         owners = np.array([trajectory for trajectory, _ in rows.rows])
         idle = np.array([tokens[each].all() for each in rows.tokens])
         # The ratio of a trajectory depends on all its rows.
         return ~np.isin(owners, owners[~idle])
+
+    def _may_skip_passes(self) -> bool:
+        """Whether rows without a gradient need no backward pass.
+
+        They need one with sharded processes, the gradient scaler of fp16, or a forward pass that
+        was kept with its gradient.
+        """
+        scaled = self.accelerator.scaler is not None
+        return not (scaled or self._kept is not None or is_sharded(self.learner))
 
     def _loss(
         self,

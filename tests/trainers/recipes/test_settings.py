@@ -54,7 +54,7 @@ VALUES: dict[str, Any] = {
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
     "exit.teacher": "search:best_first,budget=2",
-    "exit.replayed": 8,
+    "exit.replayed": 2,
     "agent_r.revision": " ",
     "agent_rlvr.hint": f"{__name__}:nothing",
     "early_experience.reflection": "outcomes",
