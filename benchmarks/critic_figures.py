@@ -47,5 +47,5 @@ def draw(found: dict[str, Any], path: Path) -> None:
     axes.set_xticks(places, [name.removesuffix("-v0") for name in found], rotation=15)
     axes.set(ylabel="explained variance on held-out tasks", ylim=(-0.35, 1))
     axes.axhline(0, color="0.5", linewidth=1)
-    axes.legend(ncols=len(CRITICS) + 1, fontsize="small")
+    axes.legend(ncols=len(CRITICS) + 1, fontsize="small", loc="upper center")
     figure.savefig(path, dpi=120)
