@@ -333,8 +333,9 @@ def test_addresses_of_no_host(url):
 
 @pytest.mark.parametrize("name", ["history", "retries", "backoff", "timeout"])
 def test_numbers_are_numbers(name):
+    wrong: Any = {name: "3"}
     with pytest.raises(ConfigError, match=f"'{name}' of ChatAgent is .*; got '3'"):
-        ChatAgent("m", "http://localhost:1/v1", **{name: "3"})
+        ChatAgent("m", "http://localhost:1/v1", **wrong)
 
 
 NOON = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110

@@ -409,7 +409,7 @@ def test_wrong_arguments_are_explained(arguments, message):
 
 
 def test_an_environment_is_copied():
-    env = gymnasium.make("AgentGym/NumberLine-v0", size=7)
+    env: Any = gymnasium.make("AgentGym/NumberLine-v0", size=7)
     env.reset(seed=5)
     before = env.unwrapped.snapshot()
     report = evaluate(env, "random", tasks=6, num_envs=3)

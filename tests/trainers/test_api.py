@@ -403,7 +403,7 @@ def test_a_loaded_policy_acts(runs: dict[str, Path]):
     with pytest.raises(TypeError, match="admissible must be a sequence of actions, got 'only'"):
         policy.act(observation, admissible="only")
     with pytest.raises(TypeError, match="observation must be a str, got 3"):
-        policy.act(3)
+        policy.act(3)  # type: ignore[arg-type]
 
 
 def test_a_loaded_policy_acts_as_in_an_evaluation(runs: dict[str, Path]):

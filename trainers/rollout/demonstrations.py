@@ -60,10 +60,12 @@ def demonstrate(
         ConfigError: if the environment has no expert.
     """
     env = pool.env(0)
-    found = []
+    found: list[Trajectory] = []
     for each in episodes:
-        play = _play_game if isinstance(each, GameSpec) else _play
-        found += play(policy, env, each, context, room, constrain, teacher)
+        if isinstance(each, GameSpec):
+            found += _play_game(policy, env, each, context, room, constrain, teacher)
+        else:
+            found += _play(policy, env, each, context, room, constrain, teacher)
     return found
 
 

@@ -60,7 +60,7 @@ def test_the_expert_wins_against_a_known_level(level: str):
         total, over, info = 0.0, False, {}
         while not over:
             _, reward, over, _, info = env.step(env.unwrapped.expert())  # type: ignore[attr-defined]
-            total += reward
+            total += float(reward)
         assert total == pytest.approx(1) and info["success"]
 
 
@@ -72,7 +72,7 @@ def test_levels_are_inferred_from_numbers():
         total, over = 0.0, False
         while not over:
             _, reward, over, _, _ = env.step(env.unwrapped.expert())  # type: ignore[attr-defined]
-            total += reward
+            total += float(reward)
         totals.append(total)
     assert sum(totals) / len(totals) > 0.4  # an equal share is 0.25
 

@@ -124,10 +124,11 @@ def test_an_expression_is_refused_or_has_its_value(text):
 def test_levels_of_solvers():
     g = game(solvers=8)
     g.play({"player_0": FREE})
-    rights = {}
+    rights, problem = {}, g.state.problem
+    assert problem is not None
     for level in g.levels:
         said = [g.script(level, "player_1", np.random.default_rng(i)) for i in range(100)]
-        rights[level] = np.mean([g.domain.right("value", g.state.problem, each) for each in said])
+        rights[level] = np.mean([g.domain.right("value", problem, each) for each in said])
     assert rights["expert"] == 1 and 0.35 < rights["weak"] < 0.65 and rights["random"] < 0.2
 
 
@@ -167,6 +168,7 @@ def test_deduction():
 def test_abduction_accepts_any_input_with_the_output():
     g = deduction(kind="abduction")
     assert play(g, "def f(x):\n    return x * x\ninput: 3", "-3", "4") == [0.5, 1, 0]
+    assert g.state.problem is not None
     assert "input: 3" not in g.state.problem.question
 
 
@@ -175,6 +177,7 @@ def test_induction_needs_the_outputs_of_hidden_inputs():
     g = deduction(kind="induction")
     memory = "def f(x):\n    return {1: 2, 2: 4, 3: 6}.get(x, 0)"
     assert play(g, f"{DOUBLE}\n{inputs}", "def f(y):\n    return y + y", memory) == [0.5, 1, 0]
+    assert g.state.problem is not None
     assert "input: 3 output: 6" in g.state.problem.question
     assert "input: -1" not in g.state.problem.question
 

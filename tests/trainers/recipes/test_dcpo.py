@@ -45,7 +45,7 @@ def test_credit_does_not_depend_on_edits(rng):
     credit = dcpo.build(dcpo.Config()).credit
     assert credit is not None
     expected = group.grpo()(Batch.of(plain)).advantages
-    assert np.array_equal(credit(Batch.of(found)).advantages, expected)
+    assert np.array_equal(credit(Batch.of(found), None).advantages, expected)
 
 
 def test_counting_segments_instead_of_trajectories_would_bias_the_baseline():
@@ -54,7 +54,7 @@ def test_counting_segments_instead_of_trajectories_would_bias_the_baseline():
     found, _ = sampled(two, 4)
     algorithm = dcpo.build(dcpo.Config.of(scale=False))
     assert algorithm.credit is not None
-    assert algorithm.credit(Batch.of(found)).advantages.tolist() == [0.5, 0.5, 0.5, -0.5]
+    assert algorithm.credit(Batch.of(found), None).advantages.tolist() == [0.5, 0.5, 0.5, -0.5]
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 20), generators)

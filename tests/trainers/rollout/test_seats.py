@@ -132,10 +132,11 @@ def test_a_single_seat_beside_scripts_is_the_single_seat_environment(game: str, 
 def test_a_demonstration_of_all_seats_is_the_rollout_of_its_actions(game: str):
     """Prompts, rewards and seats of a rollout of the same actions, of the expert or a teacher."""
     policy, limit = Talker(), 2 if game.startswith("Overcooked") else None
-    kwargs = GAMES[game] | ({"max_turns": 4} if limit else {})
+    kwargs: Any = GAMES[game] | ({"max_turns": 4} if limit else {})
     specs, shown = specs_of(game, range(3)), []
     with EnvPool(lambda: make_env(game, **kwargs), 1) as pool:
-        expert = pool.env(0).unwrapped.game.expert_level is not None
+        seat: Any = pool.env(0).unwrapped
+        expert = seat.game.expert_level is not None
         teacher = None if expert else RandomAgent()
         for spec in specs:
             shown.append(
