@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +14,10 @@ import numpy as np
 from agentgym.agents import View
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
+from agentgym.utils.serialization import to_json
+
+KEPT = 1 << 17
+"""Maximum number of actions that a search with `per_state` keeps."""
 
 
 @dataclass(slots=True)
@@ -135,21 +141,35 @@ class GameSearch:
     cards of other players. In games with hidden information, results of agents that only observe
     are not comparable. The turns of its simulations are in `View.costs` as `search_steps`.
 
+    With `per_state`, the random numbers of a search depend on the state of the game alone. The same
+    state then always has the same action, which makes a better teacher, and it is searched once.
+
     Args:
         budget: episodes that are played to their end per search.
         exploration: the constant of the upper confidence bounds.
+        per_state: searches each state once. The state is the game's `State`: it must hold all that
+            the rules read, apart from the number of turns played.
         name: name in reports.
 
     Raises:
         ConfigError: for a number out of range.
     """
 
-    def __init__(self, *, budget: int = 100, exploration: float = 0.7, name: str = "search:mcts"):
+    def __init__(
+        self,
+        *,
+        budget: int = 100,
+        exploration: float = 0.7,
+        per_state: bool = False,
+        name: str = "search:mcts",
+    ):
         if budget < 1:
             raise ConfigError(f"budget must be at least 1, got {budget}.")
         if exploration < 0:
             raise ConfigError(f"exploration must be at least 0, got {exploration}.")
         self.budget, self.exploration, self.name = budget, exploration, name
+        self.per_state = per_state
+        self._known: dict[str, str] = {}
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view of a seat.
@@ -163,10 +183,26 @@ class GameSearch:
         seat: Any = view.env
         if len(forced := view.info["admissible"]) == 1:
             return forced[0]
-        tree = Tree(self.exploration, view.rng)
+        if not self.per_state:
+            return self._search(view, view.rng)
+        game: TextGame = seat.game
+        state = [type(game).__name__, seat.agent, list(game.acting), to_json(game.state)]
+        key = json.dumps(state)
+        if (known := self._known.get(key)) is not None:
+            return known
+        seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:16])
+        action = self._search(view, np.random.default_rng(seed))
+        if len(self._known) < KEPT:
+            self._known[key] = action
+        return action
+
+    def _search(self, view: View, rng: np.random.Generator) -> str:
+        """Returns the action that the simulations choose most often."""
+        seat: Any = view.env
+        tree = Tree(self.exploration, rng)
         for _ in range(self.budget):
             twin = seat.game.copy()
-            twin.np_random = np.random.default_rng(int(view.rng.integers(2**63)))
+            twin.np_random = np.random.default_rng(int(rng.integers(2**63)))
             view.costs["search_steps"] += tree.simulate(twin)
         view.costs["searches"] += 1
         arms = tree.root.arms[seat.agent]
