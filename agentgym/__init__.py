@@ -14,7 +14,7 @@ from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
 from agentgym.time_step import TimeStep
-from agentgym.tools import FunctionToolEnv, ToolEnv, ToolError, ToolState, tool
+from agentgym.tools import FunctionToolEnv, ToolEnv, ToolError, ToolState, reward, tool
 
 __version__ = "0.1.0"
 
@@ -34,6 +34,7 @@ __all__ = [
     "make_aec",
     "make_parallel",
     "register_game",
+    "reward",
     "textify",
     "tool",
     "tool_rows",

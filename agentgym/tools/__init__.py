@@ -5,15 +5,18 @@ from __future__ import annotations
 from agentgym.tools.calls import Call, read_call, write_call
 from agentgym.tools.decorator import Tool, ToolError, tool
 from agentgym.tools.env import FunctionToolEnv, ToolEnv, ToolState
+from agentgym.tools.rewards import Reward, reward
 
 __all__ = [
     "Call",
     "FunctionToolEnv",
+    "Reward",
     "Tool",
     "ToolEnv",
     "ToolError",
     "ToolState",
     "read_call",
+    "reward",
     "tool",
     "write_call",
 ]

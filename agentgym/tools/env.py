@@ -15,6 +15,7 @@ from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.tools.calls import HINTS, Call, CallFormat, read_call, write_call
 from agentgym.tools.decorator import Tool, ToolError, tool
+from agentgym.tools.rewards import Reward
 
 LONGEST_RESULT = 20_000
 """Maximum number of characters of a result. The rest is cut."""
@@ -95,6 +96,10 @@ class ToolEnv(TextEnv):
         """Returns the reward at the end of an episode. 1 or more is a success."""
         raise NotImplementedError
 
+    def _rewards(self) -> dict[str, float]:
+        """Returns the reward at the end of an episode by term."""
+        return {"task": float(self._judge())}
+
     def _progress(self) -> float:
         """Returns the progress before the end of the episode, in [0, 1]."""
         return 0.0
@@ -157,10 +162,11 @@ class ToolEnv(TextEnv):
 
     def _step(self, text: str, *, over: bool = False, cost: float = 0.0) -> TimeStep:
         """Returns the step after a valid action."""
-        reward = float(self._judge()) if over else 0.0
+        terms = self._rewards() if over else {}
+        reward = sum(terms.values(), 0.0)
         return TimeStep(
             text=text,
-            rewards={"task": reward, "cost": 0.0 - cost},
+            rewards={**terms, "cost": 0.0 - cost},
             terminated=over,
             success=over and reward >= 1,
             progress=min(1.0, max(0.0, reward)) if over else self._progress(),
@@ -219,14 +225,15 @@ class FunctionToolEnv(ToolEnv):
         tools: functions decorated with `agentgym.tool`. A first parameter named `state` receives
             the state of the episode, a dictionary of JSON values.
         start: task -> (request, state): the first observation and the initial state.
-        reward: state -> reward at the end of the episode. 1 or more is a success.
+        reward: state -> reward at the end of the episode, or functions decorated with
+            `agentgym.reward`, whose weighted values are its terms. A sum of 1 or more is a success.
         tasks: the training and test tasks. Default: "train/0", ... and "test/0", ..., for levels
             that `start` generates with `agentgym.tasks.task_rng`.
         rules: goal and rules for the agent.
         **kwargs: arguments of `ToolEnv`.
 
     Raises:
-        ConfigError: for an entry of `tools` that is not a tool.
+        ConfigError: for an entry of `tools` that is not a tool, or an invalid list of rewards.
     """
 
     State = FunctionState
@@ -237,7 +244,7 @@ class FunctionToolEnv(ToolEnv):
         tools: Sequence[Tool],
         *,
         start: Callable[[str], tuple[str, dict[str, Any]]],
-        reward: Callable[[dict[str, Any]], float],
+        reward: Callable[[dict[str, Any]], float] | Sequence[Reward],
         tasks: Tasks | None = None,
         rules: str = "Use the tools to do the task.",
         **kwargs,
@@ -246,8 +253,11 @@ class FunctionToolEnv(ToolEnv):
             if not isinstance(offered, Tool):
                 raise ConfigError(f"Decorate {offered!r:.80} with @agentgym.tool.")
         self._text = rules
+        single = callable(reward) and not isinstance(reward, Reward)
+        self._terms = _terms({"task": reward} if single else reward)
+        self.reward_names = (*self._terms, "cost")
         super().__init__(**kwargs)
-        self._start_function, self._reward_function = start, reward
+        self._start_function = start
         self.tasks = Tasks.generated() if tasks is None else tasks
         final = any(offered.final for offered in tools)
         self._add_tools([*tools] if final else [*tools, submit])
@@ -267,5 +277,18 @@ class FunctionToolEnv(ToolEnv):
             return offered.function(self.state.values, **arguments)
         return offered.function(**arguments)
 
-    def _judge(self) -> float:
-        return self._reward_function(self.state.values)
+    def _rewards(self) -> dict[str, float]:
+        return {name: float(term(self.state.values)) for name, term in self._terms.items()}
+
+
+def _terms(reward: Any) -> dict[str, Callable[[dict[str, Any]], float]]:
+    """Returns the terms of a reward by name."""
+    if isinstance(reward, Mapping):
+        return dict(reward)
+    terms = [reward] if isinstance(reward, Reward) else list(reward)
+    names = [getattr(term, "name", "") for term in terms]
+    if not terms or not all(isinstance(term, Reward) for term in terms):
+        raise ConfigError("reward needs a function or functions decorated with @agentgym.reward.")
+    if len({*names, "cost", "invalid"}) < len(names) + 2:
+        raise ConfigError(f"Rewards need different names, other than cost and invalid: {names}.")
+    return dict(zip(names, terms, strict=True))

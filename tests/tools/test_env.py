@@ -173,3 +173,41 @@ def test_rules_deny_calls(rules: dict[str, Any], actions: list[str], denied: lis
 def test_an_invalid_pattern_is_named():
     with pytest.raises(ConfigError, match=r"invalid pattern, '\('"):
         ToolRules(make(), deny={"add": {"number": "("}})
+
+
+@agentgym.reward
+def reached(state: dict[str, Any]) -> float:
+    """Whether the total is the goal."""
+    return float(state["total"] == state["goal"])
+
+
+@agentgym.reward(name="excess", weight=-0.5)
+def too_much(state: dict[str, Any]) -> float:
+    """The amount above the goal."""
+    return max(0, state["total"] - state["goal"])
+
+
+def test_named_rewards_are_the_weighted_terms_of_the_end():
+    env = FunctionToolEnv(
+        [add], start=start, reward=[reached, too_much], tasks=Tasks(("3",), ("4",))
+    )
+    for number, terms in (
+        (3, {"reached": 1.0, "excess": 0.0}),
+        (5, {"reached": 0.0, "excess": -1.0}),
+    ):
+        env.reset(options={"task": "3"})
+        info = env.step(f"add(number={number})")[-1]
+        assert info["reward_terms"] == {"reached": 0, "excess": 0, "cost": -0.25, "invalid": 0}
+        _, total, terminated, _, info = env.step("submit(answer='')")
+        assert terminated and info["success"] == (number == 3)
+        assert info["reward_terms"] == {**terms, "cost": 0.0, "invalid": 0.0}
+        assert total == sum(terms.values())
+    assert pickle.loads(pickle.dumps(reached)) is reached
+
+
+@pytest.mark.parametrize(
+    "rewards", [[], [reached, reached], [len], [agentgym.reward(name="cost")(len)]]
+)
+def test_invalid_lists_of_rewards_are_refused(rewards: Any):
+    with pytest.raises(ConfigError, match=r"reward|Rewards"):
+        FunctionToolEnv([add], start=start, reward=rewards)
