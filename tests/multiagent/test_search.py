@@ -63,6 +63,28 @@ def test_it_beats_random_and_is_an_opponent():
     assert env.unwrapped.opponents["player_0"] == search  # type: ignore[attr-defined]
 
 
+def test_a_state_has_one_search_and_one_action_with_per_state():
+    def played(search: GameSearch, seed: int, task: str, moves: str = "") -> tuple[str, float]:
+        game = started("TicTacToe-v0", task)
+        for ply, cell in enumerate(moves):
+            game.play({f"player_{ply % 2}": cell})
+        view = seat_view(game, game.acting[0], np.random.default_rng(seed))
+        [action] = search.act([view])
+        return action, view.costs["search_steps"]
+
+    search = GameSearch(budget=8, per_state=True)
+    first, cost = played(search, 0, "opening/5-1")
+    assert cost > 0
+    # Another episode, other random numbers, the same board: the same action without a search.
+    assert played(search, 1, "opening/", "51") == (first, 0)
+    assert played(search, 0, "opening/5-2")[1] > 0
+    # A new object repeats the search exactly, so that a resumed run goes on as before.
+    assert played(GameSearch(budget=8, per_state=True), 2, "opening/5-1") == (first, cost)
+    # Without the option, the random numbers decide.
+    plain = {played(GameSearch(budget=8), seed, "opening/5-1")[0] for seed in range(12)}
+    assert len(plain) > 1
+
+
 @pytest.mark.parametrize(
     ("id", "word", "message"),
     [
@@ -72,6 +94,7 @@ def test_it_beats_random_and_is_an_opponent():
         ("TicTacToe-v0", "search:mcts,exploration=-1", "exploration must be at least 0, got -1"),
         ("TicTacToe-v0", "search:mcts,depth=3", "unexpected keyword argument 'depth'"),
         ("TicTacToe-v0", "search:mcts,budget=many", "'budget' of .* is int"),
+        ("TicTacToe-v0", "search:mcts,per_state=7", "'per_state' of .* is bool"),
         ("DealOrNoDeal-v0", "search:mcts", "lists no admissible actions for player_"),
     ],
 )
