@@ -26,10 +26,10 @@ Each stage is an `agentgym train` in a process of its own. Finished ones are kep
 ones are resumed, so the same command continues an interrupted benchmark. The design budget is an
 hour per ten ids on two cores.
 
-An earlier rule cloned 300 demonstrations, had a quarter of the steps of RL, an eighth of its
-learning rates, four times its optimiser steps, and a prompt of the last three turns everywhere
-(`results/solve_300_demonstrations.json`). Cloning left little to gain, and RL gained nothing. The
-present one was written after probes in TicTacToe, with returns of training tasks.
+An earlier rule (`results/solve_300_demonstrations.json`) had 300 demonstrations, a quarter of the
+environment steps, smaller learning rates, more optimiser steps per iteration, and the last three
+turns in every prompt. Cloning reached what this model can reach, and RL gained nothing. The present
+rule was written after probes of training tasks in TicTacToe, and before any other environment.
 
     python benchmarks/solve.py [--ids Ferry-v0 ...] [--jobs 2]
 """

@@ -12,10 +12,10 @@ from agentgym.evaluation.failures import FAILURES
 AGENTS = ("random", "cloned", "trained", "expert")
 
 
-EARLIER = "solve_five_epochs"
-"""Results of the earlier rule, with five epochs of cloning and larger steps of RL."""
-BETWEEN = "solve_larger_steps"
-"""Results with the cloned policies of the present rule and the larger steps."""
+FIVE_EPOCHS = "solve_five_epochs"
+"""Results of the first rule: 300 demonstrations, cloned in five epochs."""
+MANY = "solve_300_demonstrations"
+"""Results of the second rule: 300 demonstrations, cloned until the held-out loss rises."""
 
 
 def measured(name: str = "solve") -> dict[str, Any]:
@@ -32,7 +32,7 @@ def solve_table(name: str = "solve") -> str:
             *(_interval(row[agent]["reward"]) for agent in AGENTS),
             _interval(row["gain"], "+.2f"),
             " to ".join(f"{score:.2f}" for score in row.get("scores", ())) or "-",
-            row["selected"],
+            f"{row['selected']}, {row['context']}" if "context" in row else row["selected"],
             ", ".join(f"{FAILURES[kind]} {100 * x:.0f} %" for kind, x in row["failures"].items()),
             limit(row),
         )
@@ -42,14 +42,9 @@ def solve_table(name: str = "solve") -> str:
     return table(header, rows) if rows else NOTHING
 
 
-def solve_earlier() -> str:
-    """Returns the table of the earlier rule."""
-    return solve_table(EARLIER)
-
-
-def solve_between() -> str:
-    """Returns the table with the cloned policies of the present rule and the larger steps."""
-    return solve_table(BETWEEN)
+def solve_many() -> str:
+    """Returns the table of the rule with 300 demonstrations."""
+    return solve_table(MANY)
 
 
 def solve_limits() -> str:
@@ -77,7 +72,7 @@ def limit(row: dict[str, Any]) -> str:
 
 def solve_cloning() -> str:
     """Returns the rewards after five epochs of cloning and after early stopping."""
-    new = measured(BETWEEN) | measured()
+    new = measured(MANY)
     rows = [
         (
             env,
@@ -91,7 +86,7 @@ def solve_cloning() -> str:
                 )
             ),
         )
-        for env, old in measured(EARLIER).items()
+        for env, old in measured(FIVE_EPOCHS).items()
         if env in new
     ]
     header = ("Environment", "Random", "Five epochs", "Early stopping", "Expert")
@@ -121,7 +116,7 @@ def solve_budget() -> str:
     steps = settings["env_steps"]
     return (
         f"{len(rows)} environments were measured, each with at most {settings['demonstrations']} "
-        f"demonstrations, {steps // 4:,} environment steps per candidate of the selection, and "
+        f"demonstrations, {steps // 5:,} environment steps per candidate of the selection, and "
         f"{steps:,} of RL. They were chosen by the time that cloning takes and not by its result. "
         "All others have not been measured."
     )
@@ -146,8 +141,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         solve_budget,
         solve_commands,
         solve_cloning,
-        solve_earlier,
-        solve_between,
+        solve_many,
         solve_limits,
     )
 }
