@@ -20,10 +20,14 @@ VLLM := .venv-vllm
 # verifiers needs other releases than constraints.txt and the extra `mcp`.
 VERIFIERS := .venv-verifiers
 
+# NeMo Gym needs Python 3.12. uv resolves its dependencies in seconds, pip not in a quarter of an hour.
+NEMO_GYM := .venv-nemo-gym
+PYTHON312 ?= python3.12
+
 # Ray, beside the packages of .venv.
 RAY := $(CURDIR)/.venv-ray
 
-.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-ray lint check wheel bench docs clean
+.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray lint check wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
@@ -31,6 +35,7 @@ help:
 	@echo "make test-extras    run the tests of environments and protocols that need an extra (and Java)"
 	@echo "make test-vllm    run the tests of the vLLM engine, on a CPU"
 	@echo "make test-verifiers  run the tests of the environments in verifiers"
+	@echo "make test-nemo-gym  run the tests of the environments in NeMo Gym (PYTHON312=python3.12)"
 	@echo "make test-ray     run the tests of rollout workers, on a Ray cluster of two nodes"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
@@ -91,6 +96,15 @@ $(VERIFIERS)/.installed: pyproject.toml setup.cfg
 	$(VERIFIERS)/bin/python -m pip install --quiet -e '.[verifiers]' hypothesis pytest
 	touch $@
 
+test-nemo-gym: $(NEMO_GYM)/.installed
+	$(NEMO_GYM)/bin/python -m pytest -q tests/integrations/test_nemo_gym.py
+
+$(NEMO_GYM)/.installed: pyproject.toml setup.cfg
+	$(PYTHON312) -m venv $(NEMO_GYM)
+	$(NEMO_GYM)/bin/python -m pip install --quiet uv
+	$(NEMO_GYM)/bin/uv pip install --quiet --python $(NEMO_GYM)/bin/python nemo-gym==0.4.0 -e . hypothesis pytest
+	touch $@
+
 test-ray: $(INSTALLED) $(RAY)/.installed
 	PYTHONPATH=$(RAY) $(BIN)/python -m pytest -q tests/trainers/rollout/test_ray_executor.py
 
@@ -128,4 +142,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(RAY) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(NEMO_GYM) $(RAY) build dist runs site *.egg-info
