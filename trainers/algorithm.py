@@ -53,12 +53,14 @@ def value_head(
         import torch
 
         from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
+        from agentgym.trainers.critics.two_hot import BINS
 
         kind = TokenValueHead if reads == "tokens" else TurnValueHead
         return kind(
             policy.hidden_size,
             config.critic.critic_layers,
             detach=config.critic.critic_detach,
+            bins=BINS if config.critic.critic_head == "two_hot" else 1,
             generator=torch.Generator().manual_seed(config.run.seed),
         )
 

@@ -484,6 +484,9 @@ class CriticConfig:
     (asymmetric actor-critic). "state": the same in place of the prompt, with less computation.
     "all": beside the prompt, the observations of all other agents of a game at that time, as for
     the central critic of MAPPO."""
+    critic_head: Literal["scalar", "two_hot"] = "scalar"
+    """Output of a critic with its own trunk: the value, or logits over bins whose expectation is
+    the value, trained by cross-entropy (DreamerV3). The bins follow the scale of the returns."""
     critic_epochs: Positive = 2
     """Epochs per iteration of a critic with its own trunk."""
     critic_rounds: Positive = 4

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from agentgym.trainers.critics.two_hot import support
+
 if TYPE_CHECKING:
     from agentgym.trainers.policy.collate import Collated
 
@@ -29,6 +31,7 @@ class ValueHead(nn.Module):
         detach: stops gradients at the hidden states. If False, the critic loss also trains the
             language model.
         bias: whether layers have biases.
+        bins: number of bins of a two-hot head, whose outputs are logits. 1: a scalar head.
         norm: normalises hidden states by layer norm without parameters, because their scale differs
             between language models.
         generator: random generator of the initial weights. If None, a new one with seed 0. The
@@ -45,17 +48,21 @@ class ValueHead(nn.Module):
         detach: bool = True,
         bias: bool = True,
         norm: bool = True,
+        bins: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.detach = detach
         self.norm = norm
         self.hidden_size = hidden_size
-        self.mlp = mlp([hidden_size, *layers, 1], bias=bias, generator=generator)
+        self.bins = bins
+        if bins > 1:
+            self.register_buffer("support", support(bins), persistent=False)
+        self.mlp = mlp([hidden_size, *layers, bins], bias=bias, generator=generator)
         with torch.no_grad():  # values start near 0, whatever the scale of the hidden states
             final = self.mlp[-1]
             assert isinstance(final, nn.Linear)
-            final.weight.mul_(0.1)
+            final.weight.mul_(0.1 if bins == 1 else 0.0)
 
     def places(self, collated: Collated, turn: Tensor) -> tuple[Collated, Tensor]:
         """Returns rows with the positions of the values, and the indices of these in the batch.
@@ -67,7 +74,15 @@ class ValueHead(nn.Module):
         return collated, collated.index
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Returns float32 values [...] of hidden states [..., H] in any dtype.
+        """Returns float32 values [...] of hidden states [..., H] in any dtype."""
+        return self.values(self.outputs(hidden))
+
+    def values(self, outputs: Tensor) -> Tensor:
+        """Returns the values [...] of outputs: themselves, or the expectations of logits."""
+        return outputs if self.bins == 1 else (outputs.softmax(-1) * self.support).sum(-1)
+
+    def outputs(self, hidden: Tensor) -> Tensor:
+        """Returns float32 values [...] or logits [..., bins] of hidden states [..., H].
 
         Raises:
             ValueError: if the last dimension is not H.
@@ -84,7 +99,8 @@ class ValueHead(nn.Module):
             hidden = hidden.float()
             if self.norm:
                 hidden = nn.functional.layer_norm(hidden, (self.hidden_size,))
-            return self.mlp(hidden).squeeze(-1)
+            outputs = self.mlp(hidden)
+            return outputs.squeeze(-1) if self.bins == 1 else outputs
 
 
 class TokenValueHead(ValueHead):

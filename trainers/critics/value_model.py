@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from agentgym.trainers.critics.heads import ActionValueHead, ValueHead
 from agentgym.trainers.critics.privileged import critic_view
+from agentgym.trainers.critics.two_hot import cross_entropy
 from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
@@ -37,8 +38,8 @@ from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
-"""From values [k], the targets of the batch, the indices of the values [k] and the batch to a loss.
-Values and targets are normalised."""
+"""From outputs of the head [k] (two-hot: [k, bins]), the targets of the batch, the indices of the
+outputs [k] and the batch to a loss. Outputs and targets are normalised."""
 Targets = tuple[Batch, FloatArray]
 
 
@@ -62,8 +63,9 @@ class ValueModel(nn.Module):
         together: whether the turns of a trajectory share an optimiser step.
         normalize: whether the head predicts targets in standard deviations from their mean, as in
             "Learning values across many orders of magnitude" (PopArt, arXiv 1602.07714). When
-            these change, the head is rescaled, so that all values stay as they are.
-        loss: the loss to minimise.
+            these change, the head is rescaled, so that all values stay as they are. The values of a
+            two-hot head move with its bins, and the epochs that follow fit them.
+        loss: the loss to minimise. None: the squared error, or the cross-entropy of a two-hot head.
         view: maps a batch to one with other tokens, which are read in place of its own. It may
             change no more than segments and the positions of actions in them.
     """
@@ -79,7 +81,7 @@ class ValueModel(nn.Module):
         rounds: int = 1,
         together: bool = False,
         normalize: bool = False,
-        loss: Loss = squared_error,
+        loss: Loss | None = None,
         view: Callable[[Batch], Batch] | None = None,
     ):
         super().__init__()
@@ -88,7 +90,8 @@ class ValueModel(nn.Module):
         self.head.detach = False
         self._epochs, self._batch_tokens, self._together = epochs, batch_tokens, together
         self._budget = TokenBudget(batch_tokens)
-        self._normalize, self._loss = normalize, loss
+        default = squared_error if head.bins == 1 else cross_entropy
+        self._normalize, self._loss = normalize, loss or default
         self.mean: Tensor
         self.scale: Tensor
         self.register_buffer("mean", torch.zeros((), device=policy.device))
@@ -104,9 +107,8 @@ class ValueModel(nn.Module):
             collated: the padded rows.
             turn: index in the batch of the turn of each action token.
         """
-        places, index = self.head.places(collated, turn)
-        hidden, last = self.trunk.hidden(places)
-        return self._value(hidden), index, self._value(last)
+        outputs, index, last = self._outputs(collated, turn)
+        return self._value(outputs), index, self._value(last)
 
     def predict(self, batch: Batch) -> FloatArray:
         """Returns the values of a batch: [K] if the head reads tokens, else [M]."""
@@ -181,8 +183,14 @@ class ValueModel(nn.Module):
         for packed, targets in states["rounds"]:
             self._earlier.append((Batch.of(unpack_all(packed)), targets.numpy()))
 
-    def _value(self, hidden: Tensor) -> Tensor:
-        return self.mean + self.scale * self.head(hidden)
+    def _outputs(self, collated: Collated, turn: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns outputs of the head, their indices, and outputs at the bootstrap positions."""
+        places, index = self.head.places(collated, turn)
+        hidden, last = self.trunk.hidden(places)
+        return self.head.outputs(hidden), index, self.head.outputs(last)
+
+    def _value(self, outputs: Tensor) -> Tensor:
+        return self.mean + self.scale * self.head.values(outputs)
 
     @torch.no_grad()
     def _predict(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
@@ -208,10 +216,11 @@ class ValueModel(nn.Module):
             return
         everything = np.concatenate([targets for _, targets in rounds]).astype(np.float64)
         mean, scale = float(everything.mean()), max(float(everything.std()), 1e-4)
-        final = self.head.mlp[-1]
-        assert isinstance(final, nn.Linear) and final.bias is not None
-        final.weight.mul_(self.scale / scale)
-        final.bias.copy_((self.scale * final.bias + self.mean - mean) / scale)
+        if self.head.bins == 1:
+            final = self.head.mlp[-1]
+            assert isinstance(final, nn.Linear) and final.bias is not None
+            final.weight.mul_(self.scale / scale)
+            final.bias.copy_((self.scale * final.bias + self.mean - mean) / scale)
         self.mean.fill_(mean)
         self.scale.fill_(scale)
 
@@ -244,8 +253,8 @@ class ValueModel(nn.Module):
         self, batch: Batch, rows: Rows, wanted: Tensor, part: NDArray[np.int64]
     ) -> tuple[float, float]:
         """Adds the gradient of the summed loss, and returns the sum and its count."""
-        values, index, _ = self(*self._collate(batch, rows, part))
-        loss = self._loss((values - self.mean) / self.scale, wanted, index, batch)
+        outputs, index, _ = self._outputs(*self._collate(batch, rows, part))
+        loss = self._loss(outputs, wanted, index, batch)
         loss.total.backward()
         return float(loss.total.detach()), float(loss.count)
 

@@ -27,6 +27,11 @@ def check_critic(
             f"critic_trunk = 'own' trains a critic, and {recipe} has none: set it to 'policy', or "
             "use a recipe with a critic, such as poad or turn."
         )
+    if critic.critic_head == "two_hot" and not own:
+        raise ConfigError(
+            "critic_head = 'two_hot' needs normalised values, which a critic with its own trunk "
+            "has: set critic_trunk to 'own', or critic_head to 'scalar'."
+        )
     if critic.critic_episodes and not (own and credits_returns):
         raise ConfigError(
             f"critic_episodes = {critic.critic_episodes} fits a critic with its own trunk to the "

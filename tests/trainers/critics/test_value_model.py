@@ -18,6 +18,7 @@ from agentgym.trainers.critics.heads import (
     TurnValueHead,
     ValueHead,
 )
+from agentgym.trainers.critics.two_hot import BINS
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -157,7 +158,41 @@ def test_a_run_with_it_learns_and_resumes_as_if_never_stopped(recipe: str, tmp_p
     assert not any("rollout/logprob_gap" in row for row in whole)  # no pass of the policy
 
 
+@pytest.mark.parametrize("kind", [TurnValueHead, TokenValueHead])
+def test_a_two_hot_head_fits_values_and_a_checkpoint_keeps_them(
+    policy: Policy, batch: Batch, kind: type[ValueHead]
+):
+    def critic() -> ValueModel:
+        head = kind(policy.hidden_size, (16,), bins=BINS)
+        return ValueModel(policy, head, lr=3e-3, epochs=15, batch_tokens=256, normalize=True)
+
+    one, other = critic(), critic()
+    assert np.abs(one.predict(batch)).max() < 1e-3  # the bins are symmetric
+    kinds = {name: n for n, name in enumerate(sorted({t.observation for t in batch.turns}))}
+    of_turn = np.array([100.0 * kinds[t.observation] for t in batch.turns], np.float32)
+    targets = of_turn[batch.token_turn] if kind is TokenValueHead else of_turn
+    losses = one.fit(batch, targets, np.random.default_rng(2))
+    assert losses[-1] < 0.8 * losses[0]
+    assert np.square(one.predict(batch) - targets).mean() < 0.6 * np.var(targets)
+    other.restore(copy.deepcopy(one.states()))
+    assert np.array_equal(other.predict(batch), one.predict(batch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "recipe", ["bilevel", "chunk", "glam", "nlpo", "ntpo", "poad", "steppo", "turn", "twosome"]
+)
+def test_a_two_hot_critic_works_in_recipes_and_resumes(recipe: str, tmp_path: Path):
+    run = partial(train_quickly, recipe, **OWN, critic_head="two_hot")
+    whole, resumed = whole_and_resumed(tmp_path, run, 2, at=1)
+    for name in ("rollout/return", "losses/value_loss"):
+        rows = [[row[name] for row in rows if name in row] for rows in (whole, resumed)]
+        assert rows[0] == rows[1] and np.isfinite(rows[0]).all()
+
+
 def test_settings_that_cannot_work_are_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="critic_trunk to 'own', or critic_head"):
+        train("poad", tmp_path, critic_head="two_hot")
     with pytest.raises(ConfigError, match="grpo has none"):
         train("grpo", tmp_path, group_size=4, critic_trunk="own")
     with pytest.raises(ConfigError, match="critic_trunk to 'own'"):
