@@ -54,7 +54,7 @@ class Config(TrainConfig):
     """Settings of Agent-R."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     wrong_turns: Positive = 1
     """Turns of the failed episode after the shared parent, before the revision."""
     revision: str = ""

@@ -6,7 +6,6 @@ baseline of learning from reward. `bc_demonstrations` of the other recipes does 
 with a decaying learning rate.
 
 Kept: the likelihood of the expert's tokens, under the constraint that the policy acts with.
-Changed: an iteration may not move a token's probability beyond the clip.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Config(TrainConfig):
 
     dataset: DatasetConfig = defaults(DatasetConfig, dataset_episodes=0, dataset_demonstrations=512)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
 
     def __post_init__(self) -> None:
         """Checks the settings."""

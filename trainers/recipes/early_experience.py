@@ -71,7 +71,7 @@ class Config(TrainConfig):
     """Settings of early experience."""
 
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     demonstrations: Positive = 64
     """Episodes of the scripted expert."""
     own_actions: Positive = 3

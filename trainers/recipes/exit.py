@@ -49,7 +49,7 @@ SEARCHES = 3 << 20
 class Config(TrainConfig):
     """Settings of expert iteration."""
 
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     teacher: str = "search:mcts,budget=64"
     """Agent whose actions are imitated, such as search:best_first,budget=128."""
     guided: bool = False

@@ -155,6 +155,7 @@ def clipped_surrogate(
     dual_clip: float | None = None,
     detached: Tensor | None = None,
     clip_gradient: bool = False,
+    weighted: bool = True,
     weights: Weights | None = None,
 ) -> Surrogate:
     """Returns the clipped surrogate loss of PPO with a ratio per token, turn or trajectory.
@@ -184,6 +185,8 @@ def clipped_surrogate(
         clip_gradient: keeps the gradient of tokens above the upper clip, as if their ratio were the
             bound: (1 + clip_high) rho / sg(rho), with sg the stop-gradient (AEPO, arXiv
             2510.14545).
+        weighted: False: all ratios are 1, so that the gradient is that of A_k log pi_k, without a
+            clip.
         weights: aggregation weights. None: every token has the weight 1.
 
     Raises:
@@ -196,7 +199,7 @@ def clipped_surrogate(
     if detached is not None:
         logprobs = torch.where(detached, logprobs.detach(), logprobs)
     token_log_ratio = logprobs - old_logprobs.to(logprobs.dtype).detach()
-    log_ratio = token_log_ratio
+    log_ratio = token_log_ratio if weighted else logprobs - logprobs.detach()
     if span is not None:
         log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
     ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()

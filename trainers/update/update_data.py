@@ -103,7 +103,7 @@ class UpdateData:
         if settings.covariance_clip:
             detached = _low_entropy(batch, credit, free, settings.covariance_clip, generator)
         kind = settings.ratio.removesuffix("_product")
-        span = {"token": None, "turn": turn, "trajectory": trajectory}[kind]
+        span = {"turn": turn, "trajectory": trajectory}.get(kind)
         sampled = None
         if settings.importance_cap is not None:
             sampled = batch.logprobs if first_pass else batch.sampler_logprobs
@@ -178,6 +178,7 @@ class UpdateData:
             dual_clip=settings.dual_clip,
             detached=None if self.detached is None else self.detached[chosen],
             clip_gradient=settings.clip_gradient,
+            weighted=settings.ratio != "none",
             weights=weighted,
         )
         entropy = losses.aggregate(output.entropy[free], weights).total

@@ -58,6 +58,14 @@ def loss_of(
     return loss.detach(), [new.grad, entropy.grad]
 
 
+def test_without_a_ratio_the_gradient_is_that_of_the_log_likelihood():
+    """However far the probabilities have moved, as in imitation of foreign actions."""
+    _, [gradient, _] = loss_of({"ratio": "none"})
+    torch.testing.assert_close(gradient, -torch.tensor(ADVANTAGES) / 4)
+    _, [clipped, _] = loss_of({"clip": 0.2})
+    assert clipped[0] == 0  # a likely token is not imitated further
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -75,6 +83,7 @@ def loss_of(
         ({"importance_cap": 1.5}, (-1.2 * 1.5 - 0.5 + 1.5 + 0.8 / 2) / 4),
         ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
         ({"ratio": "trajectory_product"}, (-PRODUCT * 1.5 + 0.8) / 4),
+        ({"ratio": "none"}, 0.0),
         ({"aggregation": "turn"}, ((-1.2 - 0.5) / 2 + 1.5 + 0.8) / 3),
         ({"aggregation": "trajectory"}, ((-1.2 - 0.5 + 1.5) / 3 + 0.8) / 2),
         ({"aggregation": "constant", "max_new_tokens": 10}, (-0.2 + 0.8) / 10 / 2),
