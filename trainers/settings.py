@@ -334,9 +334,9 @@ class LossConfig:
     """Keep the gradient of tokens above the upper clip, with the bound as their ratio (AEPO)."""
     dual_clip: Annotated[float, Gt(1.0)] | None = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
-    ratio: Literal[
-        "token", "turn", "turn_product", "trajectory", "trajectory_product", "none"
-    ] = "token"
+    ratio: Literal["token", "turn", "turn_product", "trajectory", "trajectory_product", "none"] = (
+        "token"
+    )
     """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
     of a turn or trajectory, or the product over them, which is the ratio of the action or of the
     whole trajectory. none: no ratio and no clip, for the gradient of plain log-likelihood."""

@@ -40,6 +40,8 @@ class ValueHead(nn.Module):
 
     reads = "tokens"
 
+    support: Tensor
+
     def __init__(
         self,
         hidden_size: int,
