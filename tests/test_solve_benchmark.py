@@ -74,11 +74,13 @@ def test_an_environment_is_trained_once_and_kept(
         runs=tmp_path / "runs", out=tmp_path / "solve.json",
     )  # fmt: skip
     solve.main(settings)
-    assert launched == ["cloned", "select-poad", "select-gigpo", "trained"]
+    cloned = [f"cloned-{context}" for context in solve.CONTEXTS]
+    assert launched == [*cloned, "select-poad", "select-gigpo", "trained"]
     results = json.loads(settings.out.read_text())
     found = results["environments"]["LiarsDice-Duel-v0"]
     returns = found["training_returns"]
     assert found["selected"] == max(returns, key=lambda name: returns[name])
+    assert found["context"] in solve.CONTEXTS
     assert found["episodes"] == 3 and found["gain"][1] <= found["gain"][0] <= found["gain"][2]
     for command, steps in zip(found["commands"], (None, 80), strict=True):
         agentgym, train, recipe, *flags = shlex.split(command)
@@ -94,15 +96,6 @@ def test_an_environment_is_trained_once_and_kept(
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
     monkeypatch.setattr(solve, "measure", None)
     solve.main(settings)
-
-
-def test_critics_read_the_hidden_state_where_there_is_one(solve: Any):
-    seen = {
-        name: solve.Place(name, solve.Settings(), {}).candidate("poad, own critic")[1]
-        for name in ("TicTacToe-v0", "LiarsDice-Duel-v0")
-    }
-    assert seen["TicTacToe-v0"]["critic_sees"] == "state"
-    assert "critic_sees" not in seen["LiarsDice-Duel-v0"]
 
 
 def test_an_environment_without_expert_is_passed_over(
