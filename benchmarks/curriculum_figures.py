@@ -39,11 +39,11 @@ def curriculum_table() -> str:
     runs = _runs()
     rows = [
         (
-            f"`{kind}`",
+            kind,
             _shown(mean_interval([_reward(run, "imitation") for run in seeds.values()])),
             _shown(mean_interval([_reward(run) for run in seeds.values()])),
             "-" if kind == "uniform" else _shown(_gain(runs, kind), "+.2f"),
-            f"{mean(run['equal_groups'] for run in seeds.values()):.0%}",
+            f"{100 * mean(run['equal_groups'] for run in seeds.values()):.0f} %",
         )
         for kind, seeds in runs.items()
     ]
@@ -57,8 +57,8 @@ def curriculum_summary() -> str:
     if "uniform" not in runs:
         return NOTHING
     gains = {kind: _gain(runs, kind) for kind in runs if kind != "uniform"}
-    better = [f"`{kind}`" for kind, gain in gains.items() if (gain.low or 0) > 0]
-    worse = [f"`{kind}`" for kind, gain in gains.items() if (gain.high or 0) < 0]
+    better = [kind for kind, gain in gains.items() if (gain.low or 0) > 0]
+    worse = [kind for kind, gain in gains.items() if (gain.high or 0) < 0]
     steps = max(run["env_steps"] for seeds in runs.values() for run in seeds.values())
     return (
         f"After {round(steps, -3):,} environment steps, over {len(runs['uniform'])} seeds: clearly "
