@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from agentgym.core import TextEnv
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.rules import Rewards
@@ -41,8 +40,8 @@ class EnvGame(TextGame):
 
     state: Any
     """The state of the rules, an `EnvGameState`."""
-    inner: TextEnv
-    """The environment."""
+    inner: Any
+    """The environment, a `TextEnv`."""
 
     def _start(self, task: str) -> None:
         self.inner.np_random = self.np_random
