@@ -108,10 +108,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "ilql": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
     "mc": {"iterations": 14, "gamma": 0.8, "beta": 16.0},
-    "bc": {"iterations": 20, "clip": 1.0, "dataset_demonstrations": 64, "lr": 2e-3},
+    "bc": {"iterations": 20, "dataset_demonstrations": 64, "lr": 2e-3},
     "early_experience": {
         "iterations": 20,
-        "clip": 1.0,
         "demonstrations": 64,
         "world_iterations": 4,
         "transitions": 64,
