@@ -20,7 +20,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
-from agentgym.making import full_id, make_env
+from agentgym.making import full_id, make_env, split_id
 from agentgym.registration import TABLE
 from agentgym.utils.arguments import parse_arguments
 
@@ -171,7 +171,10 @@ def _read(path: Path) -> list[RecordedEpisode]:
         ) from error
     kwargs = run["env_kwargs"] | {"wrap": run["wrap"]}
     mixed = not isinstance(run["env_id"], str) and len(run["env_id"]) > 1
-    envs = {id: make_env(id, **kwargs) for id in dict.fromkeys(episode.env for episode in found)}
+    envs = {}
+    for name in dict.fromkeys(episode.env for episode in found):
+        id, own = split_id(name)
+        envs[name] = make_env(id, **kwargs | own)
     for episode in found:
         if mixed:  # a task of a mixture is named "environment task"
             episode.task = episode.task.partition(" ")[2]

@@ -22,7 +22,7 @@ from agentgym.agents.expert import NoExpertError
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError, DataError
 from agentgym.goals import GoalConditioned, towards
-from agentgym.making import make_env
+from agentgym.making import make_env, split_id
 from agentgym.wrappers.outcome import with_outcome
 
 Point = tuple[dict[str, Any], int, bool]
@@ -207,10 +207,11 @@ def learnable(
                 "An episode names no environment and task, so it cannot be played again: expected "
                 "a file of agentgym eval --save or agentgym export, or the folder of a run."
             )
-        kwargs = {**episode.env_kwargs, **env_kwargs}
-        key = f"{episode.env} {kwargs}"
+        id, own = split_id(episode.env)
+        kwargs = {**episode.env_kwargs, **env_kwargs, **own}
+        key = f"{id} {kwargs}"
         if key not in envs:
-            envs[key] = make_env(episode.env, **kwargs)
+            envs[key] = make_env(id, **kwargs)
         found.append(FAILURES[how](episode, envs[key]))
     for env in envs.values():
         env.close()
