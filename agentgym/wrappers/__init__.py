@@ -5,6 +5,7 @@ from agentgym.wrappers.ask_expert import AskExpert
 from agentgym.wrappers.base import TextWrapper
 from agentgym.wrappers.code_action import CodeAction
 from agentgym.wrappers.encode_observation import EncodeObservation
+from agentgym.wrappers.expert_start import ExpertStart
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.memory import Memory
@@ -24,6 +25,7 @@ __all__ = [
     "AskExpert",
     "CodeAction",
     "EncodeObservation",
+    "ExpertStart",
     "ExtractAction",
     "HistoryObservation",
     "Memory",

@@ -57,6 +57,7 @@ WRAPPERS: dict[str, Make] = {
     "monologue": lambda env: wrappers.Monologue(env, 12),
     "memory": lambda env: wrappers.Memory(env, 2, length=20, turns=3),
     "ask": lambda env: wrappers.AskExpert(env, cost=0.1, budget=2),
+    "expert-start": lambda env: wrappers.ExpertStart(env, share=1.0, last=3),
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
     "plan": lambda env: wrappers.WholePlan(env, 2),
