@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -285,7 +285,7 @@ def _terms(reward: Any) -> dict[str, Callable[[dict[str, Any]], float]]:
     """Returns the terms of a reward by name."""
     if isinstance(reward, Mapping):
         return dict(reward)
-    terms = [reward] if isinstance(reward, Reward) else list(reward)
+    terms = [reward] if not isinstance(reward, Iterable) else list(reward)
     names = [getattr(term, "name", "") for term in terms]
     if not terms or not all(isinstance(term, Reward) for term in terms):
         raise ConfigError("reward needs a function or functions decorated with @agentgym.reward.")
