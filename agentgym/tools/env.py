@@ -69,7 +69,7 @@ class ToolEnv(TextEnv):
 
     def __init__(self, *, call_format: CallFormat = "json", **kwargs):
         super().__init__(**kwargs)
-        self.call_format = call_format
+        self.call_format: CallFormat = call_format
         self.tools: dict[str, Tool] = {}
         self._add_tools(_declared(type(self)))
 
@@ -255,7 +255,7 @@ class FunctionToolEnv(ToolEnv):
         self._text = rules
         single = callable(reward) and not isinstance(reward, Reward)
         self._terms = _terms({"task": reward} if single else reward)
-        self.reward_names = (*self._terms, "cost")
+        self.reward_names = (*self._terms, "cost")  # type: ignore[misc]  # fixed by the functions
         super().__init__(**kwargs)
         self._start_function = start
         self.tasks = Tasks.generated() if tasks is None else tasks
