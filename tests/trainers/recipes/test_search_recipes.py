@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
@@ -118,6 +120,34 @@ def test_exit_imitates_earlier_searches_again(tmp_path: Path):
     copy.load_state_dict(hooks.state_dict())
     kept = [each.segments[0].tokens.tolist() for each in hooks.earlier.since(0)]
     assert [each.segments[0].tokens.tolist() for each in copy.earlier.since(0)] == kept
+
+
+def test_exit_descends_the_cross_entropy_of_the_teachers_actions(tmp_path: Path):
+    game = dict(env_id="TicTacToe-v0", env_kwargs={"board": "line"}, opponents="mirror")
+    changes = dict(teacher="search:mcts,budget=2", replayed=1, temperature=2.0)
+    loss = dict(epochs=1, minibatches=1, lr=3e-3)
+    trainer = trained("exit", tmp_path, **game, **changes, **loss)
+    policy, turns = trainer.policy, trainer.hooks.earlier.since(0)
+    turns = [each for each in turns if len(each.turns[0].admissible) > 1]
+    model = copy.deepcopy(policy.model)
+    losses = []
+    for each in turns:
+        turn = each.turns[0]
+        tokens = torch.from_numpy(each.segments[0].tokens[: turn.start]).long()[None]
+        legal = [policy.encode_action(action)[0] for action in turn.admissible]
+        logits = model(tokens).logits[0, -1, legal] / 2
+        losses.append(-logits.log_softmax(-1)[turn.admissible.index(turn.action)])
+    torch.stack(losses).mean().backward()
+    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    optimizer.step()
+    batch, rng = Batch.of(turns), np.random.default_rng(0)
+    credit = trainer.hooks.credit(batch, None, 1, rng)
+    trainer.updater.optimizer = torch.optim.SGD(policy.model.parameters(), 0.1)
+    found = trainer.updater.update(batch, credit, None, 1, iter([rng]))
+    assert found["policy_grad_norm"] == pytest.approx(norm, rel=1e-4)
+    for own, other in zip(policy.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(own, other)
 
 
 def test_exit_learns_nothing_from_a_teacher_that_fails(tmp_path: Path):
