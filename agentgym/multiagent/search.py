@@ -146,9 +146,9 @@ class GameSearch:
     With `per_state`, the random numbers of a search depend on the state of the game alone. The same
     state is then searched once. Without a temperature, it always has the same action.
 
-    A policy that imitates the most frequent actions has to learn by heart which of several equally
-    good actions a search prefers by chance. Imitation of actions that are sampled with the
-    temperature 1 fits the distribution of the visits, in which such actions are about as probable.
+    Which of several equally good actions is the most frequent is chance. A policy that imitates
+    actions sampled with the temperature 1 fits the distribution of the visits, in which such
+    actions are about as probable.
 
     Args:
         budget: episodes that are played to their end per search.
