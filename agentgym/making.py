@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,11 +17,19 @@ from agentgym.multiagent.game import TextGame
 from agentgym.registration import REGISTRY, TABLE, find
 from agentgym.tasks import Tasks
 from agentgym.textify.text_actions import as_text_env
-from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters, optional
+from agentgym.utils.arguments import (
+    check_arguments,
+    check_types,
+    keyword_parameters,
+    optional,
+    parse_arguments,
+    split_arguments,
+)
 from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
 
 TextGym = gymnasium.Env[Any, Any]
+ID_WITH_ARGUMENTS = re.compile(r"(.*?)(?::(\w+=.*))?", re.DOTALL)
 
 
 def full_id(id: str) -> str:
@@ -37,6 +46,24 @@ def full_id(id: str) -> str:
     if f"{NAMESPACE}/{id}" in gymnasium.registry:
         return f"{NAMESPACE}/{id}"
     return find(id).id
+
+
+def short_id(id: str) -> str:
+    """Returns an id, with or without arguments, without its namespace."""
+    return re.sub(r"^[\w.-]+/", "", id)
+
+
+def split_id(id: str) -> tuple[str, dict[str, Any]]:
+    """Returns the id and the arguments of "ID:arg=value,...", such as "KG-QA-v0:hops=1".
+
+    Raises:
+        ConfigError: if an argument is not written arg=value, or has a space: names of tasks begin
+            with the id, up to the first space.
+    """
+    name, words = ID_WITH_ARGUMENTS.fullmatch(id).groups()  # type: ignore[union-attr]
+    if words and " " in id:
+        raise ConfigError(f"Arguments of an environment in env_id have no spaces, got {id!r}.")
+    return name, parse_arguments(split_arguments(words or ""))
 
 
 def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import tasks_of
+from agentgym.making import ID_WITH_ARGUMENTS, env_name, tasks_of
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 
@@ -70,7 +70,7 @@ class Mixture(gymnasium.Env[Any, Any]):
         mix = tuple(mix) or (1,) * len(envs)
         check_mix(list(envs), mix)
         self.envs = dict(envs)
-        self.playing = next(iter(self.envs.values()))
+        self.name, self.playing = next(iter(self.envs.items()))
         self.observation_space = self.action_space = UnicodeText()
         known = {name: tasks_of(env) for name, env in self.envs.items()}
         self.tasks = Tasks(
@@ -119,8 +119,8 @@ class Mixture(gymnasium.Env[Any, Any]):
             UnknownTaskError: if there is no such task.
         """
         self._task = self.tasks.check(task)
-        name, _, inner = self._task.partition(" ")
-        self.playing = self.envs[name]
+        self.name, _, inner = self._task.partition(" ")
+        self.playing = self.envs[self.name]
         return inner
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -136,6 +136,16 @@ class Mixture(gymnasium.Env[Any, Any]):
         """Closes all environments."""
         for env in self.envs.values():
             env.close()
+
+
+def id_in_play(env: TextGym) -> str:
+    """Returns the id of an environment, or of the one in play, with arguments in its name.
+
+    Names of a mixture such as "KG-QA-v0:hops=1" and "KG-QA-v0:hops=2" stay different.
+    """
+    words = ID_WITH_ARGUMENTS.fullmatch(env.name) if isinstance(env, Mixture) else None
+    arguments = words[2] if words else None
+    return f"{env_name(env)}:{arguments}" if arguments else env_name(env)
 
 
 def check_mix(names: Sequence[str], mix: Sequence[int]) -> None:

@@ -341,6 +341,9 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.communication.twenty_questions",
         {"question_menu": True},
     ),
+    Entry("Retail-TwoPlayer-v0", "agentgym.envs.service.two_player"),
+    Entry("Airline-TwoPlayer-v0", "agentgym.envs.service.two_player", {"env": "Airline-v0"}),
+    Entry("Telecom-TwoPlayer-v0", "agentgym.envs.service.two_player", {"env": "Telecom-v0"}),
     Entry("EinsteinPuzzle-v0", "agentgym.envs.communication.einstein"),
     Entry("EinsteinPuzzle-Menu-v0", "agentgym.envs.communication.einstein", {"speech": "menu"}),
     Entry(

@@ -17,9 +17,9 @@ from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import collect
-from agentgym.trainers.rollout.curriculum import draw_tasks
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, samples_of
+from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.wrappers import PrivilegedText
 

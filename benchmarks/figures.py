@@ -4,9 +4,8 @@ README.md, benchmarks/README.md and docs/*.md hold measured figures only between
 
     <!-- figures:NAME -->generated<!-- end -->
 
-NAME is a function in the `BLOCKS` of `figure_blocks.py`, `families_figures.py`,
-`multiagent_figures.py`, `solve_figures.py` or `study_figures.py`. A block may also span lines, for
-tables. Pictures in `PICTURES` are drawn from the results, too.
+NAME is a function in the `BLOCKS` of `figure_blocks.py` or of a module `*_figures.py`. A block may
+also span lines, for tables. Pictures in `PICTURES` are drawn from the results, too.
 
     python benchmarks/figures.py --write    # after new results
     python benchmarks/figures.py --check    # in `make lint`: fails if a block or picture is stale
@@ -20,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import curriculum_figures
 import families_figures
 import figure_blocks
 import multiagent_figures
@@ -32,6 +32,7 @@ BLOCKS = (
     | solve_figures.BLOCKS
     | study_figures.BLOCKS
     | families_figures.BLOCKS
+    | curriculum_figures.BLOCKS
 )
 PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES | families_figures.PICTURES
 ROOT = Path(__file__).resolve().parent.parent

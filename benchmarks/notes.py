@@ -11,8 +11,9 @@ write notes.
 - `edited notes`: as `notes`, but a fact replaces the note about its subject.
 
 Environments: a long Diary with its questions at the end, one whose questions come ten entries after
-the fact, and Wordle with several attempts at the same word, in which the notes survive an attempt.
-Tokens are words and punctuation marks.
+the fact, Wordle with several attempts at the same word, in which the notes survive an attempt, and
+Household with two things to find among up to thirty receptacles, many of them closed. Tokens are
+words and punctuation marks.
 
 Prints tables and writes JSON. It takes a few minutes on one core.
 
@@ -35,6 +36,8 @@ from rich.table import Table
 
 from agentgym.agents import View
 from agentgym.envs.diary.pages import PEOPLE, RELATIONS, THINGS
+from agentgym.envs.household.household import plural
+from agentgym.envs.household.things import kind_of, kinds
 from agentgym.envs.lmrl.wordle import load_vocabulary
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
@@ -51,6 +54,8 @@ class Settings:
     """Maximum tokens of a prompt in Diary."""
     wordle_budgets: tuple[int, ...] = (240, 300, 330, 400)
     """Maximum tokens of a prompt in Wordle."""
+    household_budgets: tuple[int, ...] = (400, 450, 500, 600, 800, 1600)
+    """Maximum tokens of a prompt in Household. Its first observation may be longer."""
     episodes: int = 100
     """Episodes per reader and budget."""
     seed: int = 0
@@ -228,6 +233,67 @@ class WordleReader(Reader):
         return "\n".join([*(f"remember: {note}" for note in new), guess])
 
 
+class HouseholdReader(Reader):
+    """Finds two things and puts them in the same receptacle, the first one of the target kind.
+
+    It searches a random admissible receptacle that the prompt does not show as searched. It notes
+    the receptacles that it has searched and the places of the things that it needs.
+    """
+
+    slack, note_tokens = 80, 7
+    chore = re.compile(r"Your chore: Put two (\w+) (?:in|on) the same (\w+)\.")
+    contents = re.compile(r"You are at (\w+ \d+)\.(?: It is open\.)? (?:In|On) it: (.+)\.")
+
+    def reply(self, view: View, prompt: str) -> str:
+        """Returns a command, after notes of new facts."""
+        now = view.observation.rpartition("\n\n")[2]
+        chore = self.chore.search(now)
+        assert chore is not None
+        kind, goal = next(k for k in kinds() if plural(k) == chore[1]), f"{chore[2]} 1"
+        command = self._command(view, now, self._facts(prompt, kind), kind, goal)
+        if self.kind == "window":
+            return command
+        return "\n".join([*self._edits(notes_of(view.observation), now, kind), command])
+
+    def _facts(self, text: str, kind: str) -> dict[str, str]:
+        """Returns what a text shows: searched receptacles and places of things of a kind."""
+        found = dict(note.split(": ") for note in notes_of(text)) if self.kind != "window" else {}
+        for match in self.contents.finditer(text):
+            found[match[1]] = "searched"
+            found |= {x: match[1] for x in match[2].split(", ") if kind_of(x) == kind}
+        return found
+
+    def _edits(self, notes: list[str], now: str, kind: str) -> Iterator[str]:
+        known = dict(note.split(": ") for note in notes)
+        for subject, value in self._facts(now, kind).items():
+            if known.get(subject) == value:
+                continue
+            old = [i for i, note in enumerate(notes, 1) if note.startswith(f"{subject}: ")]
+            place = f" {old[0]}" if old and self.kind == "edited notes" else ""
+            yield f"remember{place}: {subject}: {value}"
+
+    def _command(self, view: View, now: str, facts: dict[str, str], kind: str, goal: str) -> str:
+        at, held = re.search(r"at (\w+ \d+)", now), re.search(r"holding (\w+ \d+)", now)
+        here, closed, command = at[1] if at else "", "It is closed." in now, ""
+        needed = [
+            (place != here, thing, place)
+            for thing, place in facts.items()
+            if kind_of(thing) == kind and place != goal
+        ]
+        if held:
+            place, command = goal, f"put {held[1]} in/on {goal}"
+        elif needed:
+            _, thing, place = min(needed)
+            command = f"take {thing} from {place}"
+        else:
+            places = [x[6:] for x in view.info["admissible"] if x.startswith("go to ")]
+            unknown = [x for x in places if x not in facts] or places
+            place = here if closed else unknown[int(view.rng.integers(len(unknown)))]
+        if here != place:
+            return f"go to {place}"
+        return f"open {place}" if closed else command
+
+
 @dataclass(frozen=True)
 class Setting:
     """An environment of the benchmark.
@@ -258,6 +324,9 @@ SETTINGS = {
     ),
     "Wordle, 3 attempts of 2 guesses": Setting(
         "Wordle-Fixed-v0", {"max_turns": 2}, ("MultiTrial:n=3",), WordleReader, KINDS[:2], "success"
+    ),
+    "Household, two things to find": Setting(
+        "Household-v0", {"family": "pick2"}, (), HouseholdReader, KINDS, "success"
     ),
 }
 
@@ -317,8 +386,7 @@ def main(settings: Settings) -> None:
     """Measures every reader, prints tables and writes the results."""
     console, results = Console(width=100), dict[str, Any]()
     for title, setting in SETTINGS.items():
-        diary = setting.reader is DiaryReader
-        budgets = settings.diary_budgets if diary else settings.wordle_budgets
+        budgets = getattr(settings, setting.env.partition("-")[0].lower() + "_budgets")
         results[title] = run(setting, budgets, settings)
         console.print(table(title, results[title]))
     config = settings_of(settings)

@@ -249,6 +249,21 @@ def notes_in_wordle() -> str:
     return _readers("Wordle")
 
 
+def notes_in_household() -> str:
+    """Returns the success and the turns of readers with a window and with notes."""
+    content = results_if_any("notes")
+    if content is None:
+        return NOTHING
+    rows = [
+        (kind, budget, _success(row), _range(row["turns"]), f"{row['prompt_tokens']:,}")
+        for name, found in content["environments"].items()
+        if name.startswith("Household")
+        for kind, cells in found["readers"].items()
+        for budget, row in cells.items()
+    ]
+    return table(("Memory", "Budget", "Success", "Turns", "Tokens read per episode"), rows)
+
+
 def _readers(family: str) -> str:
     content = results_if_any("notes")
     if content is None:
@@ -367,6 +382,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         notes_in_textcraft,
         notes,
         notes_in_wordle,
+        notes_in_household,
         serve_load,
         reader,
         reading,

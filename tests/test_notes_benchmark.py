@@ -40,6 +40,20 @@ def test_a_reader_with_room_for_everything_makes_no_mistake(notes, kind):
     assert row["progress"][0] == 1.0
 
 
+def test_with_room_for_everything_each_kind_of_memory_searches_a_home_alike(notes):
+    setting = notes.SETTINGS["Household, two things to find"]
+    rows = [notes.measure(setting, k, 20_000, notes.Settings(episodes=4)) for k in notes.KINDS]
+    assert all(row["success"][0] == 1.0 for row in rows)
+    assert len({tuple(row["turns"]) for row in rows}) == 1
+
+
+@pytest.mark.parametrize("kind", ["window", "notes", "edited notes"])
+def test_prompts_in_a_home_keep_to_their_budget(notes, kind):
+    setting = notes.SETTINGS["Household, two things to find"]
+    row = notes.measure(setting, kind, 460, notes.Settings(episodes=4))
+    assert 400 < row["longest_prompt"] <= 460
+
+
 def test_a_prompt_without_room_for_a_note_has_no_result(notes):
     setting = notes.SETTINGS["Diary, questions at the end"]
     assert notes.measure(setting, "notes", 220, notes.Settings(episodes=2)) == {}

@@ -13,11 +13,14 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
+from agentgym.making import split_id
 from agentgym.mixture import check_mix
 from agentgym.trainers.credit.shaping import imported, scorer
 from agentgym.trainers.model_defaults import NEW_MODELS
 from agentgym.trainers.policy.sampling import check_bounded
-from agentgym.trainers.rollout.curriculum import KINDS, MINIMUM
+from agentgym.trainers.rollout.curriculum import KINDS
+from agentgym.trainers.rollout.task_sampling import MINIMUM
+from agentgym.trainers.settings import LossConfig
 from agentgym.utils.arguments import check_types
 
 if TYPE_CHECKING:
@@ -130,6 +133,9 @@ def _check_optimisation(config: TrainConfig) -> None:
 def _check_environments(config: TrainConfig) -> None:
     chosen, others = config.environment, config.evaluation.eval_env_id
     check_mix([*chosen.ids, *others], (*(chosen.mix or [1] * len(chosen.ids)), *[1] * len(others)))
+    for id in (*chosen.ids, *others):
+        if split_id(id)[1] and len(chosen.ids) == 1:
+            raise ConfigError(f"Arguments of a single environment are env_kwargs, got {id!r}.")
     if any(turns < 1 for turns in chosen.horizons):
         raise ConfigError(f"horizons must be numbers of turns, at least 1, got {chosen.horizons}.")
     if config.evaluation.eval_nashconv and not config.evaluation.eval_episodes:
@@ -293,6 +299,14 @@ def _check_roles(config: TrainConfig) -> None:
 def _check_loss(config: TrainConfig) -> None:
     loss = config.loss
     loss.reference_every  # noqa: B018  # raises for an unknown reference
+    plain = LossConfig()
+    clips = ("clip", "clip_high", "clip_gradient", "dual_clip")
+    without = [name for name in clips if getattr(loss, name) != getattr(plain, name)]
+    if loss.ratio == "none" and without:
+        raise ConfigError(
+            f"ratio = 'none' has no clip, so {without[0]} = {getattr(loss, without[0])} has no "
+            "effect: leave it out, or set ratio to 'token'."
+        )
     if loss.overlong_margin > config.rollout.max_new_tokens:
         raise ConfigError(
             f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "

@@ -24,6 +24,7 @@ import tyro
 from annotated_types import Ge, Gt, Interval, Lt
 
 from agentgym.errors import ConfigError
+from agentgym.making import short_id
 from agentgym.trainers.opponents import POOLS, Opponent, parse_opponents
 from agentgym.trainers.policy.sampling import Normalization
 from agentgym.trainers.rollout.context import Mode, Overflow
@@ -84,7 +85,7 @@ class EnvironmentConfig:
 
     env_id: EnvIds = "AgentGym/NumberLine-v0"
     """Environment id (see `agentgym list`), or your_module:YourEnv-v0. Several ids are trained in
-    one run."""
+    one run. ID:arg=value,... has arguments of its own, as in KG-QA-v0:hops=1 KG-QA-v0:hops=2."""
     mix: tuple[int, ...] = ()
     """How often each environment is played, if there are several, for example 2 1 1 (empty: equally
     often)."""
@@ -97,8 +98,9 @@ class EnvironmentConfig:
     """Number of training tasks to use, from the first (None: all)."""
     curriculum: str = "uniform"
     """Sampling of training tasks: uniform, tasks with a medium success rate ("window"), failed
-    tasks again ("failures"), tasks with the largest regret again ("regret"), or tasks with the
-    largest learning progress ("progress"). module:function proposes tasks from success rates."""
+    tasks again ("failures"), tasks with the largest regret again ("regret"), tasks with the
+    largest learning progress ("progress"), or the environments of several ids one after another
+    ("levels"). module:function proposes tasks from success rates."""
     horizons: tuple[int, ...] = ()
     """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
     horizon_every: Positive = 100
@@ -114,7 +116,7 @@ class EnvironmentConfig:
     @property
     def label(self) -> str:
         """The ids without namespaces, joined by "+"."""
-        return "+".join(id.rpartition("/")[2] for id in self.ids)
+        return "+".join(short_id(id) for id in self.ids)
 
 
 @dataclass
@@ -476,6 +478,10 @@ class CriticConfig:
     """Stop the gradient of the value loss at the model's hidden states."""
     critic_warmup: Count = 0
     """Number of first iterations in which only the critic is trained."""
+    lr_by_reliability: bool = True
+    """Multiply the policy's learning rate by the reliability of the advantages: the standard
+    deviation of returns divided by that of the advantages, at most 1. Advantages that vary more
+    than returns are the critic's error, and a batch of equal returns takes no step."""
     critic_trunk: Literal["policy", "own"] = "policy"
     """The language model that the critic reads with: the policy, or a copy that only the value loss
     trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of

@@ -13,13 +13,14 @@ import tyro
 from agentgym.agents import make_agent
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.data.episode import RecordedEpisode
+from agentgym.data.failures import conditioned, learnable
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
-from agentgym.making import full_id, make_env
+from agentgym.making import full_id, make_env, split_id
 from agentgym.registration import TABLE
 from agentgym.utils.arguments import parse_arguments
 
@@ -40,6 +41,7 @@ def export(
     seed: int = 0,
     num_envs: int = 16,
     suite: Literal["core"] | None = None,
+    failures: Literal["keep", "repair", "hindsight", "condition"] = "keep",
     successes: bool = False,
     min_reward: float | None = None,
     env_kwargs: KeyValues = (),
@@ -62,6 +64,11 @@ def export(
         seed: Samples the tasks and seeds the episodes.
         num_envs: Episodes played at the same time.
         suite: All environments of a suite that have an expert. core: those without an extra.
+        failures: repair: the expert continues a failed episode from the last state from which it
+            still succeeds, and the actions before are masked. hindsight: a failed episode gets the
+            goal that it achieved, in environments whose goal can be set. Those that remain failed
+            are left out. Pairs of format preferences keep them, as the worse episodes. condition:
+            the instructions of every episode end with its outcome, as with the wrapper Outcome.
         successes: Leave out episodes that do not solve their task.
         min_reward: Leave out episodes with a lower return.
         env_kwargs: Arguments of the environments.
@@ -85,6 +92,14 @@ def export(
     for source in given:
         path = Path(source)
         found += _read(path) if path.exists() else _play(source, agent, kwargs, settings)
+    if failures == "condition":
+        found = [conditioned(each) for each in found]
+    elif failures != "keep":
+        failed = [each for each in found if not each.success]
+        better = learnable(failed, failures, kwargs)
+        shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
+        standard_output().print(shown)
+        found = [each for each in found if each.success or format == "preferences"] + better
     kept = [
         each
         for each in found
@@ -156,10 +171,14 @@ def _read(path: Path) -> list[RecordedEpisode]:
         ) from error
     kwargs = run["env_kwargs"] | {"wrap": run["wrap"]}
     mixed = not isinstance(run["env_id"], str) and len(run["env_id"]) > 1
-    envs = {id: make_env(id, **kwargs) for id in dict.fromkeys(episode.env for episode in found)}
+    envs = {}
+    for name in dict.fromkeys(episode.env for episode in found):
+        id, own = split_id(name)
+        envs[name] = make_env(id, **kwargs | own)
     for episode in found:
         if mixed:  # a task of a mixture is named "environment task"
             episode.task = episode.task.partition(" ")[2]
+        episode.env_kwargs = kwargs
         episode.complete(envs[episode.env])
     for env in envs.values():
         env.close()

@@ -50,6 +50,7 @@ class RecordedEpisode:
         terminated: whether the episode reached a terminal state.
         last_observation: the observation after the last action.
         rewarded: whether the rewards were recorded.
+        env_kwargs: arguments of the environment, and its wrappers as "wrap", if they were recorded.
     """
 
     turns: list[RecordedTurn]
@@ -62,6 +63,7 @@ class RecordedEpisode:
     terminated: bool = True
     last_observation: str = ""
     rewarded: bool = False
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
 
     def complete(self, env: gymnasium.Env[Any, Any]) -> None:
         """Takes missing instructions from the environment that the episode was played in.

@@ -154,6 +154,7 @@ def _start(row: Mapping[str, Any]) -> dict[str, Any]:
         "seed": int(row.get("seed", 0)),
         "success": bool(row.get("success", False)),
         "terminated": bool(row.get("terminated", True)),
+        "env_kwargs": dict(row.get("env_kwargs") or {}),
     }
 
 

@@ -35,6 +35,7 @@ def own_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
         del row["rewards"], row["valid"]
         yield {
             **row,
+            "env_kwargs": episode.env_kwargs,
             "reward": episode.reward,
             "instructions": episode.instructions,
             "transcript": [vars(turn) for turn in episode.turns],
@@ -61,7 +62,7 @@ def preference_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
 
 def _pair(chosen: RecordedEpisode, rejected: RecordedEpisode) -> Rows:
     """Yields the pair, or nothing if chance made the same actions better in one of them."""
-    better, worse = _messages(chosen), _messages(rejected)
+    better, worse = _messages(chosen, masks=False), _messages(rejected, masks=False)
     shared = 0
     while shared < min(len(better), len(worse)) and better[shared] == worse[shared]:
         shared += 1
@@ -79,7 +80,7 @@ def _pair(chosen: RecordedEpisode, rejected: RecordedEpisode) -> Rows:
     }
 
 
-def _messages(episode: RecordedEpisode) -> list[dict[str, Any]]:
+def _messages(episode: RecordedEpisode, *, masks: bool = True) -> list[dict[str, Any]]:
     """Returns the messages of an episode, without the last observation."""
     messages: list[dict[str, Any]] = []
     if episode.instructions:
@@ -87,7 +88,7 @@ def _messages(episode: RecordedEpisode) -> list[dict[str, Any]]:
     for turn in episode.turns:
         messages.append({"role": "user", "content": turn.observation})
         reply: dict[str, Any] = {"role": "assistant", "content": turn.action}
-        messages.append(reply if turn.weight else {**reply, "weight": 0})
+        messages.append({**reply, "weight": 0} if masks and not turn.weight else reply)
     return messages
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError
-from agentgym.making import full_id
+from agentgym.making import full_id, split_id
 
 SETTINGS, ADAPTER = "agentgym_policy.json", "adapter_config.json"
 FIGURES = ("reward", "success", "progress", "valid", "turns")
@@ -105,7 +105,8 @@ def model_card(
 def _envs(saved: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """Returns the full ids of the environments that a policy was trained in."""
     given = saved.get("env_id", config.get("env_id", "unknown"))
-    return [full_id(env) for env in ([given] if isinstance(given, str) else given)]
+    names = [given] if isinstance(given, str) else given
+    return list(dict.fromkeys(full_id(split_id(name)[0]) for name in names))
 
 
 def _result(envs: list[str], values: dict[str, float]) -> dict[str, Any]:

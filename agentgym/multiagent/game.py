@@ -280,6 +280,10 @@ class TextGame(GameRules):
         playing = () if ended else self._present()
         self._check_author(playing, rewards)
         steps = episode.steps
+        if len(playing) == len(self.possible_agents) and not rewards and not invalid:
+            steps.update(dict.fromkeys(playing, QUIET))  # as below, for all at once
+            self._unseen.update(playing)
+            return
         for agent in self.possible_agents:
             if agent in steps and steps[agent].terminated:
                 continue
@@ -301,7 +305,7 @@ class TextGame(GameRules):
         name, episode = type(self).__name__, self._episode
         if not isinstance(getattr(self, "state", None), self.State):
             raise TypeError(f"{name} must leave a {self.State.__name__} in self.state.")
-        if not all(agent in playing for agent in episode.acting):
+        if not {*playing}.issuperset(episode.acting):
             raise ValueError(f"{name}._acting() {episode.acting} must be in _present() {playing}.")
         for agent, terms in rewards.items():
             if agent not in self.possible_agents or (episode.steps and self.terminated(agent)):

@@ -96,13 +96,20 @@ class GameRules:
         Raises:
             InvalidMove: if the action is invalid.
         """
-        admissible = self.seen(agent).admissible
+        admissible = self._admissible_actions(agent)
         if not admissible:
             return said
         action = match_action(said, admissible)
         if action is not None:
             return action
         raise InvalidMove(f"Invalid action {said[:40]!r}. Valid actions: {listed(admissible)}.")
+
+    def _admissible_actions(self, agent: str) -> tuple[str, ...]:
+        """Returns the admissible actions of an acting agent, those of its observation.
+
+        A game overrides it if they are much cheaper than the rest of the observation.
+        """
+        return self.seen(agent).admissible
 
     def _fallback(self, agent: str) -> str:
         """Returns the move of an agent after `max_invalid` consecutive invalid actions."""
@@ -121,7 +128,7 @@ class GameRules:
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         """Returns a random admissible action. Default for open sets: the empty string."""
-        admissible = self.seen(agent).admissible
+        admissible = self._admissible_actions(agent)
         return admissible[int(rng.integers(len(admissible)))] if admissible else ""
 
     def role(self, agent: str) -> str:

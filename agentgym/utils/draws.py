@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 
+T = TypeVar("T")
 _WORD = 0xFFFFFFFF
 
 
@@ -69,6 +73,22 @@ class Draws:
             low = product & _WORD
             if low >= bound or low >= (1 << 32) % bound:
                 return product >> 32
+
+    def choice(self, options: Sequence[T], count: int) -> list[T]:
+        """Returns different options, as `Generator.choice(options, count, replace=False)`.
+
+        Args:
+            options: at most 10,000 options, above which numpy uses another algorithm.
+            count: number of options to sample.
+        """
+        found: list[int] = []
+        for last in range(len(options) - count, len(options)):  # Floyd's algorithm
+            drawn = self.below(last + 1)
+            found.append(last if drawn in found else drawn)
+        for last in range(count - 1, 0, -1):
+            other = self.below(last + 1)
+            found[last], found[other] = found[other], found[last]
+        return [options[i] for i in found]
 
     def permutation(self, count: int) -> list[int]:
         """Returns the numbers below `count` in random order, as `Generator.permutation(count)`."""

@@ -34,8 +34,13 @@ def to_json(value: Any) -> Any:
         TypeError: for a value of an unsupported type, or a dictionary key that is neither a string
             nor an integer.
     """
-    if value is None or type(value) in _SCALARS:
+    kind = type(value)
+    if value is None or kind in _SCALARS:
         return value
+    if kind is list or kind is tuple:
+        return [to_json(item) for item in value]
+    if kind is dict:
+        return {_key_to_json(key): to_json(item) for key, item in value.items()}
     if isinstance(value, enum.Enum):
         return to_json(value.value)
     if isinstance(value, _SCALARS):
@@ -72,6 +77,8 @@ def from_json(kind: type[T], value: Any) -> T:
 
 
 def _key_to_json(key: Any) -> str:
+    if type(key) is str:
+        return key
     if isinstance(key, enum.Enum):
         key = key.value
     if isinstance(key, bool) or not isinstance(key, (str, int)):

@@ -5,11 +5,13 @@ from agentgym.wrappers.ask_expert import AskExpert
 from agentgym.wrappers.base import TextWrapper
 from agentgym.wrappers.code_action import CodeAction
 from agentgym.wrappers.encode_observation import EncodeObservation
+from agentgym.wrappers.expert_start import ExpertStart
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.memory import Memory
 from agentgym.wrappers.monologue import Monologue
 from agentgym.wrappers.multi_trial import MultiTrial
+from agentgym.wrappers.outcome import Outcome
 from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reflector import Reflector
 from agentgym.wrappers.reward_function import RewardFunction, Transition
@@ -24,11 +26,13 @@ __all__ = [
     "AskExpert",
     "CodeAction",
     "EncodeObservation",
+    "ExpertStart",
     "ExtractAction",
     "HistoryObservation",
     "Memory",
     "Monologue",
     "MultiTrial",
+    "Outcome",
     "PrivilegedText",
     "Reflector",
     "RewardFunction",

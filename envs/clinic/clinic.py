@@ -9,8 +9,9 @@ import numpy as np
 
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
-from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
+from agentgym.utils.draws import Draws
 
 DISEASES = (
     *("arvitis", "belosis", "corvinia", "dalmia", "ertosis", "falgia", "gormitis", "helvosis"),
@@ -48,6 +49,18 @@ class State:
     first: str
     known: dict[str, bool] = field(default_factory=dict)
     diagnosis: str = ""
+
+
+def handbook(table: dict[str, dict[str, str]]) -> str:
+    """Returns the text of a handbook, one line per disease."""
+    lines = ["Handbook:"]
+    for disease, row in table.items():
+        found: dict[str, list[str]] = {word: [] for word in reversed(LEVELS)}
+        for finding, word in row.items():
+            found[word].append(finding)
+        words = [f"{word} {', '.join(names)}" for word, names in found.items() if names]
+        lines.append(f"- {disease}: {'; '.join(words)}")
+    return "\n".join(lines)
 
 
 def posterior(
@@ -180,28 +193,33 @@ class Clinic(TextEnv):
         )
 
     def _start(self, task: str) -> TimeStep:
-        rng = task_rng(task, "Clinic")
-        self.state = draw_level(task, lambda: self._case(rng))
+        draws = task_draws(task, "Clinic", block=64)
+        self.state = draw_level(task, lambda: self._case(draws))
+        self._restored()
         return self._look("")
 
-    def _case(self, rng: np.random.Generator) -> State:
+    def _restored(self) -> None:
+        self._handbook = handbook(self.state.table)
+
+    def _case(self, draws: Draws) -> State:
         """Samples a handbook, and a patient with at least one symptom."""
         count, symptoms, tests = self.sizes
-        diseases = sorted(rng.choice(DISEASES, count, replace=False).tolist())
-        asked = sorted(rng.choice(SYMPTOMS, symptoms, replace=False).tolist())
-        ordered = sorted(rng.choice(TESTS, tests, replace=False).tolist())
+        diseases = sorted(draws.choice(DISEASES, count))
+        asked = sorted(draws.choice(SYMPTOMS, symptoms))
+        ordered = sorted(draws.choice(TESTS, tests))
+        below, words = draws.below, (*LEVELS,)
         table = {
-            disease: {finding: str(rng.choice([*LEVELS])) for finding in asked}
-            | {finding: str(rng.choice(["rarely", "usually"])) for finding in ordered}
+            disease: {finding: words[below(3)] for finding in asked}
+            | {finding: words[2 * below(2)] for finding in ordered}
             for disease in diseases
         }
         while True:
-            sick = str(rng.choice(diseases))
-            findings = {name: bool(rng.random() < LEVELS[w]) for name, w in table[sick].items()}
+            sick = diseases[below(count)]
+            findings = {name: draws.random() < LEVELS[w] for name, w in table[sick].items()}
             present = [name for name in asked if findings[name]]
             if present:
                 break
-        first = str(rng.choice(present))
+        first = present[below(len(present))]
         return State(diseases, table, sick, findings, first, {first: True})
 
     def _advance(self, action: str) -> TimeStep:
@@ -235,15 +253,7 @@ class Clinic(TextEnv):
         state = self.state
         over, right = bool(state.diagnosis), state.diagnosis == state.sick
         belief = posterior(state.table, state.diseases, state.known)
-        lines = ["Handbook:"]
-        for disease, row in state.table.items():
-            words = [
-                f"{word} {', '.join(name for name in row if row[name] == word)}"
-                for word in reversed(LEVELS)
-                if word in row.values()
-            ]
-            lines.append(f"- {disease}: {'; '.join(words)}")
-        lines.append("Findings so far:")
+        lines = [self._handbook, "Findings so far:"]
         for name, present in state.known.items():
             result = ("positive" if present else "negative") if name in TESTS else _yes(present)
             lines.append(f"- {name}: {result}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -51,6 +52,22 @@ def shares(guesses: Sequence[int], factor: float) -> list[float]:
     return [won / sum(winners) for won in winners]
 
 
+@lru_cache(maxsize=4096)
+def report(guesses: tuple[int, ...], names: tuple[str, ...], factor: float) -> str:
+    """Returns a line about a round: the numbers, the target and the winners.
+
+    Args:
+        guesses: the numbers of all players.
+        names: their names.
+        factor: multiplier of the average.
+    """
+    told = ", ".join(f"{name} {guess}" for name, guess in zip(names, guesses, strict=True))
+    aim = round(factor * sum(guesses) / len(guesses), 2)
+    won = [n for n, share in zip(names, shares(guesses, factor), strict=True) if share]
+    winners = "all" if len(won) == len(names) else " and ".join(won)
+    return f"{told}; target {aim:g}, won by {winners}."
+
+
 def best_share(others: Sequence[int], largest: int, factor: float) -> tuple[int, float]:
     """Returns the best number against the others' numbers, and its share. The smallest wins ties.
 
@@ -59,9 +76,14 @@ def best_share(others: Sequence[int], largest: int, factor: float) -> tuple[int,
         largest: the largest number that can be named.
         factor: multiplier of the average.
     """
-    gains = [shares([guess, *others], factor)[0] for guess in range(largest + 1)]
-    best = max(gains)
-    return gains.index(best), best
+    # `shares` for all guesses at once: rows are players, the first of which guesses.
+    guesses = np.arange(largest + 1)
+    rows = np.vstack([guesses, *(np.full_like(guesses, other) for other in others)])
+    gaps = np.abs(rows - factor * rows.sum(axis=0) / len(rows))
+    winners = gaps <= gaps.min(axis=0) + 1e-9
+    gains = winners[0] / winners.sum(axis=0)
+    best = int(gains.argmax())
+    return best, float(gains[best])
 
 
 def equilibria(players: int, largest: int, factor: float) -> list[int]:
@@ -100,14 +122,16 @@ def scripted(level: str, guesses: Sequence[Sequence[int]], largest: int, factor:
 
 def level_of(guesses: Sequence[Sequence[int]], player: int, largest: int, factor: float) -> str:
     """Returns the level that fits a player's numbers best."""
-    errors = {
-        level: sum(
-            abs(row[player] - scripted(level, guesses[:t], largest, factor))
-            for t, row in enumerate(guesses)
-        )
-        for level in MODELS
-    }
-    return min(errors, key=lambda level: errors[level])
+    named = [row[player] for row in guesses]
+
+    def error(level: str) -> int:
+        if level == "adaptive":
+            fits = [scripted(level, guesses[:t][-1:], largest, factor) for t in range(len(named))]
+        else:
+            fits = [scripted(level, (), largest, factor)] * len(named)
+        return sum([abs(guess - fit) for guess, fit in zip(named, fits, strict=True)])
+
+    return min(MODELS, key=error)
 
 
 class GuessTwoThirds(TextGame):
@@ -221,7 +245,7 @@ class GuessTwoThirds(TextGame):
     def _look(self, agent: str) -> TimeStep:
         state, over = self.state, not self._acting()
         me = self.possible_agents.index(agent)
-        names = ["you" if i == me else name for i, name in enumerate(self.possible_agents)]
+        names = *self.possible_agents[:me], "you", *self.possible_agents[me + 1 :]
         lines = [
             "The game is over."
             if over
@@ -229,11 +253,7 @@ class GuessTwoThirds(TextGame):
             f"{self.largest}."
         ]
         for number, row in enumerate(state.guesses, 1):
-            told = ", ".join(f"{name} {guess}" for name, guess in zip(names, row, strict=True))
-            aim = round(self.factor * sum(row) / len(row), 2)
-            won = [n for n, share in zip(names, shares(row, self.factor), strict=True) if share]
-            winners = "all" if len(won) == len(names) else " and ".join(won)
-            lines.append(f"Round {number}: {told}; target {aim:g}, won by {winners}.")
+            lines.append(f"Round {number}: {report(tuple(row), names, self.factor)}")
         return TimeStep(
             text="\n".join(lines),
             success=over and state.prizes[me] > state.rounds / len(names) + 1e-9,

@@ -106,6 +106,7 @@ def best_plan(
         left: number of remaining rounds, or its estimate.
     """
     weights = likelihoods(strategy, models, choices, mine, theirs)
+    mean = {own: sum(payoff[own, a][0] for a in choices) / len(choices) for own in choices}
 
     def worth(plan: Plan) -> float:
         total = 0.0
@@ -113,14 +114,19 @@ def best_plan(
             ours, others = list(mine), list(theirs)
             for turn in range(left):
                 choice = plan(turn, ours, others)
-                answers = choices if model == "random" else (strategy(model, others, ours),)
-                total += weight * sum(payoff[choice, a][0] for a in answers) / len(answers)
+                if model == "random":
+                    gain, answer = mean[choice], choices[turn % len(choices)]
+                else:
+                    answer = strategy(model, others, ours)
+                    gain = payoff[choice, answer][0]
+                total += weight * gain
                 ours.append(choice)
-                others.append(answers[turn % len(answers)])
+                others.append(answer)
         return total
 
-    best = max(plans, key=worth)
-    return best(0, mine, theirs), worth(best) / (sum(weights) * left)
+    worths = [worth(plan) for plan in plans]
+    best = max(worths)
+    return plans[worths.index(best)](0, mine, theirs), best / (sum(weights) * left)
 
 
 @dataclass

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from agentgym.core import TextEnv
-from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
@@ -39,13 +38,19 @@ def text(tree: Tree) -> str:
     return f"{parts[0]} {tree[1]} {parts[1]}"
 
 
-def sample(rng: np.random.Generator, terms: int, largest: int) -> Tree:
-    """Returns a random expression of `terms` numbers from 1 to `largest`."""
+def sample(below: Callable[[int], int], terms: int, largest: int) -> Tree:
+    """Returns a random expression.
+
+    Args:
+        below: samples a number from 0 to its argument - 1, such as `Draws.below`.
+        terms: number of numbers.
+        largest: largest number.
+    """
     if terms == 1:
-        return int(rng.integers(1, largest + 1))
-    left = int(rng.integers(1, terms))
-    operator = OPERATORS[int(rng.integers(len(OPERATORS)))]
-    return sample(rng, left, largest), operator, sample(rng, terms - left, largest)
+        return 1 + below(largest)
+    left = 1 + below(terms - 1)
+    operator = OPERATORS[below(len(OPERATORS))]
+    return sample(below, left, largest), operator, sample(below, terms - left, largest)
 
 
 class Arithmetic(TextEnv):
@@ -110,10 +115,10 @@ class Arithmetic(TextEnv):
         )
 
     def _start(self, task: str) -> TimeStep:
-        rng = task_rng(task, "arithmetic")
+        below = task_draws(task, "arithmetic").below
 
         def draw() -> State:
-            tree = sample(rng, self.terms, self.largest)
+            tree = sample(below, self.terms, self.largest)
             return State(text(tree), value(tree))
 
         self.state = draw_level(task, draw)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
-from agentgym.tasks import Tasks, draw_level, task_rng
+from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
+from agentgym.utils.draws import Draws
 
 GREETINGS = ("Dear {},", "Hi {},", "{},")
 CLOSINGS = ("Best regards", "Thanks", "Cheers")
@@ -58,26 +57,39 @@ class State:
     costs: list[float] = field(default_factory=list)
 
 
-def written(message: Message, style: Style) -> str:
-    """Returns a message in a style, on one line."""
-    greeting, date, closing = style
+def versions(message: Message) -> dict[Style, str]:
+    """Returns a message in each style, on one line."""
     number = message.month
-    when = DATES[date].format(day=message.day, month=MONTHS[number - 1], number=number)
-    body = SUBJECTS[message.subject].format(when)
-    return f"{GREETINGS[greeting].format(message.name)} {body} {CLOSINGS[closing]}"
+    fields = {"day": message.day, "month": MONTHS[number - 1], "number": number}
+    greetings = [greeting.format(message.name) for greeting in GREETINGS]
+    bodies = [SUBJECTS[message.subject].format(date.format(**fields)) for date in DATES]
+    texts = itertools.product(greetings, bodies, CLOSINGS)
+    return dict(zip(STYLES, map(" ".join, texts), strict=True))
 
 
 def distance(one: str, other: str) -> int:
-    """Returns Levenshtein's edit distance in characters."""
-    row = np.arange(len(other) + 1)
-    letters = np.array([*map(ord, other)])
-    for count, letter in enumerate(one, 1):
-        best = np.minimum(row[1:] + 1, row[:-1] + (letters != ord(letter)))
-        # Insertions: the running minimum of best[j] - j, from the first cell of the row on.
-        steps = np.arange(len(other) + 1)
-        whole = np.concatenate([[count], best]) - steps
-        row = np.minimum.accumulate(whole) + steps
-    return int(row[-1])
+    """Returns Levenshtein's edit distance in characters.
+
+    A column of the table of distances is two integers: bit i of `up` and of `down` is set if the
+    distance rises or falls by 1 from row i to row i + 1. So a column takes a few operations: "A
+    Fast Bit-Vector Algorithm for Approximate String Matching Based on Dynamic Programming" (Myers,
+    Journal of the ACM 46, 1999), for the distance of whole strings.
+    """
+    if not one:
+        return len(other)
+    places: dict[str, int] = {}
+    for row, letter in enumerate(one):
+        places[letter] = places.get(letter, 0) | 1 << row
+    last, every = 1 << len(one) - 1, (1 << len(one)) - 1
+    up, down, found = every, 0, len(one)
+    for letter in other:
+        same = places.get(letter, 0)
+        equal = (((same & up) + up) ^ up) | same
+        rise, fall = down | ~(equal | up), up & equal
+        found += bool(rise & last) - bool(fall & last)
+        rise, fall = rise << 1 | 1, fall << 1
+        up, down = (fall | ~(same | down | rise)) & every, rise & (same | down) & every
+    return found
 
 
 class Drafts(TextEnv):
@@ -156,19 +168,20 @@ class Drafts(TextEnv):
         )
 
     def _start(self, task: str) -> TimeStep:
-        rng = task_rng(task, "Drafts")
-        self.state = draw_level(task, lambda: self._drawn(rng))
+        draws = task_draws(task, "Drafts", block=32)
+        self.state = draw_level(task, lambda: self._drawn(draws))
         return self._look()
 
-    def _drawn(self, rng: np.random.Generator) -> State:
-        relations = sorted(rng.choice(RELATIONS, self.relations, replace=False).tolist())
-        names = rng.permutation(NAMES).tolist()
-        wishes = {name: STYLES[int(rng.integers(len(STYLES)))] for name in relations}
+    def _drawn(self, draws: Draws) -> State:
+        below = draws.below
+        relations = sorted(draws.choice(RELATIONS, self.relations))
+        names = [NAMES[i] for i in draws.permutation(len(NAMES))]
+        wishes = {name: STYLES[below(len(STYLES))] for name in relations}
         messages = []
         for _ in range(self.messages):
-            which = int(rng.integers(self.relations))
-            name = names[2 * which + int(rng.integers(2))]
-            subject, month, day = (int(rng.integers(n)) for n in (len(SUBJECTS), len(MONTHS), 28))
+            which = below(self.relations)
+            name = names[2 * which + below(2)]
+            subject, month, day = below(len(SUBJECTS)), below(len(MONTHS)), below(28)
             messages.append(Message(name, relations[which], subject, month + 1, day + 1))
         return State(messages, wishes)
 
@@ -180,7 +193,7 @@ class Drafts(TextEnv):
             return self._invalid("The draft is empty. Reply with the message on one line.")
         state = self.state
         message = state.messages[len(state.sent)]
-        final = written(message, state.wishes[message.relation])
+        final = versions(message)[state.wishes[message.relation]]
         cost = distance(action, final) / max(len(action), len(final))
         state.sent.append(final)
         state.costs.append(cost)
@@ -212,7 +225,7 @@ class Drafts(TextEnv):
             progress=sum(1 - cost for cost in state.costs) / self.messages,
             admissible=()
             if over
-            else tuple(dict.fromkeys(written(state.messages[done], style) for style in STYLES)),
+            else tuple(dict.fromkeys(versions(state.messages[done]).values())),
             feedback=told,
         )
 
@@ -242,6 +255,6 @@ class Drafts(TextEnv):
         message, style = state.messages[len(state.sent)], STYLES[0]
         for earlier, text in zip(state.messages, state.sent, strict=False):
             if earlier.relation == message.relation:
-                fits = [one for one in STYLES if written(earlier, one) == text]
+                fits = [one for one, version in versions(earlier).items() if version == text]
                 style = style if style in fits else fits[0]
-        return written(message, style)
+        return versions(message)[style]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -58,8 +59,14 @@ class Domain(ABC):
         """Returns whether an answer, which may be any text, solves a task."""
 
     @abstractmethod
-    def sample(self, task: str, kind: str, rng: np.random.Generator) -> str:
-        """Returns a random valid proposal for episodes of a task."""
+    def sample(self, task: str, kind: str, below: Callable[[int], int]) -> str:
+        """Returns a random valid proposal.
+
+        Args:
+            task: the task of the episode.
+            kind: the kind of the proposal.
+            below: samples a number from 0 to its argument - 1.
+        """
 
     @abstractmethod
     def guess(self, problem: Problem, rng: np.random.Generator) -> str:

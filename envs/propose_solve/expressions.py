@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 import numpy as np
 
@@ -77,10 +78,10 @@ class Expressions(Domain):
         """Returns whether an answer is the value."""
         return plain(answer[:LONGEST]) == problem.secret["value"]
 
-    def sample(self, task: str, kind: str, rng: np.random.Generator) -> str:
+    def sample(self, task: str, kind: str, below: Callable[[int], int]) -> str:
         """Returns a random expression of the split of a task."""
         return draw_level(
-            task, lambda: text(sample(rng, int(rng.integers(2, self.terms + 1)), self.largest))
+            task, lambda: text(sample(below, 2 + below(self.terms - 1), self.largest))
         )
 
     def guess(self, problem: Problem, rng: np.random.Generator) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -194,9 +195,9 @@ class Programs(Domain):
             return False
         return found == secret["outputs"]
 
-    def sample(self, task: str, kind: str, rng: np.random.Generator) -> str:
+    def sample(self, task: str, kind: str, below: Callable[[int], int]) -> str:
         """Returns a program of a template with random numbers and inputs."""
-        own = task_rng(task, f"programs {int(rng.integers(2**31))}")
+        own = task_rng(task, f"programs {below(2**31)}")
         template, taken = TEMPLATES[int(own.integers(len(TEMPLATES)))]
         a, b = (int(number) for number in own.integers(2, 6, 2))
         inputs = [_input(taken, i, own) for i in range(PAIRS if kind == "induction" else 1)]

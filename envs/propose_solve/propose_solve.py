@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
-from agentgym.tasks import Tasks, task_rng
+from agentgym.tasks import Tasks, task_draws
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import LONGEST
 
@@ -45,6 +47,12 @@ def learnability(right: list[bool]) -> float:
     """Returns the reward of a proposer: 1 - the mean success, 0 if all or no answers are right."""
     mean = sum(right) / len(right)
     return 1 - mean if 0 < mean < 1 else 0.0
+
+
+@lru_cache(maxsize=64)
+def verified(domain: Domain, kind: str, proposal: str, test: bool) -> Problem:
+    """Returns the task of a proposal: see `Domain.verify`. Repetitions are not verified again."""
+    return domain.verify(kind, proposal, test=test)
 
 
 class ProposeSolve(TextGame):
@@ -192,14 +200,14 @@ class ProposeSolve(TextGame):
         return f"{kind}-{side}" if len(self.kinds) > 1 else side
 
     def _start(self, task: str) -> None:
-        rng = task_rng(task, "propose")
-        kind = self.kinds[int(rng.integers(len(self.kinds)))]
-        drawn = [self._sample(task, kind, rng) for _ in range(self.examples)]
+        below = task_draws(task, "propose").below
+        kind = self.kinds[below(len(self.kinds))]
+        drawn = [self._sample(task, kind, below) for _ in range(self.examples)]
         self.state = State(kind, [problem.proposal for problem in drawn])
 
-    def _sample(self, task: str, kind: str, rng: np.random.Generator) -> Problem:
-        test = task.startswith("test/")
-        return self.domain.verify(kind, self.domain.sample(task, kind, rng), test=test)
+    def _sample(self, task: str, kind: str, below: Callable[[int], int]) -> Problem:
+        proposal = self.domain.sample(task, kind, below)
+        return verified(self.domain, kind, proposal, task.startswith("test/"))
 
     def _acting(self) -> tuple[str, ...]:
         if self.state.problem is None:
@@ -244,7 +252,7 @@ class ProposeSolve(TextGame):
 
     def _verify(self, proposal: str) -> Problem:
         test = self._episode.task.startswith("test/")
-        return self.domain.verify(self.state.kind, proposal, test=test)
+        return verified(self.domain, self.state.kind, proposal, test)
 
     def _fallback(self, agent: str) -> str:
         self.state.given = agent == self.possible_agents[0]
@@ -268,11 +276,15 @@ class ProposeSolve(TextGame):
 
     def _proposal(self, rng: np.random.Generator) -> str:
         task, state = self._episode.task, self.state
-        drawn = self._sample(task, state.kind, rng).proposal
+
+        def below(bound: int) -> int:
+            return int(rng.integers(bound))
+
+        drawn = self._sample(task, state.kind, below).proposal
         for _ in range(20):
             if drawn not in state.examples:
                 break
-            drawn = self._sample(task, state.kind, rng).proposal
+            drawn = self._sample(task, state.kind, below).proposal
         return drawn
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:

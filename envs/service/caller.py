@@ -246,7 +246,7 @@ class ScriptedCaller:
 
     def _answer(self, text: str) -> Reply | None:
         """Returns the answers to the questions of a message, if any."""
-        asked = [subject for subject, pattern in _ASKED.items() if pattern.search(text)]
+        asked = questions(text)
         if not asked:
             return None
         self.state.told += [subject for subject in asked if subject not in self.state.told]
@@ -260,6 +260,11 @@ class ScriptedCaller:
         if faults(self.phone, self.network, self.caller.symptom):
             return self._say(_COMPLAINTS[self.caller.symptom])
         return Reply(f"It works now. {STYLES[self.caller.mood][3]} {STOP}")
+
+
+def questions(text: str) -> list[str]:
+    """Returns the subjects of the questions in a message in lower case."""
+    return [subject for subject, pattern in _ASKED.items() if pattern.search(text)]
 
 
 def instructions(text: str) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -11,7 +13,7 @@ from agentgym.agents import View, make_agent
 from agentgym.envs.service.calculator import evaluate
 from agentgym.envs.service.cases import Case
 from agentgym.envs.service.database import Changes, Database, Record, Tables, copied
-from agentgym.envs.service.user import STOP, UserState
+from agentgym.envs.service.user import STOP, UserState, agrees
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
@@ -83,6 +85,8 @@ class ServiceDesk(ToolEnv):
     )
     factors: ClassVar[tuple[str, ...]] = ("database", "outputs", "policy")
     """The factors of the reward: 1 or 0 each."""
+    words: str | None = None
+    """The user's next message, if it is an agent (`two_player`). None: `user` writes it."""
 
     def __init__(
         self,
@@ -119,6 +123,22 @@ class ServiceDesk(ToolEnv):
             turns: number of messages so far.
         """
         raise NotImplementedError
+
+    def _understand(self, message: str, said: str) -> None:
+        """Updates the scripted user's state after a reply in other words than its own.
+
+        Args:
+            message: the agent's message. "" at the start of the conversation.
+            said: all messages of the user, joined.
+        """
+        raise NotImplementedError
+
+    def use_device(self, words: str) -> str | None:
+        """Does what the user's words do with a device, and returns the report.
+
+        None: the words are a message to the agent.
+        """
+        return None
 
     def _violated(self) -> bool:
         """Whether a rule of the policy was violated, with the scripted user."""
@@ -174,12 +194,43 @@ class ServiceDesk(ToolEnv):
             conversation: all turns, the agent's message last.
         """
         case = self.case
+        if self.words is not None:
+            return self.words, self._hear(message, self.words)
         if self._model is not None:
             view = _user_view(case.instruction, conversation)
             return self._model.act([view])[0], False
         if not isinstance(self.user, str):
             return str(self.user(case.instruction, [list(turn) for turn in conversation])), False
         return self._scripted(message, len(conversation))
+
+    def scripted_words(self, message: str) -> str:
+        """Returns the scripted user's reply to a message, without changing the state."""
+        state, self.state = self.state, copy.deepcopy(self.state)
+        try:
+            return self._scripted(message, len(state.conversation) + 1)[0]
+        finally:
+            self.state = state
+
+    def reopen(self) -> None:
+        """Replaces the user's first message by `words`, at the start of an episode."""
+        assert self._last is not None
+        self.state.conversation = []
+        text = self._user_turn(["agent", GREETING], "")
+        self._last = dataclasses.replace(self._last, text=text)
+
+    def _hear(self, message: str, words: str) -> bool:
+        """Applies the effects of the words of a user that is an agent.
+
+        The words of the script have the effects of the script.
+
+        Returns:
+            Whether the user agrees to a proposal.
+        """
+        if words == self.scripted_words(message):
+            return self._scripted(message, len(self.state.conversation) + 1)[1]
+        said = [text for who, text in self.state.conversation if who == "user"]
+        self._understand(message, "\n".join([*said, words]))
+        return agrees(message, words)
 
     def _message(self, text: str) -> TimeStep:
         text = text.strip()

@@ -9,7 +9,7 @@ from agentgym.envs.service import cases, tau2
 from agentgym.envs.service.cases import Case
 from agentgym.envs.service.database import Database
 from agentgym.envs.service.desk import ServiceDesk
-from agentgym.envs.service.user import STOP, first_message, reply
+from agentgym.envs.service.user import STOP, first_message, follow, reply
 from agentgym.tasks import Tasks
 from agentgym.tools import Call
 
@@ -82,12 +82,17 @@ class TauDesk(ServiceDesk):
         answer = reply(case.scenario, self.state.user, message)
         return answer.text, answer.confirmed
 
+    def _understand(self, message: str, said: str) -> None:
+        scenario = self.case.scenario
+        if scenario is not None:
+            follow(scenario, self.state.user, message, said)
+
     def _violated(self) -> bool:
         scenario = self.case.scenario
         if scenario is None:
             return False
         refused = sum(request.refused for request in scenario.requests)
-        return super()._violated() or self.state.user.refusals < refused
+        return super()._violated() or len(self.state.user.denied) < refused
 
     def _progress(self) -> float:
         scenario = self.case.scenario

@@ -11,6 +11,7 @@ from agentgym.envs.service.caller import (
     ScriptedCaller,
     first_words,
     instructions,
+    questions,
 )
 from agentgym.envs.service.database import Record, Tables, copied
 from agentgym.envs.service.desk import DeskState
@@ -30,8 +31,11 @@ from agentgym.envs.service.phone import (
 from agentgym.envs.service.telecom_tasks import TelecomCase, telecom_case
 from agentgym.envs.service.telecom_tools import TelecomTools
 from agentgym.envs.service.telecom_world import TODAY, operator
+from agentgym.envs.service.user import reveals
 from agentgym.tools import Call
 
+PHONE = "PHONE:"
+"""Start of the lines with which a user that is a model, a function or an agent uses the phone."""
 _USES_OF_PHONE = 5
 """Uses of the phone per message of a user that is a model or a function."""
 
@@ -194,6 +198,12 @@ class Telecom(TelecomTools):
         found = self._user().reply(message)
         return found.text, found.confirmed
 
+    def _understand(self, message: str, said: str) -> None:
+        told, facts = self.state.caller.told, self.caller.facts
+        for subject in questions(message.lower()):
+            if subject not in told and reveals(facts.get(subject, ""), said, True):
+                told.append(subject)
+
     def _user(self) -> ScriptedCaller:
         """Returns the user, whose replies update the state."""
         state = self.state
@@ -204,15 +214,22 @@ class Telecom(TelecomTools):
         if self.user == "scripted":
             return answer
         for _ in range(_USES_OF_PHONE):
-            if not answer[0].startswith("PHONE:"):
+            report = self.use_device(answer[0])
+            if report is None:
                 break
             # The user's side of the conversation: the agent sees the last message alone.
-            conversation += [["user", answer[0]], ["phone", self._use_phone(answer[0])]]
+            conversation += [["user", answer[0]], ["phone", report]]
             answer = super()._user_message(message, conversation)
-        return answer[0].removeprefix("PHONE:"), answer[1]
+        return answer[0].removeprefix(PHONE), answer[1]
 
-    def _use_phone(self, line: str) -> str:
-        found = instructions(line.lower())
+    def use_device(self, words: str) -> str | None:
+        """Does what a line such as "PHONE: check the status bar" says, and returns the report.
+
+        None: the words are a message to the agent.
+        """
+        if not words.startswith(PHONE):
+            return None
+        found = instructions(words.lower())
         return self._user().perform(found[0]) if found else "The phone cannot do that."
 
     # The result.

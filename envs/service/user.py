@@ -39,6 +39,7 @@ _ASKED: dict[str, re.Pattern[str]] = {
 }
 """Subject of a question -> pattern in the agent's message."""
 _ORDER = re.compile(r"#w\d+")
+_CODE = re.compile(r"[\w.@#-]*[\d@_][\w.@-]*")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class UserState:
         identified: whether the user has told the identity.
         corrected: whether the current request has been corrected.
         misunderstood: number of messages in a row that the user did not understand.
-        refusals: number of requests that were rightly denied.
+        denied: indices of the requests that were rightly denied.
     """
 
     at: int = 0
@@ -111,7 +112,7 @@ class UserState:
     identified: bool = False
     corrected: bool = False
     misunderstood: int = 0
-    refusals: int = 0
+    denied: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +235,54 @@ def _answers(scenario: Scenario, user: UserState, asked: list[str]) -> str:
 
 def _next_request(scenario: Scenario, user: UserState, text: str) -> Reply:
     """Moves on to the next request, or ends the conversation, after a message of the agent."""
-    user.refusals += scenario.requests[user.at].refused and bool(DENIED.search(text))
+    refused = scenario.requests[user.at].refused and bool(DENIED.search(text))
+    if refused and user.at not in user.denied:
+        user.denied.append(user.at)
     if user.at + 1 == len(scenario.requests):
         return Reply(f"{STYLES[scenario.mood][3]} {STOP}")
     user.at, user.told, user.corrected, user.misunderstood = user.at + 1, [], False, 0
     return Reply(f"There is something else. {scenario.requests[user.at].opening}")
+
+
+# A user that is an agent and writes its own words.
+
+
+def codes(text: str) -> set[str]:
+    """Returns the numbers, codes and email addresses of a text, in lower case."""
+    return {found.strip(".-") for found in _CODE.findall(text.lower())}
+
+
+def agrees(message: str, words: str) -> bool:
+    """Returns whether the user's words agree to a proposal in the agent's message."""
+    return bool(CONFIRM.search(message.lower())) and words.lower().lstrip().startswith("yes")
+
+
+def reveals(fact: str, said: str, asked: bool) -> bool:
+    """Returns whether a user has told a fact.
+
+    Args:
+        fact: the fact.
+        said: all messages of the user. They must hold the codes of the fact.
+        asked: whether the agent has asked for it, which decides about a fact without codes.
+    """
+    needed = codes(fact)
+    return needed <= codes(said) if needed else asked
+
+
+def follow(scenario: Scenario, user: UserState, message: str, said: str) -> None:
+    """Updates the state of the scripted user after a reply in other words than its own.
+
+    The agent's message moves the conversation on, and the user's messages reveal the facts.
+
+    Args:
+        scenario: the user of the task.
+        user: the state, which is updated.
+        message: the agent's message. "" at the start of the conversation.
+        said: all messages of the user, joined.
+    """
+    before = user.identified
+    if message:
+        reply(scenario, user, message)
+    user.identified = before or reveals(scenario.identity, said, user.identified)
+    facts = scenario.requests[user.at].facts.items()
+    user.told = [name for name, fact in facts if reveals(fact, said, name in user.told)]

@@ -72,6 +72,7 @@ def statements(text: str) -> list[tuple[str, int]]:
     return found
 
 
+@cache
 def sentence(kind: str, about: int = -1) -> str:
     """Returns the sentence for an event kind, in the form parsed by `statements`."""
     name = PLAYERS[about]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -66,8 +65,8 @@ def prey(view: View) -> tuple[int, ...]:
 
 def accused(view: View) -> dict[int, int]:
     """Returns the number of accusations against each accused candidate in `prey`."""
-    count = Counter(about for kind, _, about in view.events if kind in ("finds", "suspect"))
-    return {i: count[i] for i in prey(view) if count[i]}
+    found = [about for kind, _, about in view.events if kind in ("finds", "suspect")]
+    return {i: found.count(i) for i in prey(view) if i in found}
 
 
 class Reasoning:

@@ -6,6 +6,7 @@ import numpy as np
 
 from agentgym.envs.social_deduction.deduction import PLAYERS, ROLES, SEER, WOLF, deals
 from agentgym.envs.social_deduction.werewolf import Werewolf
+from agentgym.utils.draws import Draws
 
 
 def possible(roles: list[str], me: int, seen: dict[int, bool], dead: list[int]) -> np.ndarray:
@@ -20,24 +21,26 @@ def possible(roles: list[str], me: int, seen: dict[int, bool], dead: list[int]) 
         seen: findings of the seer: whether a player is a werewolf.
         dead: the players whose roles are public.
     """
-    found = deals()
-    for other in {me, *dead}:
-        found = found[found[:, other] == ROLES.index(roles[other])]
     wolf = ROLES.index(WOLF)
+    known = {i: ROLES.index(roles[i]) for i in (me, *dead)}
     if roles[me] == WOLF:
-        for other, role in enumerate(roles):
-            if role == WOLF:
-                found = found[found[:, other] == wolf]
+        known |= {i: wolf for i, role in enumerate(roles) if role == WOLF}
+    found = deals()
+    found = found[(found[:, [*known]] == [*known.values()]).all(axis=1)]
     if roles[me] == SEER:
         for other, evil in seen.items():
             found = found[(found[:, other] == wolf) == evil]
     return found
 
 
-def knows(worlds: np.ndarray, other: int) -> bool:
-    """Returns whether all deals agree on whether a player is a werewolf."""
-    evil = worlds[:, other] == ROLES.index(WOLF)
-    return bool(evil.all() or not evil.any())
+def agreed(worlds: np.ndarray) -> list[bool]:
+    """Returns for each player whether all deals agree on whether it is a werewolf.
+
+    Args:
+        worlds: deals, shape (deals, players).
+    """
+    evil = worlds == ROLES.index(WOLF)
+    return (evil.all(axis=0) | ~evil.any(axis=0)).tolist()
 
 
 def played(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
@@ -50,23 +53,22 @@ def played(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
         The lines of a report that tells all, and the questions with their answers, "yes" or "no",
         about each pair of living players.
     """
-    game = Werewolf(speech="menu")
-    rng = np.random.default_rng(seed)
-    game.reset(seed, f"deal/{int(rng.integers(len(deals())))}")
+    game = Werewolf()
+    game.reset(seed, f"deal/{Draws(seed).below(len(deals()))}")
     lines = [f"{name} is the {game.role(name)}." for name in PLAYERS]
     lines = ["The roles, which each player is told only about itself:", *lines]
     lines.append("Both werewolves know each other. The roles of dead players are public.")
-    known: set[int] = set()
+    found: set[int] = set()
     while game.acting and game.state.day < 3:
         log = len(game.state.log)
         game.play({name: game.script("follower", name, game.np_random) for name in game.acting})
-        for other in game.state.seen.keys() - known:
+        for other in game.state.seen.keys() - found:
             seer = PLAYERS[game.state.roles.index(SEER)]
             evil = "a" if game.state.seen[other] else "not a"
             lines.append(
                 f"{seer}, the seer, secretly finds out: {PLAYERS[other]} is {evil} werewolf."
             )
-        known = {*game.state.seen}
+        found = {*game.state.seen}
         lines += game.state.log[log:]
     state = game.state
     dead = [i for i, alive in enumerate(state.alive) if not alive]
@@ -74,9 +76,9 @@ def played(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
     for me, name in enumerate(PLAYERS):
         if me in dead:
             continue
-        worlds = possible(state.roles, me, state.seen, dead)
+        known = agreed(possible(state.roles, me, state.seen, dead))
         for other, about in enumerate(PLAYERS):
             if other != me and other not in dead:
                 ask = f"Does {name} know for certain whether {about} is a werewolf?"
-                questions.append((ask, "yes" if knows(worlds, other) else "no"))
+                questions.append((ask, "yes" if known[other] else "no"))
     return lines, questions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from agentgym.envs.social_deduction.deduction import (
@@ -36,6 +38,13 @@ from agentgym.tasks import Tasks, task_number
 from agentgym.time_step import TimeStep
 
 KINDS = ("claim", "finds", "clears", "suspect", "trust")
+
+
+@cache
+def menu(others: tuple[int, ...]) -> tuple[str, ...]:
+    """Returns the sentences of talk about other players."""
+    said = [sentence(kind, i) for kind in KINDS[1:] for i in others]
+    return (QUIET, sentence("claim"), *said)
 
 
 class Werewolf(TextGame):
@@ -139,8 +148,7 @@ class Werewolf(TextGame):
         self.talk_rounds = talk_rounds
         self.speech = speech
         if speech == "menu":
-            said = [sentence(kind, i) for kind in KINDS[1:] for i in range(len(PLAYERS))]
-            self.actions = (*PLAYERS, NOBODY, QUIET, sentence("claim"), *said)
+            self.actions = (*PLAYERS, NOBODY, *menu(tuple(range(len(PLAYERS)))))
         talk = (
             "one of the listed sentences."
             if speech == "menu"
@@ -192,37 +200,34 @@ class Werewolf(TextGame):
         """Returns all roles: every deal of them is possible."""
         return ROLES
 
-    def _decider(self) -> int:
-        """Returns the wolf that chooses the victim."""
-        return living(self.state, WOLF)[-1]
-
     def _acting(self) -> tuple[str, ...]:
         state = self.state
         if winner(state):
             return ()
         acting = living(state)
-        if state.phase == "den":
-            acting = [i for i in living(state, WOLF) if i != self._decider()]
-        elif state.phase == "night":
-            acting = [i for i in acting if i == self._decider() or state.roles[i] in (SEER, DOCTOR)]
+        if state.phase in ("den", "night"):
+            *others, decider = living(state, WOLF)
+            deciding = [i for i in acting if i == decider or state.roles[i] in (SEER, DOCTOR)]
+            acting = others if state.phase == "den" else deciding
         return tuple(PLAYERS[i] for i in acting)
+
+    def _choices(self, me: int) -> tuple[int, ...]:
+        """Returns the players that a player can choose or talk about."""
+        state, banned = self.state, (me,)
+        if state.phase in ("den", "night"):
+            if state.roles[me] == WOLF:
+                banned = [i for i, role in enumerate(state.roles) if role == WOLF]
+            elif state.roles[me] == DOCTOR:
+                banned = (state.guarded,)
+        return tuple([i for i in living(state) if i not in banned])
 
     def _options(self, me: int) -> tuple[str, ...]:
         """Returns the admissible actions of an acting player."""
-        state = self.state
-        others = [i for i in living(state) if i != me]
-        if state.phase == "vote":
-            return (*(PLAYERS[i] for i in others), NOBODY)
-        if state.phase == "talk":
-            if self.speech == "free":
-                return ()
-            said = [sentence(kind, i) for kind in KINDS[1:] for i in others]
-            return (QUIET, sentence("claim"), *said)
-        if state.roles[me] == WOLF:
-            others = [i for i in others if state.roles[i] != WOLF]
-        elif state.roles[me] == DOCTOR:
-            others = [i for i in living(state) if i != state.guarded]
-        return tuple(PLAYERS[i] for i in others)
+        phase = self.state.phase
+        if phase == "talk":
+            return menu(self._choices(me)) if self.speech == "menu" else ()
+        names = [PLAYERS[i] for i in self._choices(me)]
+        return (*names, NOBODY) if phase == "vote" else tuple(names)
 
     def _look(self, agent: str) -> TimeStep:
         state, me = self.state, PLAYERS.index(agent)
@@ -284,6 +289,9 @@ class Werewolf(TextGame):
         others = len(living(state)) - wolves
         return (5 - others) / (5 - wolves) if wolves else 0.0
 
+    def _admissible_actions(self, agent: str) -> tuple[str, ...]:
+        return self._options(PLAYERS.index(agent))
+
     def _read(self, agent: str, said: str) -> str:
         if self.state.phase == "talk" and self.speech == "free":
             return clip(said)
@@ -329,18 +337,14 @@ class Werewolf(TextGame):
     def _view(self, me: int) -> View:
         """Returns the knowledge of a player, for scripted players."""
         state, role = self.state, self.state.roles[me]
-        wolves = {i for i, wolf in state.seen.items() if wolf} if role == SEER else set()
-        if role == WOLF:
-            wolves = {i for i, r in enumerate(state.roles) if r == WOLF}
-        names = self._options(me) if state.phase in ("den", "night") else ()
-        return View(
-            me,
-            role,
-            tuple(map(number, names)) or tuple(i for i in living(state) if i != me),
-            tuple(state.events),
-            frozenset(wolves),
-            frozenset(i for i, wolf in state.seen.items() if not wolf and role == SEER),
-        )
+        wolves, innocent = [], []
+        if role == SEER:
+            wolves = [i for i, wolf in state.seen.items() if wolf]
+            innocent = [i for i, wolf in state.seen.items() if not wolf]
+        elif role == WOLF:
+            wolves = [i for i, r in enumerate(state.roles) if r == WOLF]
+        events, options = tuple(state.events), self._choices(me)
+        return View(me, role, options, events, frozenset(wolves), frozenset(innocent))
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         view, mind = self._view(PLAYERS.index(agent)), MINDS[level]

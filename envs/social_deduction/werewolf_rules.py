@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import compress
 
 from agentgym.envs.social_deduction.deduction import DOCTOR, PLAYERS, ROLES, SEER, WOLF, Event
 
@@ -42,7 +43,7 @@ class State:
 def living(state: State, role: str | None = None) -> list[int]:
     """Returns the living players, optionally only those with a role."""
     if role is None:
-        return [i for i, alive in enumerate(state.alive) if alive]
+        return [*compress(range(len(PLAYERS)), state.alive)]
     return [i for i, r in enumerate(state.roles) if r == role and state.alive[i]]
 
 

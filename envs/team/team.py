@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,12 +13,12 @@ from agentgym.envs.team.roles import SCORES, Role, as_roles
 from agentgym.errors import ConfigError
 from agentgym.making import env_name, make_env
 from agentgym.multiagent.aec import AECGame
-from agentgym.multiagent.game import TextGame
+from agentgym.multiagent.env_game import EnvGame, EnvGameState
+from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.messages import NUMBER, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.pettingzoo_mixin import SHOWN
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
-from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import LONGEST, match_action, plain
 
@@ -28,8 +28,8 @@ PROPOSES = ("try", "act")
 """The kinds of roles that propose an action."""
 
 
-@dataclass
-class State:
+@dataclass(kw_only=True)
+class State(EnvGameState):
     """The state of the team between two actions of the environment.
 
     Attributes:
@@ -38,10 +38,6 @@ class State:
         proposal: the last proposed action.
         author: index of the role that proposed it.
         log: role names and messages since the last action of the environment.
-        ended: whether the environment's episode has terminated.
-        cut: whether the environment's episode was truncated.
-        refused: the agent whose action the environment called invalid in this turn, or "".
-        env: the environment's snapshot. It is set only in snapshots of the game.
     """
 
     place: int = 0
@@ -49,13 +45,9 @@ class State:
     proposal: str = ""
     author: int = -1
     log: list[tuple[str, str]] = field(default_factory=list)
-    ended: bool = False
-    cut: bool = False
-    refused: str = ""
-    env: dict[str, Any] = field(default_factory=dict)
 
 
-class TeamGame(TextGame):
+class TeamGame(EnvGame):
     """Several roles solve the task of one environment together, with a shared reward.
 
     ## Description
@@ -211,30 +203,8 @@ class TeamGame(TextGame):
     def _role(self, agent: str) -> Role:
         return self.roles[self.possible_agents.index(agent)]
 
-    def _start(self, task: str) -> None:
-        self.inner.np_random = self.np_random
-        self.inner.reset(options={"task": task})
-        self.state = State()
-
     def _acting(self) -> tuple[str, ...]:
         return () if self.state.ended else (self.possible_agents[self.state.place],)
-
-    def clock(self) -> int:
-        """Returns the number of actions played in the environment."""
-        return self.inner._turn
-
-    def play(self, actions: Mapping[str, str]) -> None:
-        """Plays one turn: see `TextGame.play`. A turn limit of the environment truncates."""
-        if self.episode is not None:
-            self.state.refused = ""
-        super().play(actions)
-        if self.state.cut:
-            self._episode.truncated, self._episode.acting = True, ()
-
-    def _observe(
-        self, rewards: Rewards, invalid: Iterable[str] = (), *, ended: bool = False
-    ) -> None:
-        super()._observe(rewards, {*invalid, self.state.refused}, ended=ended)
 
     def _admissible(self) -> tuple[str, ...]:
         """Returns the admissible actions of the environment."""
@@ -305,30 +275,24 @@ class TeamGame(TextGame):
 
     def _play_proposal(self) -> Rewards:
         """Plays the proposed action in the environment and begins a new turn of the team."""
-        ended, cut, refused, rewards = self._step()
-        self.state = State(ended=ended, cut=cut, refused=refused)
+        rewards = self._step()
+        old = self.state
+        self.state = State(ended=old.ended, cut=old.cut, refused=old.refused)
         return rewards
 
     def _try_proposal(self) -> Rewards:
         """Plays the proposed action, takes it back, and returns its rewards."""
         before, generator = self.inner.snapshot(), self.np_random.bit_generator.state
-        _, _, self.state.refused, rewards = self._step()
+        rewards = self._step()
+        self.state.ended = self.state.cut = False
         self.inner.restore(before)
         self.np_random.bit_generator.state = generator
         return rewards
 
-    def _step(self) -> tuple[bool, bool, str, Rewards]:
-        """Plays the proposed action in the environment.
-
-        Returns:
-            Whether the environment's episode has terminated, whether it was truncated, the author
-            of the action if it was invalid (else ""), and the rewards.
-        """
-        self.inner.np_random = self.np_random
-        _, _, ended, cut, info = self.inner.step(self.state.proposal)
-        refused = "" if info["valid"] else self.possible_agents[self.state.author]
-        terms = {name: info["reward_terms"][name] for name in self.reward_names}
-        return ended, cut, refused, dict.fromkeys(self.possible_agents, terms)
+    def _step(self) -> Rewards:
+        """Plays the proposed action in the environment and returns the rewards of all agents."""
+        terms = self._step_inner(self.state.proposal, self.possible_agents[self.state.author])
+        return dict.fromkeys(self.possible_agents, terms)
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         kind = self._role(agent).kind
@@ -356,28 +320,11 @@ class TeamGame(TextGame):
         lines = [f"[{name}] {clip(text, MAX_NOTE)}" for name, text in self.state.log]
         return "\n".join([self.inner._picture(), *lines])
 
-    def snapshot(self) -> dict[str, Any]:
-        """Returns the complete state of the episode as a JSON-serialisable dictionary."""
-        snapshot = super().snapshot()
-        snapshot["state"]["env"] = self.inner.snapshot()
-        return snapshot
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Continues from a snapshot of a team made with the same arguments.
-
-        Raises:
-            SnapshotError: if the snapshot is of another game or damaged.
-        """
-        with restoring(self):
-            super().restore(snapshot)
-            saved, state = self.state.env, self.state
-            if saved["task"] != self._episode.task:
-                raise ValueError("team and environment have different tasks")
-            if not (0 <= state.place < len(self.roles) and -1 <= state.author < len(self.roles)):
-                raise ValueError(f"there is no role {state.place} or {state.author}")
-            self.inner.restore(saved)
-            self.inner.np_random = self.np_random
-            state.env = {}
+    def _check_episode(self, episode: GameEpisode) -> None:
+        state, count = self.state, len(self.roles)
+        if not (0 <= state.place < count and -1 <= state.author < count):
+            raise ValueError(f"there is no role {state.place} or {state.author}")
+        super()._check_episode(episode)
 
 
 class Team(AECGame):

@@ -53,6 +53,12 @@ def test_a_format_reads_back_as_it_was_written(format, tmp_path_factory):
     check()
 
 
+def test_own_files_keep_the_arguments_of_the_environment(tmp_path_factory):
+    episode = RecordedEpisode([RecordedTurn("a", "b")], "rules", rewarded=True)
+    episode.env_kwargs = {"size": 8, "wrap": ["Memory:size=2"]}
+    assert read_episodes([written(tmp_path_factory, WRITERS["own"]([episode]))]) == [episode]
+
+
 def test_agent_instruct_and_openai_masks_are_read(tmp_path_factory):
     instruct = {
         "id": "os_0",

@@ -13,14 +13,17 @@ CALLS = st.one_of(
     st.tuples(st.just("below"), st.integers(1, 2**32 - 1)),
     st.tuples(st.just("below"), st.sampled_from([1, 2, 3, 4, 6, 2**31 + 1, 3 * 2**30])),
     st.tuples(st.just("permutation"), st.integers(0, 40)),
+    st.integers(1, 40).flatmap(
+        lambda n: st.tuples(st.just("choice"), st.just(range(n)), st.integers(0, n))
+    ),
 )
-NUMPY = {"random": "random", "below": "integers", "permutation": "permutation"}
 
 
 @given(st.integers(0, 2**128 - 1), st.integers(1, 9), st.lists(CALLS, max_size=60))
 def test_any_sequence_of_calls_draws_what_numpy_draws(seed, block, calls):
     draws, numpy = Draws(seed, block), np.random.Generator(np.random.PCG64(seed))
     for name, *args in calls:
-        theirs = getattr(numpy, NUMPY[name])(*args)
+        options = {"replace": False} if name == "choice" else {}
+        theirs = getattr(numpy, "integers" if name == "below" else name)(*args, **options)
         ours = getattr(draws, name)(*args)
-        assert ours == (theirs.tolist() if name == "permutation" else theirs)
+        assert ours == (theirs.tolist() if isinstance(theirs, np.ndarray) else theirs)

@@ -11,9 +11,9 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.rollout.curriculum import draw_tasks
 from agentgym.trainers.rollout.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 

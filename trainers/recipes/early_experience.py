@@ -40,9 +40,9 @@ from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.branches import single_turn
-from agentgym.trainers.rollout.curriculum import draw_tasks
 from agentgym.trainers.rollout.demonstrations import demonstrate, recorded
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, Positive, defaults
 from agentgym.trainers.trajectory import Trajectory
 

@@ -1,4 +1,4 @@
-"""Curricula over tasks and episode lengths. They can be combined with every recipe.
+"""Curricula over tasks. They can be combined with every recipe.
 
 - "window": tasks of intermediate difficulty, with a success rate inside a window.
 - "failures": half of the tasks are sampled from those that mostly failed, as WebRL generates new
@@ -8,14 +8,15 @@
 - "regret": half of the tasks are replayed in proportion to their regret, the best return so far
   minus the mean of the last group. Prioritized Level Replay (arXiv 2010.03934) as regret-based
   environment design (PAIRED, arXiv 2012.02096, and Robust PLR, arXiv 2110.02439).
+- "levels": several environments in their order. The next one joins when the success rate of the
+  last one is high, as automatic domain randomisation widens a range (arXiv 1910.07113).
 - "module:function": a function proposes the tasks from the success rates so far.
-- `adaptive_groups`: more episodes for tasks with a less certain outcome (`group_sizes`).
-- `horizons`: the maximum episode length grows in stages, as in ScalingInter-RL (arXiv 2509.08755).
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,128 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
+from agentgym.mixture import MixedTasks
 from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.rollout.task_sampling import (
+    Curriculum,
+    SuccessRates,
+    draw_preferred,
+    draw_tasks,
+)
 from agentgym.trainers.trajectory import Trajectory
 
 FEATURES = 512
-OVERSAMPLE = 4
-"""Number of candidate tasks per sampled task."""
-MINIMUM = 2
-"""Minimum number of episodes per task, with which a group has a baseline."""
 Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator], Sequence[str]]
 """Maps the training tasks, the success rates of those played, a number of tasks and a random
 generator to the tasks to play next. The rates are moving averages."""
-
-
-class Curriculum:
-    """Samples tasks uniformly. Subclasses sample with other preferences.
-
-    Args:
-        tasks: the training tasks.
-        first: samples from the first `first` tasks only. None samples from all tasks.
-    """
-
-    def __init__(self, tasks: Sequence[str], first: int | None = None):
-        self.tasks, self.first = tasks, first
-
-    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns `count` sampled tasks, each with a seed."""
-        return draw_tasks(self.tasks, count, rng, self.first)
-
-    def observe(self, trajectories: Sequence[Trajectory]) -> None:
-        """Updates the curriculum with the trajectories of an iteration."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state as plain Python values."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores the state of a checkpoint."""
-
-
-def draw_preferred(
-    curriculum: Curriculum,
-    weights: Callable[[Sequence[str]], NDArray[np.float64]],
-    count: int,
-    rng: np.random.Generator,
-) -> list[tuple[str, int]]:
-    """Samples candidate tasks uniformly, and from these the result in proportion to weights.
-
-    Tasks of weight 0 are used only if there are too few others.
-
-    Args:
-        curriculum: curriculum that holds the tasks.
-        weights: function from task names to non-negative weights.
-        count: number of tasks to sample.
-        rng: random generator.
-
-    Returns:
-        `count` tasks, each with a seed.
-    """
-    looked_at = Curriculum.draw(curriculum, OVERSAMPLE * count, rng)
-    names = list(dict.fromkeys(task for task, _ in looked_at))
-    wanted = weights(names)
-    size = min(count, int((wanted > 0).sum()))
-    chosen = rng.choice(len(names), size, replace=False, p=wanted / wanted.sum()) if size else ()
-    found = [names[int(i)] for i in chosen]
-    found += [task for task in names if task not in set(found)][: count - size]
-    found += [task for task, _ in looked_at][: count - len(found)]
-    return [(task, int(rng.integers(2**31))) for task in found]
-
-
-class SuccessRates(Curriculum):
-    """Tracks an exponential moving average of the success rate of every task played."""
-
-    memory = 0.5
-
-    def __init__(self, tasks: Sequence[str], first: int | None = None):
-        super().__init__(tasks, first)
-        self.rates: dict[str, float] = {}
-
-    def observe(self, trajectories: Sequence[Trajectory]) -> None:
-        """Updates the success rates of the tasks played."""
-        outcomes: dict[str, list[float]] = {}
-        for trajectory in trajectories:
-            outcomes.setdefault(trajectory.task, []).append(float(trajectory.success))
-        for task, results in outcomes.items():
-            now = float(np.mean(results))
-            old = self.rates.get(task)
-            self.rates[task] = now if old is None else self.memory * old + (1 - self.memory) * now
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the success rates."""
-        return {"rates": dict(self.rates)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores the state of a checkpoint."""
-        self.rates = dict(state["rates"])
-
-
-def group_sizes(rates: Sequence[float], size: int) -> list[int]:
-    """Divides episodes among tasks, more for tasks whose outcome is less certain.
-
-    A task gets at least 2 episodes, and the others in proportion to the standard deviation of its
-    success, sqrt(p (1 - p)). For a given total, this minimises the variance of the sum of the mean
-    returns of the tasks (Neyman, 1934). GVM (arXiv 2505.02391) and Reinforce-Ada (arXiv 2510.04996)
-    also give more episodes to tasks with a larger variance. Here the rates are those of earlier
-    iterations, and no episode is dropped.
-
-    Args:
-        rates: success rate p of each task.
-        size: mean number of episodes per task, at least 2.
-
-    Returns:
-        The number of episodes of each task, with the sum `size * len(rates)`.
-    """
-    p = np.asarray(rates, np.float64)
-    deviations = np.sqrt(p * (1 - p))
-    if not deviations.any():
-        deviations = np.ones(len(p))
-    shares = (size - MINIMUM) * len(p) * deviations / deviations.sum()
-    sizes = np.floor(shares).astype(int)
-    largest = np.argsort(sizes - shares, kind="stable")  # of the remainders
-    sizes[largest[: (size - MINIMUM) * len(p) - sizes.sum()]] += 1
-    return (MINIMUM + sizes).tolist()
 
 
 class SuccessWindow(SuccessRates):
@@ -312,12 +205,63 @@ class LearningProgress(Curriculum):
         self.now, self.then = np.array(state["now"]), np.array(state["then"])
 
 
+class Levels(Curriculum):
+    """Samples from the first environments of a mixture. The next one joins when they are mastered.
+
+    Half of the tasks are from the environment that joined last, the others from all that have
+    joined, in equal parts. The next one joins when the moving average of the success rate in the
+    last one reaches `enough`.
+    """
+
+    enough, memory = 0.7, 0.5
+
+    def __init__(self, tasks: Sequence[str], first: int | None = None):
+        if not isinstance(tasks, MixedTasks):
+            raise ConfigError(
+                "curriculum = 'levels' needs several environments, from easy to hard: "
+                "--env-id KG-QA-v0:hops=1 KG-QA-v0:hops=2."
+            )
+        super().__init__(tasks, first)
+        self.levels = dict(tasks.parts)
+        self.joined, self.rate = 1, 0.0
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns `count` sampled tasks, each with a seed."""
+        names = list(self.levels)[: self.joined]
+        older = names * (count // 2 // len(names))
+        drawn = Counter(older + [names[-1]] * (count - len(older)))
+        return [
+            (f"{name} {task}", seed)
+            for name, number in drawn.items()
+            for task, seed in draw_tasks(self.levels[name], number, rng, self.first)
+        ]
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> None:
+        """Updates the success rate of the last environment, after which the next one may join."""
+        last = list(self.levels)[self.joined - 1]
+        results = [t.success for t in trajectories if t.task.startswith(f"{last} ")]
+        if not results:
+            return
+        self.rate = self.memory * self.rate + (1 - self.memory) * float(np.mean(results))
+        if self.rate >= self.enough and self.joined < len(self.levels):
+            self.joined, self.rate = self.joined + 1, 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the number of environments that have joined, and the success rate in the last."""
+        return {"joined": self.joined, "rate": self.rate}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores the state of a checkpoint."""
+        self.joined, self.rate = int(state["joined"]), float(state["rate"])
+
+
 KINDS: dict[str, type[Curriculum]] = {
     "uniform": Curriculum,
     "window": SuccessWindow,
     "failures": Failures,
     "regret": Regret,
     "progress": LearningProgress,
+    "levels": Levels,
 }
 
 
@@ -330,40 +274,11 @@ def make_curriculum(kind: str, tasks: Sequence[str], first: int | None = None) -
         first: the curriculum uses the first `first` tasks only. None: all.
 
     Raises:
-        ConfigError: if there is no such function.
+        ConfigError: if there is no such function, or "levels" has a single environment.
     """
     if kind in KINDS:
         return KINDS[kind](tasks, first)
     return Proposed(imported(kind, "curriculum"), tasks, first)
-
-
-def horizon(horizons: Sequence[int], every: int, iteration: int) -> int | None:
-    """Returns the maximum episode length of an iteration, or None for the environment's own.
-
-    Args:
-        horizons: maximum lengths in turns, one per stage. The last one stays in effect.
-        every: iterations per stage.
-        iteration: the current iteration, from 0.
-    """
-    return horizons[min(iteration // every, len(horizons) - 1)] if horizons else None
-
-
-def draw_tasks(
-    tasks: Sequence[str], count: int, rng: np.random.Generator, first: int | None = None
-) -> list[tuple[str, int]]:
-    """Samples tasks, each with a seed, without replacement as long as there are enough tasks.
-
-    Args:
-        tasks: tasks to sample from.
-        count: number of tasks to sample.
-        rng: random generator.
-        first: samples from the first `first` tasks only. None samples from all tasks.
-    """
-    size = len(tasks) if first is None else min(first, len(tasks))
-    numbers: list[int] = []
-    while len(numbers) < count:
-        numbers += rng.choice(size, min(size, count - len(numbers)), replace=False).tolist()
-    return [(tasks[number], int(rng.integers(2**31))) for number in numbers]
 
 
 def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import gymnasium
 import numpy as np
 
+from agentgym.mixture import id_in_play
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, Conversation, Tokens
@@ -265,7 +266,7 @@ class Play:
             bootstrap, _ = self._append(prompt)
             self.segments[bootstrap] = prompt
         return Trajectory(
-            env_id=self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
+            env_id=id_in_play(self.env),
             task=self.episode.task,
             seed=self.episode.seed,
             segments=[Segment(tokens) for tokens in self.segments],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.making import short_id
 from agentgym.trainers.trajectory import Trajectory
 
 
@@ -49,7 +50,7 @@ def by_env_id(trajectories: Sequence[Trajectory]) -> list[tuple[str, list[Trajec
     """Returns the trajectories of each environment, with its id without namespace."""
     found: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
-        found.setdefault(trajectory.env_id.rpartition("/")[2], []).append(trajectory)
+        found.setdefault(short_id(trajectory.env_id), []).append(trajectory)
     return sorted(found.items())
 
 

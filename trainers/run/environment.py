@@ -8,7 +8,14 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import env_name, factory_of, full_id, make_env, privileged_ids
+from agentgym.making import (
+    env_name,
+    factory_of,
+    full_id,
+    make_env,
+    privileged_ids,
+    split_id,
+)
 from agentgym.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
 from agentgym.trainers.config import TrainConfig
@@ -71,7 +78,7 @@ def evaluation_factory(config: TrainConfig, make_env: MakeEnv, reward: RewardFn 
     """
     ids, others = config.environment.ids, config.evaluation.eval_env_id
     for id in others:
-        full_id(id)  # raises for an unknown one
+        full_id(split_id(id)[0])  # raises for an unknown one
     if len(ids) == 1 and not others:
         return make_env
     makers = [_maker(id, config, config.environment.env_kwargs, reward) for id in ids]
@@ -82,8 +89,8 @@ def evaluation_factory(config: TrainConfig, make_env: MakeEnv, reward: RewardFn 
 def _maker(
     id: str, config: TrainConfig, kwargs: dict[str, Any], reward: RewardFn | None
 ) -> MakeEnv:
-    wrap = config.environment.wrap
-    return _dressed(lambda: make_env(id, wrap=wrap, **kwargs), config, reward)
+    wrap, (name, own) = config.environment.wrap, split_id(id)
+    return _dressed(lambda: make_env(name, wrap=wrap, **{**kwargs, **own}), config, reward)
 
 
 def _dressed(make: MakeEnv, config: TrainConfig, reward: RewardFn | None) -> MakeEnv:

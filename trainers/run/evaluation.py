@@ -16,6 +16,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.exploitability import nashconv
 from agentgym.evaluation.report import Record, Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
+from agentgym.making import short_id
 from agentgym.mixture import Mixture
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
@@ -160,7 +161,7 @@ def evaluation_metrics(report: Report, config: TrainConfig) -> dict[str, float]:
     numbers["eval/reward_high"] = reward.mean if reward.high is None else reward.high
     parts = by_environment(report, config)
     for id, part in parts.items() if len(parts) > 1 else ():
-        name = id.rpartition("/")[2]
+        name = short_id(id)
         numbers |= {f"eval/{name}/{key}": e.mean for key, e in part.aggregate().items()}
     return numbers
 

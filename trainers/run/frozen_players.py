@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from agentgym.agents import Agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.crossplay import CrossPlay, cross_play
-from agentgym.making import full_id
+from agentgym.making import full_id, split_id
 from agentgym.mixture import Mixture
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.ensemble import Ensemble
@@ -176,13 +176,14 @@ def load_opponent(folder: str, config: TrainConfig, policy: Policy) -> Policy:
     agent = load_agent(folder, device=str(policy.device))
     _, saved = read_settings(folder)
     ids = saved.get("env_id", ())
-    trained = {full_id(id) for id in ([ids] if isinstance(ids, str) else ids)}
+    trained = {full_id(split_id(id)[0]) for id in ([ids] if isinstance(ids, str) else ids)}
     if isinstance(agent, RoleAgent):
         raise ConfigError(
             f"opponents: {Path(folder)} holds policies of roles. Name the folder of one of them."
         )
     wrong = None
-    if trained and trained.isdisjoint(map(full_id, config.environment.ids)):
+    games = [full_id(split_id(id)[0]) for id in config.environment.ids]
+    if trained and trained.isdisjoint(games):
         wrong = f"was trained in {', '.join(sorted(trained))}, not in {config.environment.label}"
     elif type(agent) is not PolicyAgent or agent.policy.steered:
         wrong = "chooses its actions with a learned critic"

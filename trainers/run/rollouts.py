@@ -11,10 +11,11 @@ from accelerate import Accelerator
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.curriculum import SuccessRates, group_sizes, horizon, make_curriculum
+from agentgym.trainers.rollout.curriculum import make_curriculum
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
+from agentgym.trainers.rollout.task_sampling import SuccessRates, group_sizes, horizon
 from agentgym.trainers.run.checkpoint import RunFolder
 from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.run.frozen_players import FrozenPlayers

@@ -24,11 +24,11 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.curriculum import draw_tasks
 from agentgym.trainers.rollout.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.metrics import rollout_metrics
+from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.early_stopping import EarlyStopping, split

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.envs.numbers.arithmetic import sample, text, value
+from agentgym.utils.draws import Draws
 
 
 @given(st.integers(0, 10**6), st.integers(2, 10))
 def test_the_value_is_that_of_the_text(seed, terms):
-    tree = sample(np.random.default_rng(seed), terms, 20)
+    tree = sample(Draws(seed).below, terms, 20)
     written = text(tree)
     assert eval(written, {"__builtins__": {}}) == value(tree)
     assert sum(part.isdigit() for part in written.replace("(", " ").replace(")", " ").split()) == (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentgym.envs.social_deduction.deduction import DOCTOR, SEER, VILLAGER, WOLF
 from agentgym.envs.social_deduction.house_story import UNKNOWN, House, played
 from agentgym.envs.social_deduction.theory_of_mind import ORDERS, TheoryOfMind, house_questions
-from agentgym.envs.social_deduction.village_story import knows, possible
+from agentgym.envs.social_deduction.village_story import agreed, possible
 from agentgym.envs.social_deduction.village_story import played as village_played
 from agentgym.errors import ConfigError
 from agentgym.utils.draws import Draws
@@ -75,13 +75,13 @@ def test_the_state_of_a_house(seed: int, people: int, events: int):
 
 def test_knowledge_of_roles():
     roles = [WOLF, WOLF, SEER, DOCTOR, VILLAGER, VILLAGER, VILLAGER]
-    assert all(knows(possible(roles, 0, {}, []), other) for other in range(7))
-    villager = possible(roles, 4, {}, [])
-    assert not any(knows(villager, other) for other in (0, 1, 2, 3, 5, 6))
-    seer = possible(roles, 2, {0: True, 4: False}, [])
-    assert [knows(seer, other) for other in range(7)] == [1, 0, 1, 0, 1, 0, 0]
-    seer = possible(roles, 2, {0: True}, [1])
-    assert all(knows(seer, other) for other in range(7)), "both wolves are found, so nobody else is"
+    assert all(agreed(possible(roles, 0, {}, [])))
+    villager = agreed(possible(roles, 4, {}, []))
+    assert not any(villager[other] for other in (0, 1, 2, 3, 5, 6))
+    seer = agreed(possible(roles, 2, {0: True, 4: False}, []))
+    assert seer == [1, 0, 1, 0, 1, 0, 0]
+    seer = agreed(possible(roles, 2, {0: True}, [1]))
+    assert all(seer), "both wolves are found, so nobody else is"
 
 
 def test_a_game_is_reported_and_asked_about():

@@ -264,3 +264,11 @@ def test_invalid_arguments():
         agentgym.Team("NumberLin-v0")
     with pytest.raises(ConfigError, match="sizes"):
         TeamGame(env_kwargs={"sizes": 3})
+
+
+def test_a_copy_continues_independently():
+    game = team("thinker-reasoner")
+    twin, start = game.copy(), where(game)
+    says(twin, "Go up!", "+")
+    assert (where(twin), where(game)) == (start + 1, start)
+    assert game.acting == ("player_0",) and not game.inner._turn

@@ -14,19 +14,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
+from agentgym.mixture import MixedTasks
 from agentgym.trainers import Callback, Trainer, make_trainer
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.rollout.curriculum import (
     KINDS,
-    Curriculum,
     Failures,
     LearningProgress,
+    Levels,
     Proposed,
     Regret,
     SuccessWindow,
+    make_curriculum,
+)
+from agentgym.trainers.rollout.task_sampling import (
+    Curriculum,
+    draw_tasks,
     group_sizes,
     horizon,
-    make_curriculum,
 )
 from agentgym.trainers.trajectory import Trajectory
 
@@ -40,6 +45,8 @@ ADAPTIVE: dict[str, Any] = {
     "device": "cpu", "threads": 1, "quiet": True, "lr": 1e-4, "log_with": (), "resume": True,
 }  # fmt: skip
 TASKS = [f"task/{i}" for i in range(40)]
+OF_ONE = [kind for kind in KINDS if kind != "levels"]
+LEVELS = MixedTasks({name: [f"train/{i}" for i in range(5)] for name in "ABC"}, (1, 1, 1))
 
 
 def played(rates: dict[str, float], text: dict[str, str] | None = None) -> list[Trajectory]:
@@ -53,7 +60,7 @@ def played(rates: dict[str, float], text: dict[str, str] | None = None) -> list[
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OF_ONE)
 def test_draws_are_of_the_tasks_without_repetition_and_by_the_generator_alone(kind: str):
     for observed in (False, True):
         draws = []
@@ -67,7 +74,7 @@ def test_draws_are_of_the_tasks_without_repetition_and_by_the_generator_alone(ki
         assert len(set(names)) == 8 and set(names) <= set(TASKS[:30])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OF_ONE)
 def test_more_tasks_than_there_are_can_be_drawn(kind: str):
     curriculum = KINDS[kind](TASKS[:3])
     curriculum.observe(played({task: 0.5 for task in TASKS[:3]}))
@@ -113,6 +120,44 @@ def test_tasks_with_regret_come_back():
     assert 0.68 < single.count(TASKS[0]) / 400 < 0.82  # 0.75 : 0.25
 
 
+def test_levels_join_one_after_another():
+    curriculum = Levels(LEVELS)
+
+    def drawn() -> Counter[str]:
+        tasks = [task for task, _ in curriculum.draw(12, np.random.default_rng(0))]
+        assert all(task in LEVELS for task in tasks)
+        return Counter(task[0] for task in tasks)
+
+    assert drawn() == {"A": 12}
+    curriculum.observe(played({"A train/0": 1.0}))
+    assert drawn() == {"A": 12}  # one good iteration is not enough
+    curriculum.observe(played({"A train/0": 1.0}))
+    assert drawn() == {"A": 3, "B": 9}
+    curriculum.observe(played({"A train/0": 1.0}))  # nothing of B
+    again = Levels(LEVELS)
+    again.load_state_dict(curriculum.state_dict())
+    curriculum = again
+    for _ in range(2):
+        curriculum.observe(played({"A train/1": 0.0, "B train/0": 1.0}))
+    assert drawn() == {"A": 2, "B": 2, "C": 8}
+    for _ in range(4):
+        curriculum.observe(played({"C train/0": 1.0}))
+    assert drawn() == {"A": 2, "B": 2, "C": 8}
+
+
+def test_levels_sample_the_first_tasks_of_each_environment():
+    curriculum = Levels(LEVELS, 2)
+    assert {task for task, _ in curriculum.draw(9, np.random.default_rng(0))} == {
+        "A train/0",
+        "A train/1",
+    }
+
+
+def test_levels_need_several_environments():
+    with pytest.raises(ConfigError, match="'levels' needs several environments"):
+        make_curriculum("levels", TASKS)
+
+
 def easiest(tasks: Sequence[str], rates: Mapping[str, float], count: int, rng: Any) -> list[str]:
     """Proposes tasks in the order of their success rates."""
     return sorted(tasks, key=lambda task: -rates.get(task, 0.0))[:count]
@@ -151,8 +196,9 @@ def test_progress_prefers_the_kind_of_task_that_is_being_learnt():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_state_comes_back(kind: str):
-    first, second = KINDS[kind](TASKS), KINDS[kind](TASKS)
-    first.observe(played({task: i / 40 for i, task in enumerate(TASKS)}))
+    tasks = LEVELS if kind == "levels" else TASKS
+    first, second = KINDS[kind](tasks), KINDS[kind](tasks)
+    first.observe(played({task: 1 - i / len(tasks) for i, task in enumerate(tasks)}))
     second.load_state_dict(first.state_dict())
     draws = [c.draw(8, np.random.default_rng(1)) for c in (first, second)]
     assert draws[0] == draws[1]
@@ -225,7 +271,5 @@ def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
 
 
 def test_without_preferences_tasks_are_drawn_as_ever():
-    from agentgym.trainers.rollout.curriculum import draw_tasks
-
     drawn = Curriculum(TASKS, 30).draw(8, np.random.default_rng(5))
     assert drawn == draw_tasks(TASKS, 8, np.random.default_rng(5), 30)

@@ -13,6 +13,7 @@ import pytest
 from agentgym.envs.grid import frozen_lake
 from agentgym.envs.lmrl import maze
 from agentgym.envs.planning.env import PlanningEnv
+from agentgym.goals import GoalConditioned
 from agentgym.making import make_env
 from agentgym.registration import TABLE
 from agentgym.trainers.policy.policy import Policy
@@ -21,7 +22,7 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play
-from agentgym.trainers.rollout.hindsight import GoalConditioned, in_hindsight
+from agentgym.trainers.rollout.hindsight import in_hindsight
 from agentgym.trainers.trajectory import Trajectory
 
 # How the rules themselves would start a task with another goal, said without `pursue`.

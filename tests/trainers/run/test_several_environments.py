@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agentgym.cli.main import main
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, train
@@ -54,6 +55,8 @@ def test_the_flag_takes_one_id_or_several():
         ({"env_id": ("A-v0", "B-v0"), "mix": (1, 0)}, "mix needs"),
         ({"env_id": "A-v0", "eval_env_id": ("A-v0",)}, "different environments"),
         ({"eval_env_id": ("TextNaf-v0",)}, "Did you mean"),
+        ({"env_id": "NumberLine-v0:size=4"}, "single environment are env_kwargs"),
+        ({"env_id": ("TextNav-v0", "NumberLine-v0:size=[4, 5]")}, "have no spaces"),
         ({"env": NumberLine(), "eval_env_id": ("TextNav-v0",)}, "use env_id, not env"),
     ],
 )
@@ -102,6 +105,28 @@ def test_a_run_plays_evaluates_and_resumes_all_environments(tmp_path: Path):
     for one, other in pairs:
         assert (one.env_id, one.task, one.seed) == (other.env_id, other.task, other.seed)
         assert [turn.action for turn in one.turns] == [turn.action for turn in other.turns]
+
+
+@pytest.mark.slow
+def test_levels_of_one_environment_have_arguments_of_their_own(tmp_path: Path):
+    ids = ("AgentGym/NumberLine-v0:size=2", "NumberLine-v0:size=5,invalid_penalty=0.5")
+    settings = SMALL | {"env_id": ids, "env_kwargs": {"max_turns": 8, "size": 9}}
+    settings |= {"curriculum": "levels", "run_dir": str(tmp_path / "run")}
+    seen = Played()
+    reports = train("poad", **settings, iterations=4, callbacks=[seen])
+    easy, hard = (
+        "AgentGym/NumberLine-v0:size=2",
+        "AgentGym/NumberLine-v0:size=5,invalid_penalty=0.5",
+    )
+    played = [episode.env_id for episode in seen.episodes]
+    assert set(played[:24]) == {easy} and set(played[24:]) == {easy, hard}
+    assert all(episode.task.startswith(ids[0]) for episode in seen.episodes[:24])
+    assert {report.env for report in reports} == set(ids)
+    rows = read_metrics(tmp_path / "run")
+    names = {key.split("/")[1] for row in rows for key in row if key.startswith("rollout/Number")}
+    assert names == {name.removeprefix("AgentGym/") for name in (easy, hard)}
+    saved = tmp_path / "run" / "trajectories.jsonl"
+    assert main(["export", str(saved), "--out", str(tmp_path / "chat.jsonl")]) == 0
 
 
 def test_advantages_are_standardised_in_each_environment():
