@@ -101,7 +101,9 @@ class TrainConfig:
         self.kind: Kind = kind_of(model.model, model.lora_rank)
         low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
         found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
-        if self.rollout.max_staleness or self.rollout.cross_policy or self.rollout.epsilon:
+        rollout = self.rollout
+        explores = rollout.epsilon and self.own_actions
+        if rollout.max_staleness or rollout.cross_policy or explores:
             found["importance_cap"] = STALE_CAP
         self.by_kind = {name: value for name, value in found.items() if given[name] is None}
         for name in groups_of(type(self)):
@@ -209,6 +211,11 @@ class TrainConfig:
     def foreign_actions(self) -> bool:
         """Whether a recipe learns from actions that its policy has not sampled as they are."""
         return False
+
+    @property
+    def own_actions(self) -> bool:
+        """Whether a recipe learns from actions that its policy has sampled."""
+        return True
 
     @property
     def recompute_logprobs(self) -> bool:

@@ -17,7 +17,7 @@ from agentgym.multiagent.game import TextGame
 from agentgym.utils.serialization import to_json
 
 KEPT = 1 << 17
-"""Maximum number of actions that a search with `per_state` keeps."""
+"""Maximum number of states that a search with `per_state` keeps."""
 
 
 @dataclass(slots=True)
@@ -135,20 +135,28 @@ class GameSearch:
     that the search fits games of two or more players, zero-sum or not. Agents that act in the same
     turn choose independently ("Monte Carlo Tree Search in Simultaneous Move Games", Tak, Lanctot &
     Winands, 2014). Chance events are sampled anew in every simulation. Returns are scaled to a
-    range of 1. The most frequent action is played, after a search of its own in every turn.
+    range of 1. The most frequent action is played, after a search of its own in every turn. With a
+    `temperature`, an action is sampled with a probability proportional to visits^(1 / temperature),
+    as in AlphaZero (arXiv 1712.01815).
 
     The search knows the rules and the whole state of the game, hidden parts included, such as the
     cards of other players. In games with hidden information, results of agents that only observe
     are not comparable. The turns of its simulations are in `View.costs` as `search_steps`.
 
     With `per_state`, the random numbers of a search depend on the state of the game alone. The same
-    state then always has the same action, which makes a better teacher, and it is searched once.
+    state is then searched once. Without a temperature, it always has the same action.
+
+    Which of several equally good actions is the most frequent is chance. A policy that imitates
+    actions sampled with the temperature 1 fits the distribution of the visits, in which such
+    actions are about as probable.
 
     Args:
         budget: episodes that are played to their end per search.
         exploration: the constant of the upper confidence bounds.
         per_state: searches each state once. The state is the game's `State`: it must hold all that
             the rules read, apart from the number of turns played.
+        temperature: temperature of the choice of an action from the visits. 0: the most frequent
+            one.
         name: name in reports.
 
     Raises:
@@ -161,15 +169,18 @@ class GameSearch:
         budget: int = 100,
         exploration: float = 0.7,
         per_state: bool = False,
+        temperature: float = 0.0,
         name: str = "search:mcts",
     ):
         if budget < 1:
             raise ConfigError(f"budget must be at least 1, got {budget}.")
         if exploration < 0:
             raise ConfigError(f"exploration must be at least 0, got {exploration}.")
+        if temperature < 0:
+            raise ConfigError(f"temperature must be at least 0, got {temperature}.")
         self.budget, self.exploration, self.name = budget, exploration, name
-        self.per_state = per_state
-        self._known: dict[str, str] = {}
+        self.per_state, self.temperature = per_state, temperature
+        self._known: dict[str, dict[str, Arm]] = {}
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view of a seat.
@@ -180,24 +191,36 @@ class GameSearch:
         return [self._act(view) for view in views]
 
     def _act(self, view: View) -> str:
-        seat: Any = view.env
         if len(forced := view.info["admissible"]) == 1:
             return forced[0]
+        return self._choose(self._arms(view), view.rng)
+
+    def _choose(self, arms: dict[str, Arm], rng: np.random.Generator) -> str:
+        """Returns an action of the state."""
+        if not self.temperature:
+            return max(arms, key=lambda action: (arms[action].visits, arms[action].mean))
+        visits = np.array([arm.visits for arm in arms.values()])
+        shares = (visits / visits.max()) ** (1 / self.temperature)
+        return [*arms][int(rng.choice(len(arms), p=shares / shares.sum()))]
+
+    def _arms(self, view: View) -> dict[str, Arm]:
+        """Returns the actions of the state, from a search or from an earlier one."""
         if not self.per_state:
             return self._search(view, view.rng)
+        seat: Any = view.env
         game: TextGame = seat.game
         state = [type(game).__name__, seat.agent, list(game.acting), to_json(game.state)]
         key = json.dumps(state)
         if (known := self._known.get(key)) is not None:
             return known
         seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:16])
-        action = self._search(view, np.random.default_rng(seed))
+        arms = self._search(view, np.random.default_rng(seed))
         if len(self._known) < KEPT:
-            self._known[key] = action
-        return action
+            self._known[key] = arms
+        return arms
 
-    def _search(self, view: View, rng: np.random.Generator) -> str:
-        """Returns the action that the simulations choose most often."""
+    def _search(self, view: View, rng: np.random.Generator) -> dict[str, Arm]:
+        """Returns the actions that the simulations tried."""
         seat: Any = view.env
         tree = Tree(self.exploration, rng)
         for _ in range(self.budget):
@@ -205,5 +228,4 @@ class GameSearch:
             twin.np_random = np.random.default_rng(int(rng.integers(2**63)))
             view.costs["search_steps"] += tree.simulate(twin)
         view.costs["searches"] += 1
-        arms = tree.root.arms[seat.agent]
-        return max(arms, key=lambda action: (arms[action].visits, arms[action].mean))
+        return tree.root.arms[seat.agent]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,27 @@ def test_a_state_has_one_search_and_one_action_with_per_state():
     assert len(plain) > 1
 
 
+def test_with_a_temperature_actions_are_sampled_by_their_visits():
+    def played(temperature: float, budget: int = 40) -> Counter[str]:
+        search = GameSearch(budget=budget, per_state=True, temperature=temperature)
+        views = [seat_view(game, "player_1", np.random.default_rng(seed)) for seed in range(300)]
+        found = Counter(search.act(views))
+        assert sum(view.costs["searches"] for view in views) == 1
+        return found
+
+    game = started("TicTacToe-v0", "opening/")
+    game.play({"player_0": "5"})
+    [best] = played(0.0)
+    sampled = played(1.0)
+    assert len(sampled) == 8 and sampled[best] == max(sampled.values())
+    assert [*played(1e-3)] == [best]
+    # 40 simulations try each of 8 actions: at a high temperature they are equally probable.
+    assert all(20 <= count <= 60 for count in played(1e6).values())
+    views = [seat_view(game, "player_1", np.random.default_rng(7)) for _ in range(2)]
+    first, second = (GameSearch(budget=9, temperature=1.0).act([view]) for view in views)
+    assert first == second
+
+
 @pytest.mark.parametrize(
     ("id", "word", "message"),
     [
@@ -92,6 +114,7 @@ def test_a_state_has_one_search_and_one_action_with_per_state():
         ("TicTacToe-v0", "search", "the search is search:mcts, got 'search'"),
         ("TicTacToe-v0", "search:mcts,budget=0", "budget must be at least 1, got 0"),
         ("TicTacToe-v0", "search:mcts,exploration=-1", "exploration must be at least 0, got -1"),
+        ("TicTacToe-v0", "search:mcts,temperature=-1", "temperature must be at least 0, got -1"),
         ("TicTacToe-v0", "search:mcts,depth=3", "unexpected keyword argument 'depth'"),
         ("TicTacToe-v0", "search:mcts,budget=many", "'budget' of .* is int"),
         ("TicTacToe-v0", "search:mcts,per_state=7", "'per_state' of .* is bool"),

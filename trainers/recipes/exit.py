@@ -8,6 +8,9 @@ the policy imitates its actions:
 
 In a game (`opponents mirror`), the policy plays all seats, and from a sampled turn on the search
 plays all of them (see `GameSearch`), so that the policy learns from self-play and the rules alone.
+With `visited`, the search instead plays nothing, and the policy imitates its action in every turn
+of the policy's own episodes, as in DAgger (arXiv 1011.0686). With `epsilon`, the policy's episodes
+reach states in which an agent has made a mistake.
 
 Kept: a search as the teacher, states of the policy, imitation, and with `guided` a search whose
 actions the policy proposes. Changed: the search also plays the turns that follow the sampled one.
@@ -31,7 +34,13 @@ from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turns_before
+from agentgym.trainers.rollout.branches import (
+    episodes_of,
+    orders_of,
+    single_turn,
+    turns_before,
+    with_action,
+)
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.settings import Count, LossConfig, defaults
@@ -56,6 +65,9 @@ class Config(TrainConfig):
     """The policy proposes the actions of the search."""
     replayed: Count = 0
     """Turns of earlier searches that are imitated again in each iteration, a random sample."""
+    visited: bool = False
+    """In games, imitate the search in every turn of the policy's own episodes. Otherwise it is
+    imitated from a sampled turn of each episode on, from which it plays itself."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -71,6 +83,11 @@ class Config(TrainConfig):
     def foreign_actions(self) -> bool:
         """True: the actions of the search are not the policy's own."""
         return True
+
+    @property
+    def own_actions(self) -> bool:
+        """False: the policy's own actions decide on the states of the search alone."""
+        return False
 
 
 class Teaching(RecipeHooks):
@@ -88,6 +105,8 @@ class Teaching(RecipeHooks):
         self.trainer, self.config = trainer, config
         self.earlier = ReplayBuffer(None)
         self.games = bool(trainer.lineup.agents)
+        if config.visited and not self.games:
+            raise ConfigError("visited is a setting of games: set opponents to 'mirror'.")
         self.teacher = self._seats() if self.games else self._planner()
 
     def _seats(self) -> Agent:
@@ -120,6 +139,8 @@ class Teaching(RecipeHooks):
     ) -> list[Trajectory]:
         """Returns the episodes in which the teacher did well, or one to learn nothing from."""
         own = episodes_of(fresh)
+        if self.config.visited:
+            return self._with_earlier(self._advice(own, iteration), iteration, rng)
         turns = [int(rng.choice(orders_of(members))) for members in own]
         played = self._play(own, turns, iteration)
         good = []
@@ -156,6 +177,24 @@ class Teaching(RecipeHooks):
             self.earlier.add(turns, iteration)
         return good + chosen
 
+    def _advice(self, own: list[list[Trajectory]], iteration: int) -> list[Trajectory]:
+        """Returns the turns of the policy's episodes with the actions of the teacher."""
+        ends = [orders_of(members)[-1] + 1 for members in own]
+        found = [each for members in self._play(own, ends, iteration) for each in members]
+        self.env_steps = sum(each.extras["costs"].get("search_steps", 0) for each in found)
+        advised = [(each, each.extras.pop("advice")) for each in found]
+        same = [
+            sample.text == turn.action
+            for each, advice in advised
+            for turn, sample in zip(each.turns, advice, strict=True)
+        ]
+        self.metrics = {"agreement": float(np.mean(same))}
+        return [
+            with_action(each, place, sample, taught_from=0)
+            for each, advice in advised
+            for place, sample in enumerate(advice)
+        ]
+
     def _play(
         self, own: list[list[Trajectory]], turns: list[int], iteration: int
     ) -> list[list[Trajectory]]:
@@ -172,6 +211,7 @@ class Teaching(RecipeHooks):
                 room,
                 constrain=config.rollout.constrain,
                 teacher=self.teacher,
+                advised=self.config.visited,
             )
             for members, order, key in zip(own, turns, keys, strict=True)
         ]

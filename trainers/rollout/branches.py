@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.trajectory import Segment, Trajectory, episode_numbers
 
 
@@ -72,3 +75,21 @@ def single_turn(trajectory: Trajectory, place: int, **extras: Any) -> Trajectory
         bootstrap=None,
         extras=trajectory.extras | extras,
     )
+
+
+def with_action(trajectory: Trajectory, place: int, sample: Sample, **extras: Any) -> Trajectory:
+    """Returns one turn of a trajectory with another action, like `single_turn`.
+
+    Args:
+        trajectory: the trajectory.
+        place: index of the turn.
+        sample: the action. The outcome of the turn remains that of the action that was played.
+        **extras: further entries of `extras`.
+    """
+    changed = single_turn(trajectory, place, **extras)
+    [turn], [segment] = changed.turns, changed.segments
+    segment.tokens = np.concatenate([segment.tokens[: turn.start], sample.tokens])
+    turn.stop, turn.logprobs = turn.start + len(sample.tokens), sample.logprobs
+    turn.support, turn.action, turn.choice = sample.support, sample.text, sample.choice
+    turn.thought = turn.recomputed = turn.token_versions = turn.version = None
+    return changed

@@ -40,6 +40,7 @@ def demonstrate(
     room: Room,
     constrain: bool = False,
     teacher: Agent | None = None,
+    advised: bool = False,
 ) -> list[Trajectory]:
     """Plays episodes with a teacher and returns them tokenised as rollouts of the policy.
 
@@ -55,6 +56,8 @@ def demonstrate(
         constrain: record the legal tokens at every position under the admissible actions, so that
             the policy can compute the probability of the teacher's action under its constraint.
         teacher: the agent that acts after the opening of an episode. None: the scripted expert.
+        advised: in games, ask the teacher in the turns of the opening too. Its actions, which are
+            not played, are samples in the `extras` as `advice`, one per turn of the opening.
 
     Raises:
         ConfigError: if the environment has no expert.
@@ -63,7 +66,7 @@ def demonstrate(
     found: list[Trajectory] = []
     for each in episodes:
         if isinstance(each, GameSpec):
-            found += _play_game(policy, env, each, context, room, constrain, teacher)
+            found += _play_game(policy, env, each, context, room, constrain, teacher, advised)
         else:
             found += _play(policy, env, each, context, room, constrain, teacher)
     return found
@@ -109,12 +112,14 @@ def _play_game(
     room: Room,
     constrain: bool,
     teacher: Agent | None = None,
+    advised: bool = False,
 ) -> list[Trajectory]:
     """Plays a game with a teacher in all seats and returns the trajectory of each seat."""
     play = episode.begin(0, 0, env)
     play.start()
     game = play.table.game
     views = {seat.agent: seat_view(game, seat.agent, seat.rng) for seat in play.seats}
+    advice: dict[str, list[Sample]] = {seat.agent: [] for seat in play.seats}
     while True:
         acting = [seat for seat in play.seats if seat.agent in play.table.acting]
         texts = {seat.agent: _chosen(play, seat, views[seat.agent], teacher) for seat in acting}
@@ -124,6 +129,9 @@ def _play_game(
             break
         for seat in play.asked:
             text, view = texts[seat.agent], views[seat.agent]
+            if advised and seat.settled is not None:
+                answer = _answer(play, view, teacher)
+                advice[seat.agent].append(_sample(policy, seat, answer, constrain))
             view.history.append((view.observation, text))
             seat.record(seat.settled or _sample(policy, seat, text, constrain))
         play.step()
@@ -132,6 +140,8 @@ def _play_game(
         if teacher is not None:
             assert trajectory.agent is not None
             trajectory.extras["costs"] = dict(views[trajectory.agent].costs)
+            if advised:
+                trajectory.extras["advice"] = advice[trajectory.agent]
     return trajectories
 
 
@@ -140,10 +150,16 @@ def _chosen(play: GamePlay, seat: SeatPlay, view: View, teacher: Agent | None) -
     refresh(view)
     if seat.settled is not None:
         return seat.settled.text
+    return _answer(play, view, teacher)
+
+
+def _answer(play: GamePlay, view: View, teacher: Agent | None) -> str:
+    """Returns the action of the teacher or the expert in a seat."""
     if teacher is not None:
         [action] = teacher.act([view])
     else:
-        action = play.table.game.expert(seat.agent)
+        seat: Any = view.env
+        action = seat.expert()
     if action is None:
         raise ConfigError(f"{play.env} has no scripted expert to clone: set bc_demonstrations = 0.")
     return action if play.wrapper is None else play.wrapper.answer_format.write(action)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
@@ -92,12 +94,51 @@ def test_exit_imitates_the_search_in_all_seats_of_self_play(tmp_path: Path):
         ({"guided": True}, "leave guided at False"),
         ({"teacher": "search:best_first"}, "the search is search:mcts"),
         ({"opponents": ("mirror=1", "past:2=1")}, "set opponents to 'mirror'"),
+        (
+            {"env_id": "NumberLine-v0", "opponents": "scripted", "visited": True},
+            "visited is a setting of games",
+        ),
     ],
 )
 def test_exit_in_games_explains_bad_settings(tmp_path: Path, changes: dict, message: str):
     game = {"env_id": "TicTacToe-v0", "env_kwargs": {}, "opponents": "mirror"}
     with pytest.raises(ConfigError, match=message):
         trained("exit", tmp_path, **game | {"teacher": "search:mcts"} | changes)
+
+
+def test_exit_imitates_the_search_in_every_visited_state(tmp_path: Path):
+    class Last:
+        name = "last"
+
+        def act(self, views: Sequence[View]) -> list[str]:
+            return [view.info["admissible"][-1] for view in views]
+
+    game = dict(env_id="TicTacToe-v0", env_kwargs={"board": "line"}, opponents="mirror")
+    changes = dict(teacher="search:mcts,budget=2", visited=True, replayed=5, epsilon=0.5)
+    trainer = trained("exit", tmp_path, **game, **changes)
+    hooks, policy = trainer.hooks, trainer.policy
+    assert len(hooks.earlier.since(0)) > 20
+    hooks.teacher = Last()
+    own = trainer.play(trainer.rollouts.episodes(7))
+    taught = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
+    fresh, turns = taught[:-5], [turn for each in own for turn in each.turns]
+    for found, turn in zip(fresh, turns, strict=True):
+        [advised], [segment] = found.turns, found.segments
+        assert (advised.observation, advised.admissible) == (turn.observation, turn.admissible)
+        assert advised.action == turn.admissible[-1]
+        tokens = segment.tokens[advised.start : advised.stop].tolist()
+        assert tokens == policy.encode_action(advised.action) and advised.support is not None
+    same = np.mean([turn.action == turn.admissible[-1] for turn in turns])
+    assert hooks.metrics["agreement"] == pytest.approx(same) and 0 < same < 1
+    weights = hooks.credit(Batch.of(taught), None, 5, np.random.default_rng(0)).advantages
+    assert (weights == 1).all()
+
+
+def test_exit_explores_without_importance_weights(tmp_path: Path):
+    game = dict(env_id="TicTacToe-v0", env_kwargs={}, opponents="mirror", iterations=0)
+    trainer = trained("exit", tmp_path, teacher="search:mcts", epsilon=0.5, **game)
+    assert trainer.config.loss.importance_cap is None
+    assert trainer.config.sampling().epsilon == 0.5
 
 
 def test_exit_imitates_earlier_searches_again(tmp_path: Path):
@@ -118,6 +159,34 @@ def test_exit_imitates_earlier_searches_again(tmp_path: Path):
     copy.load_state_dict(hooks.state_dict())
     kept = [each.segments[0].tokens.tolist() for each in hooks.earlier.since(0)]
     assert [each.segments[0].tokens.tolist() for each in copy.earlier.since(0)] == kept
+
+
+def test_exit_descends_the_cross_entropy_of_the_teachers_actions(tmp_path: Path):
+    game = dict(env_id="TicTacToe-v0", env_kwargs={"board": "line"}, opponents="mirror")
+    changes = dict(teacher="search:mcts,budget=2", replayed=1, temperature=2.0)
+    loss = dict(epochs=1, minibatches=1, lr=3e-3)
+    trainer = trained("exit", tmp_path, **game, **changes, **loss)
+    policy, turns = trainer.policy, trainer.hooks.earlier.since(0)
+    turns = [each for each in turns if len(each.turns[0].admissible) > 1]
+    model = copy.deepcopy(policy.model)
+    losses = []
+    for each in turns:
+        turn = each.turns[0]
+        tokens = torch.from_numpy(each.segments[0].tokens[: turn.start]).long()[None]
+        legal = [policy.encode_action(action)[0] for action in turn.admissible]
+        logits = model(tokens).logits[0, -1, legal] / 2
+        losses.append(-logits.log_softmax(-1)[turn.admissible.index(turn.action)])
+    torch.stack(losses).mean().backward()
+    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    optimizer.step()
+    batch, rng = Batch.of(turns), np.random.default_rng(0)
+    credit = trainer.hooks.credit(batch, None, 1, rng)
+    trainer.updater.optimizer = torch.optim.SGD(policy.model.parameters(), 0.1)
+    found = trainer.updater.update(batch, credit, None, 1, iter([rng]))
+    assert found["policy_grad_norm"] == pytest.approx(norm, rel=1e-4)
+    for own, other in zip(policy.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(own, other)
 
 
 def test_exit_learns_nothing_from_a_teacher_that_fails(tmp_path: Path):
