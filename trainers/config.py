@@ -102,7 +102,7 @@ class TrainConfig:
         low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
         found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
         rollout = self.rollout
-        explores = rollout.epsilon and self.own_actions
+        explores = rollout.epsilon and self.learns_own_actions
         if rollout.max_staleness or rollout.cross_policy or explores:
             found["importance_cap"] = STALE_CAP
         self.by_kind = {name: value for name, value in found.items() if given[name] is None}
@@ -213,7 +213,7 @@ class TrainConfig:
         return False
 
     @property
-    def own_actions(self) -> bool:
+    def learns_own_actions(self) -> bool:
         """Whether a recipe learns from actions that its policy has sampled."""
         return True
 

@@ -169,7 +169,7 @@ def _check_rollout(config: TrainConfig) -> None:
     if not 0 < rollout.top_p <= 1:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
     if config.foreign_actions:
-        sampled: dict[str, Any] = {"epsilon": 0.0} if config.own_actions else {}
+        sampled: dict[str, Any] = {"epsilon": 0.0} if config.learns_own_actions else {}
         config.fixed(
             "the policy has not sampled some of the actions that it learns from",
             max_staleness=0,

@@ -85,7 +85,7 @@ class Config(TrainConfig):
         return True
 
     @property
-    def own_actions(self) -> bool:
+    def learns_own_actions(self) -> bool:
         """False: the policy's own actions decide on the states of the search alone."""
         return False
 
