@@ -449,7 +449,7 @@ FOREIGN = [name for name in recipes.names() if recipes.load(name).Config().forei
     "setting", [{"cross_policy": 0.5}, {"epsilon": 0.1, "constrain": True}, {"importance_cap": 2.0}]
 )
 def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str, Any]):
-    if "epsilon" in setting and not recipes.load(recipe).Config().own_actions:
+    if "epsilon" in setting and not recipes.load(recipe).Config().learns_own_actions:
         pytest.skip("The loss does not depend on the policy's own actions.")
     with pytest.raises(ConfigError, match="the policy has not sampled some of the actions"):
         recipes.load(recipe).Config.of(**setting)

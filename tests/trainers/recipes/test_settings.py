@@ -99,6 +99,13 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "grpo_roc.least": {"group_size": 16, "episodes_per_iteration": 64},
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},
     "exit.replayed": {"iterations": 3},
+    "exit.visited": {
+        "env_id": "TicTacToe-v0",
+        "env_kwargs": {"board": "line"},
+        "model": "nano",
+        "opponents": "mirror",
+        "teacher": "search:mcts,budget=2",
+    },  # in games
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
     "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
     **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
