@@ -172,6 +172,11 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.search.search_qa:SearchQA",
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
+    Entry(
+        "SearchQA-Long-v0",
+        "agentgym.envs.search.search_qa:SearchQA",
+        {"hops": 3, "chains": 20, "max_turns": 120},
+    ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
     Entry("Clinic-v0", "agentgym.envs.clinic.clinic:Clinic"),
     Entry(
