@@ -210,6 +210,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Drafts-v0", "agentgym.envs.office.drafts:Drafts"),
     Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
     Entry("Workplace-v0", "agentgym.envs.office.workplace:Workplace"),
+    Entry("Workplace-Missions-v0", "agentgym.envs.office.workplace_missions:WorkplaceMissions"),
     Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),
     Entry("Movie-v0", "agentgym.envs.office.movie:Movie"),
     Entry("Academia-v0", "agentgym.envs.office.academia:Academia"),
