@@ -14,7 +14,15 @@ from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
 from agentgym.time_step import TimeStep
-from agentgym.tools import FunctionToolEnv, ToolEnv, ToolError, ToolState, reward, tool
+from agentgym.tools import (
+    FunctionToolEnv,
+    ToolEnv,
+    ToolError,
+    ToolState,
+    action_grammar,
+    reward,
+    tool,
+)
 
 __version__ = "0.1.0"
 
@@ -31,6 +39,7 @@ __all__ = [
     "ToolState",
     "UnicodeText",
     "UnreadableAction",
+    "action_grammar",
     "make_aec",
     "make_parallel",
     "register_game",

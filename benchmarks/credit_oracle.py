@@ -71,7 +71,7 @@ ROWS = {
     "ArCHer": "archer sac_glam",
     "RLOO": "rloo loop p3o orm",  # orm: with an exact model
     "SPO": "spo",
-    "GRPO": "grpo dcpo flow_grpo mt_grpo arpo_replay arpo_entropy aepo agent_rlvr",
+    "GRPO": "grpo grpo_roc dcpo flow_grpo mt_grpo arpo_replay arpo_entropy aepo agent_rlvr",
     "Dr. GRPO": "spear",
     "GiGPO": "gigpo",
     "HGPO": "hgpo",

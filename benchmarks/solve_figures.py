@@ -16,6 +16,8 @@ FIVE_EPOCHS = "solve_five_epochs"
 """Results of the first rule: 300 demonstrations, cloned in five epochs."""
 MANY = "solve_300_demonstrations"
 """Results of the second rule: 300 demonstrations, cloned until the held-out loss rises."""
+LAST = "solve_last_policy"
+"""Results of the third rule: 30 demonstrations. The last policy of RL counts."""
 
 
 def measured(name: str = "solve") -> dict[str, Any]:
@@ -25,20 +27,23 @@ def measured(name: str = "solve") -> dict[str, Any]:
 
 def solve_table(name: str = "solve") -> str:
     """Returns the rewards of all agents, the gain of RL and the scores, a row per environment."""
-    header = ("Environment", "Random", "Cloned", "Trained", "Expert", "Gain of RL", "Score")
+    found = measured(name)
+    keeps = any("kept" in row for row in found.values())
+    header = ("Environment", "Random", "Cloned", "Trained", "Expert", *(("Kept",) if keeps else ()))
     rows = [
         (
             env,
             *(_interval(row[agent]["reward"]) for agent in AGENTS),
+            *((row["kept"],) if keeps else ()),
             _interval(row["gain"], "+.2f"),
             " to ".join(f"{score:.2f}" for score in row.get("scores", ())) or "-",
             f"{row['selected']}, {row['context']}" if "context" in row else row["selected"],
             ", ".join(f"{FAILURES[kind]} {100 * x:.0f} %" for kind, x in row["failures"].items()),
             limit(row),
         )
-        for env, row in measured(name).items()
+        for env, row in found.items()
     ]
-    header = (*header, "Selected", "Failures after RL", "Limit")
+    header = (*header, "Gain of RL", "Score", "Selected", "Failures", "Limit")
     return table(header, rows) if rows else NOTHING
 
 
@@ -47,19 +52,29 @@ def solve_many() -> str:
     return solve_table(MANY)
 
 
+def solve_last() -> str:
+    """Returns the table of the rule without keeping."""
+    return solve_table(LAST)
+
+
+def solve_last_summary() -> str:
+    """Returns the summary of the rule without keeping."""
+    return solve_summary(LAST)
+
+
 def solve_limits() -> str:
     """Returns the rule of `limit`."""
     return (
-        "The *limit* is what keeps the trained policy below a score of 0.9, by a rule on the row: "
-        "*RL* if it lowered the reward (the interval of the gain is below 0), *exploration* if the "
-        "cloned policy succeeds in at most 5 % of episodes, so that RL sees hardly any reward, "
-        "*horizon* if most failures run out of turns or repeat states, and *reading* otherwise: "
-        "episodes end in time, but wrongly."
+        "The *limit* is what holds the kept policy below a score of 0.9, by a rule on the row: "
+        "*RL* if the kept policy is below the cloned one (the interval of the gain is below 0), "
+        "*exploration* if the cloned policy succeeds in at most 5 % of episodes, so that RL sees "
+        "hardly any reward, *horizon* if most failures run out of turns or repeat states, and "
+        "*reading* otherwise: episodes end in time, but wrongly."
     )
 
 
 def limit(row: dict[str, Any]) -> str:
-    """Returns what keeps the trained policy from a score of 0.9, by the rule of `solve_limits`."""
+    """Returns what holds the kept policy below a score of 0.9, by the rule of `solve_limits`."""
     if row.get("scores", (0, 0))[1] >= 0.9:
         return "-"
     if row["gain"][2] < 0:
@@ -93,18 +108,25 @@ def solve_cloning() -> str:
     return table(header, rows) if rows else NOTHING
 
 
-def solve_summary() -> str:
+def solve_summary(name: str = "solve") -> str:
     """Returns in how many environments RL gains, and in how many it is near the expert."""
-    rows = measured().values()
+    rows = measured(name).values()
     if not rows:
         return NOTHING
     gains = sum(row["gain"][1] > 0 for row in rows)
     losses = sum(row["gain"][2] < 0 for row in rows)
     near = sum("scores" in row and row["scores"][1] >= 0.9 for row in rows)
-    return (
-        f"Of {len(rows)} environments, RL is above behaviour cloning in {gains} and below in "
-        f"{losses} (the interval of the gain excludes 0). Its score is at least 0.9 in {near}."
+    text = (
+        f"RL is above behaviour cloning in {gains} of {len(rows)} environments and below in "
+        f"{losses} (the interval of the gain excludes 0). The score is at least 0.9 in {near}."
     )
+    cloned = sum(row.get("kept") == "cloned" for row in rows)
+    lower = sum(row["trained"]["reward"][0] < row["cloned"]["reward"][0] for row in rows)
+    kept = (
+        f" The cloned policy is kept in {cloned}. In {lower}, the last policy of RL has a lower "
+        "reward on held-out tasks than the cloned one."
+    )
+    return text + kept if any("kept" in row for row in rows) else text
 
 
 def solve_budget() -> str:
@@ -115,10 +137,9 @@ def solve_budget() -> str:
     settings = results("solve")["settings"]
     steps = settings["env_steps"]
     return (
-        f"{len(rows)} environments were measured, each with at most {settings['demonstrations']} "
-        f"demonstrations, {steps // 5:,} environment steps per candidate of the selection, and "
-        f"{steps:,} of RL. They were chosen by the time that cloning takes and not by its result. "
-        "All others have not been measured."
+        f"Environments measured by this rule: {len(rows)}. Each has at most "
+        f"{settings['demonstrations']} demonstrations, {steps // 5:,} environment steps per "
+        f"candidate of the selection, and {steps:,} of RL."
     )
 
 
@@ -142,6 +163,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
         solve_commands,
         solve_cloning,
         solve_many,
+        solve_last,
+        solve_last_summary,
         solve_limits,
     )
 }

@@ -17,6 +17,7 @@ from agentgym.agents.expert import NoExpertError
 from agentgym.evaluation.report import Record, Report
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
+from agentgym.utils.serialization import to_json
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,9 @@ def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert(solve: 
     assert found["scores"] == [0.4, 0.5]
     assert found["failures"] == {"wrong": 1.0}
     assert found["trained"]["reward"][0] == 0.5 and found["expert"]["success"][0] == 1
+    worse = solve.summary(*(report(agent, each) for agent, each in rewards.items()), kept="cloned")
+    assert worse["gain"] == [0, 0, 0] and worse["scores"] == [0.4, 0.4]
+    assert worse["trained"] == found["trained"]  # which is shown all the same
     alike = [report(agent, [0.5, 0.5]) for agent in rewards]
     assert "scores" not in solve.summary(*alike)
 
@@ -82,6 +86,11 @@ def test_an_environment_is_trained_once_and_kept(
     assert found["selected"] == max(returns, key=lambda name: returns[name])
     assert found["context"] in solve.CONTEXTS
     assert found["episodes"] == 3 and found["gain"][1] <= found["gain"][0] <= found["gain"][2]
+    on_training = found["training_tasks"]
+    better = on_training["trained"] > on_training["cloned"]
+    assert found["kept"] == ("trained" if better else "cloned")
+    if not better:
+        assert found["gain"] == [0, 0, 0]
     for command, steps in zip(found["commands"], (None, 80), strict=True):
         agentgym, train, recipe, *flags = shlex.split(command)
         flags[1] = str(solve.CONFIG)
@@ -96,6 +105,30 @@ def test_an_environment_is_trained_once_and_kept(
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
     monkeypatch.setattr(solve, "measure", None)
     solve.main(settings)
+
+
+@pytest.mark.parametrize(
+    ("cloned", "trained", "kept"), [(0.5, 0.6, "trained"), (0.5, 0.5, "cloned"), (1, 0, "cloned")]
+)
+def test_the_policy_that_is_better_on_training_tasks_is_kept(
+    solve: Any, cloned: float, trained: float, kept: str, tmp_path: Path, monkeypatch: Any
+):
+    """On held-out tasks, the trained policy is worse here. This must not count."""
+    place = solve.Place("X-v0", solve.Settings(runs=tmp_path), {})
+    rewards = {"cloned current": cloned, "trained": trained}
+    monkeypatch.setattr(solve.Place, "of", lambda *_: place)
+    monkeypatch.setattr(solve.Place, "clone", lambda _: ("current", ["train"]))
+    monkeypatch.setattr(solve.Place, "select", lambda *_: {"poad": 1.0})
+    monkeypatch.setattr(solve.Place, "reinforce", lambda *_, **__: ["train"])
+    monkeypatch.setattr(solve.Place, "training_reward", lambda _, run: rewards[run])
+    episodes = {"random": [0.0], "start": [0.5], "poad": [0.25], "expert": [1.0]}
+    place.folder("trained").mkdir(parents=True)
+    written = json.dumps([to_json(report(agent, each)) for agent, each in episodes.items()])
+    (place.folder("trained") / "report.json").write_text(written)
+    found = solve.measure("X-v0", place.settings)
+    assert found["kept"] == kept
+    assert found["training_tasks"] == {"cloned": cloned, "trained": trained}
+    assert found["gain"][0] == (-0.25 if kept == "trained" else 0)
 
 
 def test_an_environment_without_expert_is_passed_over(
@@ -127,9 +160,16 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     assert line.endswith(
         "| +0.10 [+0.05, +0.15] | 0.10 to 0.95 | poad | repeated states 50 %, wrong end 25 % | - |"
     )
+    row |= {"kept": "cloned", "trained": {"reward": [0.1, 0.0, 0.2]}}
+    header, _, line = figures.solve_table().split("\n")
+    assert "| Kept | Gain of RL |" in header and "| cloned | +0.10 [+0.05, +0.15] |" in line
+    assert figures.solve_summary().endswith(
+        "kept in 1. In 1, the last policy of RL has a lower reward on held-out tasks than the "
+        "cloned one."
+    )
     _, _, line = figures.solve_cloning().split("\n")
     assert line == "| X-v0 |" + " 0.25 [0.20, 0.30] |" * 4
-    assert "in 1 and below in 0" in figures.solve_summary()
+    assert "in 1 of 1 environments and below in 0" in figures.solve_summary()
     assert figures.solve_commands().split("\n")[1:4] == ["# X-v0", *row["commands"]]
 
 

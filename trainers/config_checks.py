@@ -20,6 +20,7 @@ from agentgym.trainers.model_defaults import NEW_MODELS
 from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS
 from agentgym.trainers.rollout.task_sampling import MINIMUM
+from agentgym.trainers.settings import LossConfig
 from agentgym.utils.arguments import check_types
 
 if TYPE_CHECKING:
@@ -297,6 +298,14 @@ def _check_roles(config: TrainConfig) -> None:
 def _check_loss(config: TrainConfig) -> None:
     loss = config.loss
     loss.reference_every  # noqa: B018  # raises for an unknown reference
+    plain = LossConfig()
+    clips = ("clip", "clip_high", "clip_gradient", "dual_clip")
+    without = [name for name in clips if getattr(loss, name) != getattr(plain, name)]
+    if loss.ratio == "none" and without:
+        raise ConfigError(
+            f"ratio = 'none' has no clip, so {without[0]} = {getattr(loss, without[0])} has no "
+            "effect: leave it out, or set ratio to 'token'."
+        )
     if loss.overlong_margin > config.rollout.max_new_tokens:
         raise ConfigError(
             f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "

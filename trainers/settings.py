@@ -478,6 +478,10 @@ class CriticConfig:
     """Stop the gradient of the value loss at the model's hidden states."""
     critic_warmup: Count = 0
     """Number of first iterations in which only the critic is trained."""
+    lr_by_reliability: bool = True
+    """Multiply the policy's learning rate by the reliability of the advantages: the standard
+    deviation of returns divided by that of the advantages, at most 1. Advantages that vary more
+    than returns are the critic's error, and a batch of equal returns takes no step."""
     critic_trunk: Literal["policy", "own"] = "policy"
     """The language model that the critic reads with: the policy, or a copy that only the value loss
     trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of

@@ -379,11 +379,13 @@ class Credit:
         targets: value targets, [K] for a token-level critic, [M] for a turn-level critic, None
             without a critic.
         metrics: metrics that are logged under `credit/`.
+        reliability: factor in [0, 1] of the policy's learning rate (see `credit.reliability`).
     """
 
     advantages: FloatArray
     targets: FloatArray | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    reliability: float = 1.0
 
 
 def episode_numbers(trajectories: Sequence[Trajectory]) -> list[int]:

@@ -13,7 +13,7 @@ import tyro
 from agentgym.agents import make_agent
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.data.episode import RecordedEpisode
-from agentgym.data.failures import learnable
+from agentgym.data.failures import conditioned, learnable
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError
@@ -41,7 +41,7 @@ def export(
     seed: int = 0,
     num_envs: int = 16,
     suite: Literal["core"] | None = None,
-    failures: Literal["keep", "repair", "hindsight"] = "keep",
+    failures: Literal["keep", "repair", "hindsight", "condition"] = "keep",
     successes: bool = False,
     min_reward: float | None = None,
     env_kwargs: KeyValues = (),
@@ -67,7 +67,8 @@ def export(
         failures: repair: the expert continues a failed episode from the last state from which it
             still succeeds, and the actions before are masked. hindsight: a failed episode gets the
             goal that it achieved, in environments whose goal can be set. Those that remain failed
-            are left out. Pairs of format preferences keep them, as the worse episodes.
+            are left out. Pairs of format preferences keep them, as the worse episodes. condition:
+            the instructions of every episode end with its outcome, as with the wrapper Outcome.
         successes: Leave out episodes that do not solve their task.
         min_reward: Leave out episodes with a lower return.
         env_kwargs: Arguments of the environments.
@@ -91,7 +92,9 @@ def export(
     for source in given:
         path = Path(source)
         found += _read(path) if path.exists() else _play(source, agent, kwargs, settings)
-    if failures != "keep":
+    if failures == "condition":
+        found = [conditioned(each) for each in found]
+    elif failures != "keep":
         failed = [each for each in found if not each.success]
         better = learnable(failed, failures, kwargs)
         shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."

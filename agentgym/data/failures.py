@@ -1,12 +1,13 @@
-"""Failed episodes as training data: repaired by the expert, or relabelled in hindsight.
+"""Failed episodes as training data: repaired by the expert, relabelled, or told to be failures.
 
-Both play the recorded actions in the environment again, so that texts, rewards and episode ends are
-its own.
+The first two play the recorded actions in the environment again, so that texts, rewards and episode
+ends are its own.
 
 - `repaired`: after "Where LLM Agents Fail and How They can Learn From Failures" (arXiv 2509.25370),
   which retries from the turn that caused the failure. Here the environment's snapshots and its
   expert decide which turn that is.
 - `relabelled`: "Hindsight Experience Replay" (arXiv 1707.01495).
+- `conditioned`: feedback-aware fine-tuning (arXiv 2408.06318, see the wrapper `Outcome`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError, DataError
 from agentgym.goals import GoalConditioned, towards
 from agentgym.making import make_env, split_id
+from agentgym.wrappers.outcome import with_outcome
 
 Point = tuple[dict[str, Any], int, bool]
 """A snapshot, the number of turns before it, and whether the episode is over."""
@@ -158,6 +160,21 @@ def relabelled(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> Record
         if player.over:
             break
     return player.record(f"{episode.agent} relabelled".strip())
+
+
+def conditioned(episode: RecordedEpisode) -> RecordedEpisode:
+    """Returns an episode whose instructions end with its outcome, as the wrapper `Outcome` has it.
+
+    Raises:
+        DataError: if the episode has no rewards, so that its outcome is not known.
+    """
+    if not episode.rewarded:
+        raise DataError(
+            "An episode has no rewards, so its outcome is not known: expected a file of agentgym "
+            "eval --save or agentgym export, or the folder of a run."
+        )
+    instructions = with_outcome(episode.instructions or "", episode.success)
+    return replace(episode, instructions=instructions)
 
 
 FAILURES: dict[str, Callable[..., RecordedEpisode | None]] = {

@@ -5,16 +5,19 @@ from __future__ import annotations
 from agentgym.tools.calls import Call, read_call, write_call
 from agentgym.tools.decorator import Tool, ToolError, tool
 from agentgym.tools.env import FunctionToolEnv, ToolEnv, ToolState
+from agentgym.tools.grammar import Grammar, action_grammar
 from agentgym.tools.rewards import Reward, reward
 
 __all__ = [
     "Call",
     "FunctionToolEnv",
+    "Grammar",
     "Reward",
     "Tool",
     "ToolEnv",
     "ToolError",
     "ToolState",
+    "action_grammar",
     "read_call",
     "reward",
     "tool",

@@ -28,7 +28,8 @@ LONGEST = 100_000
 """Maximum number of characters of a call."""
 _MAX_BRACES = 16
 _MAX_DEPTH = 30
-_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+"""The marks of a call in the format of Qwen and Hermes."""
 _PYTHON_TAG = "<|python_tag|>"
 _FENCE = re.compile(r"```[\w-]{0,20}\n(.*?)\n?```", re.DOTALL)
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_]\w*\(.*\)\s*\]?", re.DOTALL)
@@ -97,10 +98,10 @@ def read_call(text: str) -> Call | None:
     text = text[start:stop].strip()
     if len(text) > LONGEST:
         raise ValueError(f"An action must have at most {LONGEST:,} characters, got {len(text):,}.")
-    if _OPEN in text:
-        if text.count(_OPEN) > 1:
+    if OPEN in text:
+        if text.count(OPEN) > 1:
             raise ValueError("An action must have one tool call, got several.")
-        return _first_call(text.partition(_OPEN)[2], required=True)
+        return _first_call(text.partition(OPEN)[2], required=True)
     if _PYTHON_TAG in text:
         return _first_call(text.partition(_PYTHON_TAG)[2], required=True)
     if fence := _FENCE.search(text):
@@ -200,4 +201,4 @@ def write_call(call: Call, format: str = "json") -> str:
         return f"{call.name}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})"
     key = "parameters" if format == "llama_call" else "arguments"
     text = json.dumps({"name": call.name, key: call.arguments}, ensure_ascii=False)
-    return f"{_OPEN}\n{text}\n{_CLOSE}" if format == "tool_call" else text
+    return f"{OPEN}\n{text}\n{CLOSE}" if format == "tool_call" else text

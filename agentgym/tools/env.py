@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -69,7 +69,7 @@ class ToolEnv(TextEnv):
 
     def __init__(self, *, call_format: CallFormat = "json", **kwargs):
         super().__init__(**kwargs)
-        self.call_format = call_format
+        self.call_format: CallFormat = call_format
         self.tools: dict[str, Tool] = {}
         self._add_tools(_declared(type(self)))
 
@@ -255,7 +255,7 @@ class FunctionToolEnv(ToolEnv):
         self._text = rules
         single = callable(reward) and not isinstance(reward, Reward)
         self._terms = _terms({"task": reward} if single else reward)
-        self.reward_names = (*self._terms, "cost")
+        self.reward_names = (*self._terms, "cost")  # type: ignore[misc]  # fixed by the functions
         super().__init__(**kwargs)
         self._start_function = start
         self.tasks = Tasks.generated() if tasks is None else tasks
@@ -285,7 +285,7 @@ def _terms(reward: Any) -> dict[str, Callable[[dict[str, Any]], float]]:
     """Returns the terms of a reward by name."""
     if isinstance(reward, Mapping):
         return dict(reward)
-    terms = [reward] if isinstance(reward, Reward) else list(reward)
+    terms = [reward] if not isinstance(reward, Iterable) else list(reward)
     names = [getattr(term, "name", "") for term in terms]
     if not terms or not all(isinstance(term, Reward) for term in terms):
         raise ConfigError("reward needs a function or functions decorated with @agentgym.reward.")

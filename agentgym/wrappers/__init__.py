@@ -11,6 +11,7 @@ from agentgym.wrappers.history_observation import HistoryObservation
 from agentgym.wrappers.memory import Memory
 from agentgym.wrappers.monologue import Monologue
 from agentgym.wrappers.multi_trial import MultiTrial
+from agentgym.wrappers.outcome import Outcome
 from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reflector import Reflector
 from agentgym.wrappers.reward_function import RewardFunction, Transition
@@ -31,6 +32,7 @@ __all__ = [
     "Memory",
     "Monologue",
     "MultiTrial",
+    "Outcome",
     "PrivilegedText",
     "Reflector",
     "RewardFunction",

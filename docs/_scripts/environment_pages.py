@@ -253,6 +253,21 @@ SPEED_NOTES = (
     "reference was measured on the same class of machine.",
 )
 
+SLOW = """
+## Slow Environments
+
+Environments below 5,000 steps/s spend most of their time on one of these:
+
+- **An engine of others**: TextWorld, ScienceWorld and Jericho. In Chess and ChessEndgames,
+  python-chess generates and names all legal moves.
+- **Programs in a sandbox**: BugFix, DataSciCoding and ProposeSolve-Programs.
+- **Exact inference**: EinsteinPuzzle counts the worlds that are left for every player in every
+  turn. In Debate-Judge, scripted debaters solve the game of each case by backward induction. In
+  Codenames-Menu, scripted spymasters compute the expected gain of all legal clues.
+- **Search and planning**: WebShop-Large searches 100,000 products, and in Overcooked-Cooks-Three
+  two co-players plan several errands per step of the agent.
+"""
+
 
 def baseline_notes() -> list[str]:
     """Returns the sentences above a table of baselines."""
@@ -354,5 +369,5 @@ def _baselines_page() -> str:
 
 def _speed_page() -> str:
     rows = _speed_rows(_entries(), link=True)
-    lines = ["# Speed", "", *SPEED_NOTES, "", "## All Environments", ""]
+    lines = ["# Speed", "", *SPEED_NOTES, *SLOW.splitlines(), "", "## All Environments", ""]
     return "\n".join([*lines, *table(SPEED_HEADER, rows, 5)]) + "\n"

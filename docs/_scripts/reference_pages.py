@@ -83,6 +83,8 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             tools.FunctionToolEnv,
             tools.ToolState,
             tools.Call,
+            tools.Grammar,
+            tools.action_grammar,
             tools.read_call,
             tools.write_call,
         ],

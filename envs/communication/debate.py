@@ -249,12 +249,18 @@ class Debate(TextGame):
                 lines += [shown(case)[i] for i in playable(case, table, side)]
             mine = weights(case, table)
             progress = mine[me] / sum(mine) if sum(mine) else 0.5
-            options = tuple(str(i + 1) for i in playable(case, table, me))
+            options = self._options(agent)
         else:
             progress, options = 0.0, SIDES
         if self.state.verdict:
             progress = 0.5 if self.state.verdict == "draw" and me < 2 else float(won)
         return TimeStep(text="\n".join(lines), success=won, progress=progress, admissible=options)
+
+    def _options(self, agent: str) -> tuple[str, ...]:
+        """Returns the numbers of a debater's unplayed cards."""
+        case = make_case(self.state.task, self.cards)
+        side = self.possible_agents.index(agent)
+        return tuple([str(i + 1) for i in playable(case, self._table(), side)])
 
     def _asks(self, agent: str) -> str:
         state = self.state
@@ -275,7 +281,7 @@ class Debate(TextGame):
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_2":
             return super()._read(agent, said)
-        options = self.seen(agent).admissible
+        options = self._options(agent)
         match = MOVE.fullmatch(match_action(said, options) or said[: 10 * MAX_MESSAGE].strip())
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(

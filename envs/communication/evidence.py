@@ -87,15 +87,16 @@ def standing(case: Case, table: Tables) -> Tables:
     disputes it. Cards that only dispute each other neither stand nor fall. This is the grounded
     extension of Dung (1995).
     """
+    lying = [(table & 1 << i, attackers & table) for i, attackers in enumerate(case.attackers)]
     stands: Any = table & 0
     falls = stands
     while True:
         before = stands | falls
-        for i, attackers in enumerate(case.attackers):
-            lies = table >> i & 1
-            stands = stands | (lies & (attackers & table & ~falls == 0)) << i
-            falls = falls | (lies & (attackers & stands != 0)) << i
-        if not np.count_nonzero((stands | falls) ^ before):
+        for card, threats in lying:
+            stands = stands | card * (threats & ~falls == 0)
+            falls = falls | card * (threats & stands != 0)
+        changed = stands | falls != before
+        if not (changed if isinstance(changed, bool) else changed.any()):
             return stands
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
 
 ATTRIBUTES = (
@@ -42,22 +42,37 @@ def descriptions(thing: Thing, most: int) -> tuple[str, ...]:
     )
 
 
+@lru_cache(maxsize=256)
+def having(scene: Scene) -> dict[str, int]:
+    """Returns the objects that each word is true of, as bit sets."""
+    found: dict[str, int] = {}
+    for i, thing in enumerate(scene):
+        for word in thing:
+            found[word] = found.get(word, 0) | 1 << i
+    return found
+
+
 def bearers(scene: Scene, thing: Thing, most: int) -> dict[str, int]:
     """Returns the descriptions of an object with the number of objects that each is true of."""
-    having = {word: sum(1 << i for i, t in enumerate(scene) if word in t) for word in thing}
-    found = {}
+    objects, found = having(scene), {}
     for said in descriptions(thing, most):
         bits = -1
         for word in said.split():
-            bits &= having[word]
+            bits &= objects[word]
         found[said] = bits.bit_count()
     return found
+
+
+@cache
+def worth(count: int, words: int, cost: float) -> float:
+    """Returns the worth of a description of some words that is true of `count` objects."""
+    return round(1 / count - cost * words, 9)
 
 
 def plain_choice(scene: Scene, target: int, most: int, cost: float) -> str:
     """Returns the best description for a literal listener. Ties go to the shortest one."""
     counts = bearers(scene, scene[target], most)
-    return max(counts, key=lambda said: round(1 / counts[said] - cost * len(said.split()), 9))
+    return max(counts, key=lambda said: worth(counts[said], said.count(" ") + 1, cost))
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import permutations
+from operator import mod
 
 import numpy as np
 
@@ -176,7 +177,7 @@ def _enough(size: Size, rng: np.random.Generator) -> list[str]:
     mask, left = np.ones(shape, dtype=bool), count_worlds(size)
     for i in np.argsort(times, kind="stable"):
         clue = clues(size)[names[i]]
-        if not clue[tuple(i if n > 1 else 0 for i, n in zip(world, clue.shape, strict=True))]:
+        if not clue[tuple(map(mod, world, clue.shape))]:  # index 0 along an axis of length 1
             continue
         after = mask & clue
         if (n := int(np.count_nonzero(after))) < left:

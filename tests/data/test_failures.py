@@ -9,13 +9,14 @@ import pytest
 
 from agentgym.agents.expert import NoExpertError
 from agentgym.cli.main import main
-from agentgym.data.episode import RecordedEpisode
-from agentgym.data.failures import relabelled, repaired
+from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.data.failures import conditioned, relabelled, repaired
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
 from agentgym.evaluation.runner import evaluate
 from agentgym.goals import towards
 from agentgym.making import make_env
+from agentgym.registration import TABLE
 
 REPAIRED: dict[str, dict[str, Any]] = {
     "NumberLine-v0": {"max_turns": 8},
@@ -88,6 +89,21 @@ def test_the_expert_goes_on_from_the_last_state_from_which_it_succeeds(id, tmp_p
     assert found >= 2
 
 
+@pytest.mark.slow
+def test_episodes_of_every_environment_with_an_expert_can_be_repaired():
+    tried, found = 0, 0
+    for id in (entry.id for entry in TABLE if entry.extra is None):
+        env = make_env(id)
+        text, info = env.reset(seed=0)
+        if env.get_wrapper_attr("expert")() is not None:
+            turns = [RecordedTurn(text, "")]  # an invalid action, and the episode was given up
+            after = repaired(RecordedEpisode(turns, env=id, task=info["task"]), env)
+            tried, found = tried + 1, found + (after is not None)
+            assert after is None or replayed(after, make_env(id)), id
+        env.close()
+    assert tried > 100 and found > 0.8 * tried, (tried, found)
+
+
 @pytest.mark.parametrize("id", RELABELLED)
 def test_a_relabelled_episode_ends_when_its_goal_is_first_achieved(id, tmp_path):
     env, other = (make_env(id, **RELABELLED[id]) for _ in range(2))
@@ -127,6 +143,32 @@ def test_an_episode_that_cannot_be_played_again_is_refused_in_words(tmp_path):
         relabelled(episode, make_env("NumberLine-v0", size=30))
     with pytest.raises(DataError, match="got the end of the episode"):
         relabelled(episode, make_env("NumberLine-v0", size=8, max_turns=3))
+
+
+def test_an_episode_that_was_cut_short_is_continued_where_it_ends(tmp_path):
+    kwargs: dict[str, Any] = {"size": 8, "max_turns": 30}
+    [episode, *_] = failed("NumberLine-v0", {"size": 8, "max_turns": 4}, tmp_path)
+    after = repaired(episode, make_env("NumberLine-v0", **kwargs))
+    assert after is not None and replayed(after, make_env("NumberLine-v0", **kwargs))
+    assert [turn.weight for turn in after.turns[:4]] == [0] * 4
+    assert all(turn.weight == 1 for turn in after.turns[4:]) and len(after.turns) > 4
+
+
+@pytest.mark.parametrize("format", ["chat", "own"])
+def test_conditioned_instructions_are_those_of_the_wrapper_outcome(format, tmp_path):
+    words = ["export", "NumberLine-v0", "--agent", "random", "--episodes", "8"]
+    words += ["--env-kwargs", "size=8", "max_turns=4", "--failures", "condition"]
+    assert main([*words, "--format", format, "--out", str(tmp_path / "all.jsonl")]) == 0
+    found = read_episodes(tmp_path / "all.jsonl")
+    assert len(found) == 8 and {episode.success for episode in found} == {True, False}
+    for episode in found:
+        env = make_env("NumberLine-v0", wrap=[f"Outcome:success={episode.success}"])
+        assert episode.instructions == env.get_wrapper_attr("instructions")
+
+
+def test_an_unknown_outcome_is_refused_in_words():
+    with pytest.raises(DataError, match="no rewards, so its outcome is not known"):
+        conditioned(RecordedEpisode([RecordedTurn("a", "b")]))
 
 
 @pytest.mark.parametrize("how", ["repair", "hindsight"])

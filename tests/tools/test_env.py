@@ -206,7 +206,7 @@ def test_named_rewards_are_the_weighted_terms_of_the_end():
 
 
 @pytest.mark.parametrize(
-    "rewards", [[], [reached, reached], [len], [agentgym.reward(name="cost")(len)]]
+    "rewards", [[], 1.0, None, [reached, reached], [len], [agentgym.reward(name="cost")(len)]]
 )
 def test_invalid_lists_of_rewards_are_refused(rewards: Any):
     with pytest.raises(ConfigError, match=r"reward|Rewards"):

@@ -56,6 +56,7 @@ WRAPPERS: dict[str, Make] = {
     ),
     "monologue": lambda env: wrappers.Monologue(env, 12),
     "memory": lambda env: wrappers.Memory(env, 2, length=20, turns=3),
+    "outcome": lambda env: wrappers.Outcome(env, False),
     "ask": lambda env: wrappers.AskExpert(env, cost=0.1, budget=2),
     "expert-start": lambda env: wrappers.ExpertStart(env, share=1.0, last=3),
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),

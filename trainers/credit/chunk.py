@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from agentgym.trainers.credit.scan import reverse_scan
+from agentgym.trainers.credit.reliability import reliability
+from agentgym.trainers.credit.scan import discounted_returns, reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
@@ -84,5 +85,7 @@ class ChunkGAE:
         future = np.where(batch.terminated, 0.0, values.bootstrap)
         rewards[last], decay[last] = batch.rewards[last] + self.gamma * future, 0.0
         returns = reverse_scan(rewards, decay)
-        advantages = (returns - value)[first]
-        return Credit(broadcast(advantages, batch), returns.astype(np.float32))
+        found = broadcast((returns - value)[first], batch)
+        outcomes = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
+        trust = reliability(found, outcomes, batch)
+        return Credit(found, returns.astype(np.float32), reliability=trust)

@@ -27,7 +27,9 @@ def normalize_advantages(
     """Returns the credit with advantages (A - mean) / (std + epsilon).
 
     Tokens contribute to mean and std with their weight in the loss (see `Batch.weights`): forced
-    tokens do not.
+    tokens do not. The result has unit variance whatever the advantages are made of, also if they
+    are nothing but the error of a critic. `Credit.reliability` is unchanged, and lowers the
+    learning rate of such an update.
 
     Args:
         credit: credit whose advantages are normalised.

@@ -23,7 +23,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from agentgym.trainers.credit.scan import Float64, reverse_scan
+from agentgym.trainers.credit.reliability import reliability
+from agentgym.trainers.credit.scan import Float64, discounted_returns, reverse_scan
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, IntArray, Values
 
 Reads = Literal["tokens", "turns"]
@@ -102,19 +103,24 @@ class TwoClockGAE:
             ValueError: if values are missing or have the wrong shape.
         """
         values = require_values(values, batch, self.reads)
+        last = batch.turn_offsets[1:] - 1
         decays = gamma * lambda_
-        decays[batch.turn_offsets[1:] - 1] = 0.0
+        decays[last] = 0.0
+        rewards = batch.rewards
+        if token_rewards is not None:
+            extra = np.asarray(token_rewards, np.float64)
+            rewards = rewards + np.bincount(batch.token_turn, extra, batch.num_turns)
+        ending = gamma.copy()
+        ending[last] = 0.0
+        returns = reverse_scan(rewards, ending)
         future = np.where(batch.terminated, 0.0, values.bootstrap)
         if self.reads == "turns":
-            rewards = batch.rewards
-            if token_rewards is not None:
-                extra = np.asarray(token_rewards, np.float64)
-                rewards = rewards + np.bincount(batch.token_turn, extra, batch.num_turns)
             value = np.asarray(values.turns, np.float64)
             following = _following(value, future, batch.turn_offsets)
             advantages = reverse_scan(rewards + gamma * following - value, decays)
             targets = (advantages + value).astype(np.float32)
-            return Credit(broadcast(advantages, batch), targets)
+            found = broadcast(advantages, batch)
+            return Credit(found, targets, reliability=reliability(found, returns, batch))
         assert values.tokens is not None
         slots = Slots.of(batch)
         value, delta, decay = np.empty((3, slots.last[-1] + 1))
@@ -130,7 +136,9 @@ class TwoClockGAE:
             delta[slots.of_token] += np.asarray(token_rewards, np.float64)
         advantages = reverse_scan(delta, decay, out=delta)
         value += advantages
-        return Credit(slots.tokens(advantages), slots.tokens(value))
+        found = slots.tokens(advantages)
+        trust = reliability(found, returns, batch)
+        return Credit(found, slots.tokens(value), reliability=trust)
 
 
 def poad(gamma: float = 0.99, lambda_: float = 0.95, lambda_token: float = 1.0) -> TwoClockGAE:
@@ -246,7 +254,10 @@ class BilevelGAE:
         delta[slots.last], decay[slots.last] = turns, 0.0
         advantages = reverse_scan(delta, decay, out=delta)
         value += advantages
-        return Credit(slots.tokens(advantages), slots.tokens(value))
+        found = slots.tokens(advantages)
+        returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma_turn)
+        trust = reliability(found, returns, batch)
+        return Credit(found, slots.tokens(value), reliability=trust)
 
 
 @dataclass(frozen=True)

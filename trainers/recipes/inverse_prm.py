@@ -11,6 +11,8 @@ The implied rewards are those of turn-level PPO, with a state-value critic.
 Kept: the loss, an a' sampled anew from the policy after turns of the expert, gamma = 0.95, equal
 weights of both labels. Changed: Q(s', a') has no gradient and is that of the iteration before, the
 expert plays in every iteration, and the policy is updated by PPO (the paper's method: online DPO).
+`lr_by_reliability` is off: implied rewards change in every iteration and are similar in all turns,
+so the values of the critic are behind them, and the learning rate would stay near 0.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from agentgym.trainers.critics.transitions import answer
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
-from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
+from agentgym.trainers.settings import (
+    CriticConfig,
+    Fraction,
+    LossConfig,
+    NonNegative,
+    Positive,
+    defaults,
+)
 from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
 from agentgym.trainers.update.losses import Sum
 
@@ -45,6 +54,7 @@ class Config(TrainConfig):
     """Settings of InversePRM."""
 
     loss: LossConfig = defaults(LossConfig, ratio="turn")
+    critic: CriticConfig = defaults(CriticConfig, lr_by_reliability=False)
     gamma: Fraction = 0.95
     """Discount between turns, of the implied reward and of the critic."""
     lambda_turn: Fraction = 0.95

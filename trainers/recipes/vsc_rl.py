@@ -27,6 +27,7 @@ import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.credit.scan import reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
@@ -78,7 +79,12 @@ class SubgoalGAE:
         decay[last] = 0.0
         deltas = batch.rewards + self.gamma * np.where(goes_on, following, 0.0) - value
         advantages = reverse_scan(deltas, decay)
-        return Credit(broadcast(advantages, batch), (advantages + value).astype(np.float32))
+        targets = (advantages + value).astype(np.float32)
+        ending = np.where(goes_on, self.gamma, 0.0)
+        ending[last] = 0.0
+        found = broadcast(advantages, batch)
+        trust = reliability(found, reverse_scan(batch.rewards, ending), batch)
+        return Credit(found, targets, reliability=trust)
 
 
 def build(config: Config) -> Algorithm:

@@ -166,7 +166,9 @@ class Iteration:
     ) -> dict[str, float]:
         """Updates policy and critic and returns the losses."""
         trainer, number = self._trainer, self._number
-        set_learning_rates(trainer.updaters, self._config, number)
+        trusted = self._config.critic.lr_by_reliability
+        reliability = entering.reliability if trusted else 1.0
+        set_learning_rates(trainer.updaters, self._config, number, reliability)
         epochs = range(self._config.optimisation.epochs)
         shuffles = (trainer.rng(SHUFFLE, number, epoch) for epoch in epochs)
         losses = trainer.updaters.update(

@@ -108,6 +108,7 @@ def iteration_metrics(
             values = forward.values.turns if values is None else values
             numbers["losses/explained_variance"] = explained_variance(values, credit.targets)
             numbers["credit/value_mean"] = float(values.mean())
+            numbers["credit/reliability"] = credit.reliability
             returns = discounted_returns(batch.rewards, batch.turn_offsets, 1.0)
             numbers["losses/value_correlation"] = correlation(
                 forward.values.turns, returns.astype(np.float32)

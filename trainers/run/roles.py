@@ -104,14 +104,24 @@ def build_updaters(
     return RoleUpdater(parts, learning)
 
 
-def set_learning_rates(updaters: RoleUpdater, config: TrainConfig, iteration: int) -> None:
-    """Sets the learning rates of an iteration, of policies and critics."""
+def set_learning_rates(
+    updaters: RoleUpdater, config: TrainConfig, iteration: int, reliability: float = 1.0
+) -> None:
+    """Sets the learning rates of an iteration, of policies and critics.
+
+    Args:
+        updaters: the updaters of all roles.
+        config: the settings of the run.
+        iteration: number of finished iterations.
+        reliability: factor of the learning rate of policies.
+    """
     optimisation, left = config.optimisation, 1.0
     if optimisation.lr_schedule == "linear":
         left = 1.0 - iteration / config.run.iterations
     if optimisation.lr_warmup:
         left *= min(1.0, (iteration + 1) / optimisation.lr_warmup)
     for role, updater in updaters.parts.items():
-        rates = (config.game.role_lr.get(role, optimisation.lr), config.critic.critic_lr)
+        policy = config.game.role_lr.get(role, optimisation.lr) * reliability
+        rates = (policy, config.critic.critic_lr)
         for group, rate in zip(updater.optimizer.param_groups, rates, strict=False):
             group["lr"] = rate * left

@@ -51,6 +51,21 @@ def test_rewards_of_an_episode():
     assert play(game(), FREE, "?", "") == [0, 0, 0]
 
 
+def test_a_proposal_is_verified_once(monkeypatch: pytest.MonkeyPatch):
+    found: list[str] = []
+    verify = Expressions.verify
+
+    def count(self, kind, proposal, *, test):
+        found.append(proposal)
+        return verify(self, kind, proposal, test=test)
+
+    monkeypatch.setattr(Expressions, "verify", count)
+    g = game()
+    g.play({"player_0": g.script("weak", "player_0", np.random.default_rng(0))})
+    assert len(found) == 3 and g.state.problem is not None  # two examples and the proposal
+    assert found[-1] == g.state.problem.proposal
+
+
 def test_solvers_see_the_task_and_no_other_answer_before_the_end():
     g = game()
     assert "proposer writes" in g.seen("player_1").text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -9,11 +10,21 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.trainers.credit import group, two_clock
-from agentgym.trainers.recipes import filtered_bc, mt_grpo, p3o, spo, steppo, trpa, vsc_rl
+from agentgym.trainers.recipes import (
+    filtered_bc,
+    grpo_roc,
+    mt_grpo,
+    p3o,
+    spo,
+    steppo,
+    trpa,
+    vsc_rl,
+)
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import aggregation_weights, clipped_surrogate
@@ -194,3 +205,46 @@ def test_golden_steps():
     credit = Credit(np.array([1, 1, 1, 3], np.float32))
     found = steppo.PerTurn().on_advantages(batch, credit, 0)
     assert np.allclose(found.advantages, [-1, -1, -1, 1])
+
+
+def played(wins: int, losses: int, seed: int = 0) -> list[Trajectory]:
+    """A group whose i-th success and failure have i invalid actions of ten."""
+    found = []
+    for won, count in ((True, wins), (False, losses)):
+        for i in range(count):
+            one = trajectory([1] * 10, [0.0] * 9 + [float(won)], seed=seed, success=won)
+            for turn in one.turns[:i]:
+                turn.valid = False
+            found.append(one)
+    return found
+
+
+def invalid(trajectories: list[Trajectory], success: bool) -> list[float]:
+    return [10 * grpo_roc.invalid_share(t) for t in trajectories if t.success == success]
+
+
+@given(generators, st.integers(0, 9), st.integers(0, 9), st.floats(0, 1), st.integers(0, 4))
+@few
+def test_the_cleanest_successes_and_any_failures_stay(rng, wins, losses, keep, least):
+    fresh = played(wins, losses) + played(2, 2, seed=1)
+    found = grpo_roc.ResampleOnCorrect(keep, least).on_rollout_end(fresh, 0, rng)
+    places = [[t is one for t in fresh].index(True) for one in found]
+    assert places == sorted(set(places))
+    first = [t for t in found if t.seed == 0]
+    total = len(first)
+    assert total == min(wins + losses, max(2, round(keep * (wins + losses))))
+    assert len(found) - total == max(2, round(keep * 4))
+    successes = invalid(first, True)
+    assert sorted(successes) == pytest.approx(range(len(successes)))
+    least = min(least, total // 2)
+    assert len(successes) >= min(least, wins) and total - len(successes) >= min(least, losses)
+
+
+def test_failures_stay_at_random_and_the_share_of_successes_is_kept():
+    roc = grpo_roc.ResampleOnCorrect(0.5, 1)
+    left = Counter[float]()
+    for seed in range(200):
+        found = roc.on_rollout_end(played(2, 6), 0, np.random.default_rng(seed))
+        assert invalid(found, True) == [0]
+        left.update(map(round, invalid(found, False)))
+    assert set(left) == set(range(6)) and max(left.values()) < 1.5 * min(left.values())

@@ -41,6 +41,8 @@ VALUES: dict[str, Any] = {
     "spear.replayed": 1,
     "spo.preference": "success",
     "dcpo.segments": 2,
+    "grpo_roc.keep_share": 0.75,
+    "grpo_roc.least": 4,
     "mt_grpo.turn_score": "valid",
     "agentprm.paired": 1,
     "lspo.encoder": f"{__name__}:lengths",
@@ -94,6 +96,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "magrpo.joint": DILEMMA | {"depth": 1, "group_size": 2},
     **{f"marft.{name}": TEAM for name in ("gamma_hop", "lambda_hop")},
     # Episodes of different lengths in a group.
+    "grpo_roc.least": {"group_size": 16, "episodes_per_iteration": 64},
     "spear.tool_bonus": {"env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32},
     "exit.replayed": {"iterations": 3},
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode

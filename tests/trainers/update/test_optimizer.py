@@ -186,6 +186,7 @@ def test_an_adapter_is_float32_on_a_base_in_bfloat16(folder: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_learning_rates_warm_up_over_iterations(folder: Path, tmp_path: Path):
     settings = FEW | {"model": str(folder), "iterations": 3, "lr": 1e-3, "lr_warmup": 2}
+    settings["lr_by_reliability"] = False
     train("turn", **settings, run_dir=str(tmp_path))
     rates = [row["charts/lr"] for row in read_metrics(tmp_path) if "charts/lr" in row]
     assert rates == pytest.approx([5e-4, 1e-3, 1e-3])

@@ -12,6 +12,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import ForwardPass, Output
@@ -64,6 +65,12 @@ def test_without_a_ratio_the_gradient_is_that_of_the_log_likelihood():
     torch.testing.assert_close(gradient, -torch.tensor(ADVANTAGES) / 4)
     _, [clipped, _] = loss_of({"clip": 0.2})
     assert clipped[0] == 0  # a likely token is not imitated further
+
+
+@pytest.mark.parametrize("clip", [{"clip": 0.1}, {"clip_high": 0.3}, {"dual_clip": 3.0}])
+def test_without_a_ratio_there_is_nothing_to_clip(clip: dict[str, float]):
+    with pytest.raises(ConfigError, match=f"so {next(iter(clip))} = .* has no effect"):
+        Config.of(ratio="none", **clip)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from agentgym.trainers.credit.reliability import reliability
+from agentgym.trainers.credit.two_clock import BilevelGAE, TwoClockGAE, ntpo, poad, turn
+from agentgym.trainers.trajectory import Batch, Values
+
+from ...helpers.worlds import generators, random_batch, trajectory, values
+
+CRITICS = [poad(), ntpo(), turn(), TwoClockGAE(0.9, 0.8, 0.7, 0.6), BilevelGAE()]
+
+
+@pytest.mark.parametrize("estimator", CRITICS)
+@given(rng=generators)
+def test_a_noisy_critic_of_equal_episodes_is_not_reliable(estimator, rng):
+    batch = Batch.of([trajectory([2, 3, 1], [0, 0.5, 1])] * 4)
+    credit = estimator(batch, values(batch, rng))
+    assert credit.advantages.std() > 0
+    assert credit.reliability < 1e-6
+
+
+@pytest.mark.parametrize("estimator", CRITICS)
+@given(rng=generators)
+def test_it_is_a_fraction_that_units_do_not_change(estimator, rng):
+    batch = random_batch(rng, trajectories=8, min_tokens=1)
+    critic = values(batch, rng)
+    found = estimator(batch, critic).reliability
+    assert 0 <= found <= 1
+    assert critic.tokens is not None
+    large = (100 * x for x in (critic.tokens, critic.turns, critic.bootstrap))
+    scaled = Values(*(x.astype(np.float32) for x in large))
+    again = estimator(batch.with_rewards(batch.rewards * 100), scaled)
+    assert np.isclose(found, again.reliability, rtol=1e-4)
+
+
+def coin(values_of: float) -> tuple[Batch, Values]:
+    """Episodes of one turn and one token that succeed half of the time, with a constant critic."""
+    batch = Batch.of([trajectory([1], [won]) for won in (0, 1) * 50])
+    same = np.full(100, values_of, np.float32)
+    return batch, Values(same, same, same)
+
+
+def test_exact_values_are_reliable():
+    assert poad()(*coin(0.5)).reliability == 1
+    # Normalisation subtracts a constant error.
+    assert poad()(*coin(3.0)).reliability == 1
+
+
+def test_it_falls_with_the_error_of_the_critic():
+    batch, critic = coin(0.5)
+    rng = np.random.default_rng(0)
+    found = []
+    for error in (0.1, 1.0, 10.0):
+        noise = (error * rng.normal(size=100)).astype(np.float32)
+        noisy = Values(critic.turns + noise, critic.turns + noise, critic.bootstrap)
+        found.append(poad()(batch, noisy).reliability)
+    # Two spreads that are independent: 0.5 / sqrt(0.25 + error^2).
+    assert np.allclose(found, [0.98, 0.45, 0.05], atol=0.05)
+
+
+def test_golden_spread_of_returns_in_each_turn():
+    # Returns from turns 0 and 1: (1, 1) and (3, 2). The third turn of one episode is not compared.
+    batch = Batch.of([trajectory([1, 1], [0, 1]), trajectory([1, 1, 1], [1, 2, 0])])
+    returns = np.array([1, 1, 3, 2, 0], np.float64)
+    signal = (2.0 + 0.5) / 2  # sample variances of the two turns
+    advantages = np.array([5, -5, 5, -5, 99], np.float32)
+    assert np.isclose(reliability(advantages, returns, batch), (signal / 25) ** 0.5)
+
+
+def test_speed_counts_where_all_succeed():
+    """Discounted returns differ between a short and a long success."""
+    batch = Batch.of([trajectory([1] * n, [0] * (n - 1) + [1]) for n in (2, 6)])
+    rng = np.random.default_rng(0)
+    assert poad(gamma=0.9)(batch, values(batch, rng)).reliability > 0.01
+    assert poad(gamma=1.0)(batch, values(batch, rng)).reliability < 1e-6
+
+
+def test_episodes_that_nothing_compares_with_are_trusted():
+    rng = np.random.default_rng(0)
+    batch = Batch.of([trajectory([1, 2], [0, 1])])
+    assert poad()(batch, values(batch, rng)).reliability == 1
+    silent = Batch.of([trajectory([0], [1]), trajectory([0], [0])])
+    assert poad()(silent, values(silent, rng)).reliability == 1

@@ -1,0 +1,45 @@
+"""How far advantages from a critic may be trusted: their spread, next to the spread of the returns.
+
+Normalised advantages have unit variance, whatever they are made of. In a batch in which all
+episodes have the same return, they are made of the critic's error alone, and the policy takes a
+full step in a random direction. Group-relative methods have no such step: the advantages of a group
+of equal returns are 0 (GRPO, arXiv 2402.03300, and the filter of DAPO, arXiv 2503.14476).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agentgym.trainers.credit.scan import Float64
+from agentgym.trainers.trajectory import Batch, FloatArray
+
+
+def reliability(advantages: FloatArray, returns: Float64, batch: Batch) -> float:
+    """Returns the standard deviation of returns divided by that of the advantages, at most 1.
+
+    With exact values, Var[A_t] <= Var[G_t | s_t] <= Var[G_t | t], where G_t is the return from turn
+    t on: an advantage is the part of the return that the critic could not foresee, and a critic of
+    states foresees at least as much as the mean return of all episodes in turn t. What advantages
+    vary beyond that is the critic's error. The result is 0 if episodes differ in nothing, and 1
+    for a critic that is at least as good as that mean.
+
+    The learning rate of the policy is multiplied with it, not the advantages: the steps of Adam do
+    not depend on the scale of the gradient. The bound and its use are ours.
+
+    Args:
+        advantages: [K] advantages of the batch, before normalisation.
+        returns: [M] discounted return from each turn on.
+        batch: the trajectories. Only turns that at least two of them reach are compared. Without
+            such turns, the result is 1.
+    """
+    place = np.arange(batch.num_turns) - batch.turn_offsets[batch.turn_trajectory]
+    count = np.bincount(place)
+    mean = np.bincount(place, returns) / count
+    # Sample variances: the mean is fitted to the same episodes.
+    squares = (returns - mean[place]) ** 2 * (count / np.maximum(count - 1, 1))[place]
+    compared = (count > 1)[place][batch.token_turn]
+    if not compared.any():
+        return 1.0
+    signal = float(squares[batch.token_turn][compared].mean())
+    spread = float(np.asarray(advantages, np.float64)[compared].var())
+    return 1.0 if spread <= signal else (signal / spread) ** 0.5
