@@ -172,6 +172,11 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.search.search_qa:SearchQA",
         {"hops": 4, "misleading": 0.8, "drop": 0.2, "query_cost": 0.02},
     ),
+    Entry(
+        "SearchQA-Long-v0",
+        "agentgym.envs.search.search_qa:SearchQA",
+        {"hops": 3, "chains": 20, "max_turns": 120},
+    ),
     Entry("KG-QA-v0", "agentgym.envs.search.kg_qa:KGQA"),
     Entry("Clinic-v0", "agentgym.envs.clinic.clinic:Clinic"),
     Entry(
@@ -205,6 +210,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Drafts-v0", "agentgym.envs.office.drafts:Drafts"),
     Entry("Sheet-v0", "agentgym.envs.office.sheet:Sheet"),
     Entry("Workplace-v0", "agentgym.envs.office.workplace:Workplace"),
+    Entry("Workplace-Missions-v0", "agentgym.envs.office.workplace_missions:WorkplaceMissions"),
     Entry("Weather-v0", "agentgym.envs.office.weather:Weather"),
     Entry("Movie-v0", "agentgym.envs.office.movie:Movie"),
     Entry("Academia-v0", "agentgym.envs.office.academia:Academia"),

@@ -83,11 +83,12 @@ class AssignmentEnv(ToolEnv):
     def _judge(self) -> float:
         found, given = self.assignment(self.task), self.state
         right = found.answer is None or same_answer(given.answer, found.answer)
-        return float(right and given.world == self._expected(found))
+        return float(right and given.world == self.expected_world(found))
 
-    def _expected(self, found: Assignment) -> dict[str, Any]:
-        """Returns the world after the calls of the solution."""
-        given, self.state = self.state, WorldState(world=copy.deepcopy(found.world))
+    def expected_world(self, found: Assignment) -> dict[str, Any]:
+        """Returns the world of a task after the calls of its solution."""
+        given = self.__dict__.get("state", WorldState())
+        self.state = WorldState(world=copy.deepcopy(found.world))
         try:
             for call in found.calls:
                 self.tools[call.name].function(self, **call.arguments)

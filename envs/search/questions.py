@@ -7,18 +7,29 @@ import random
 import re
 import string
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentgym.envs.search.world import BY_NAME, BY_SUBJECT, YEAR, Corpus, Page, World, world
+from agentgym.envs.search.world import (
+    BY_NAME,
+    BY_SUBJECT,
+    SIZES,
+    YEAR,
+    Corpus,
+    Page,
+    World,
+    world,
+)
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks, task_number, task_rng
 
 WORLDS = 64
 """Number of worlds per split."""
 MOST_HOPS = 4
+MOST_CHAINS = SIZES["work"]
 TEST_EVERY = 5
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -32,14 +43,15 @@ class Question:
         text: the question.
         answer: the answer.
         titles: the pages that are needed, in order.
-        search: a query that finds the first page, or "" if the question names it.
-        relations: the names of the relations of the chain.
+        searches: a query that finds the page, for each title that the question describes instead of
+            naming it.
+        relations: the names of the relations of a chain.
     """
 
     text: str
     answer: str
     titles: tuple[str, ...]
-    search: str = ""
+    searches: Mapping[str, str] = field(default_factory=dict)
     relations: tuple[str, ...] = ()
 
 
@@ -89,6 +101,7 @@ def draw_question(
     titles, relations, answer = chain
     first = titles[0]
     search = found.descriptions.get(first, "") if described and rng.random() < 0.5 else ""
+    searches = {first: search} if search else {}
     text = search or first
     for name in relations[:-1]:
         text = rng.choice(BY_NAME[name].phrases).format(x=text)
@@ -100,7 +113,7 @@ def draw_question(
         phrase = rng.choice(last.phrases).format(x=text)
         ask = "Who is {}?" if last.object == "person" else "What is {}?"
         text = rng.choice((ask, "Find {}.", "Name {}.")).format(phrase)
-    return Question(text, answer, tuple(titles), search, tuple(relations))
+    return Question(text, answer, tuple(titles), searches, tuple(relations))
 
 
 def _chain(rng: random.Random, found: World, hops: int) -> tuple[list[str], list[str], str] | None:
@@ -116,6 +129,71 @@ def _chain(rng: random.Random, found: World, hops: int) -> tuple[list[str], list
         if entity in titles:
             return None
     return titles, relations, entity
+
+
+def draw_comparison(task: str, found: World, hops: int | None, chains: int) -> Question:
+    """Samples a question that compares the ends of chains from several works.
+
+    All chains have the same relations. The answer is the most frequent end, the number of different
+    ends, the number of ends with a value, or the title of the work with the first or last year.
+
+    Args:
+        task: name of the task.
+        found: its world.
+        hops: number of facts of a chain, or None to sample 1 to `MOST_HOPS`.
+        chains: number of works, all of which are described instead of named.
+    """
+    rng = random.Random(int(task_rng(task, f"comparison {chains} {hops}").integers(2**63)))
+    count = rng.randint(1, MOST_HOPS) if hops is None else hops
+    while (question := _comparison(rng, found, count, chains)) is None:
+        pass
+    return question
+
+
+def _comparison(rng: random.Random, found: World, hops: int, chains: int) -> Question | None:
+    """Returns a random comparison, or None if its answer is not unique."""
+    works = rng.sample([entity for entity, kind in found.kinds.items() if kind == "work"], chains)
+    relations, kind, phrase = [], "work", "each work"
+    for hop in range(hops):
+        options = [r for r in BY_SUBJECT[kind] if r.object != YEAR or hop == hops - 1]
+        relation = rng.choice(options)
+        relations.append(relation.name)
+        kind, phrase = relation.object, rng.choice(relation.phrases).format(x=phrase)
+    walks = [_walk(found, work, relations) for work in works]
+    ask, answer = _compare(rng, kind, {walk[0]: walk[-1] for walk in walks})
+    if not answer:
+        return None
+    searches = {work: found.descriptions[work] for work in works}
+    text = f"Here are {chains} works: {'; '.join(searches.values())}. Find {phrase}. {ask}"
+    titles = tuple(dict.fromkeys(title for walk in walks for title in walk[:-1]))
+    return Question(text, answer, titles, searches, tuple(relations))
+
+
+def _walk(found: World, entity: str, relations: list[str]) -> list[str]:
+    """Returns the entities of a chain, and its end."""
+    walk = [entity]
+    for name in relations:
+        walk.append(found.facts[walk[-1], name])
+    return walk
+
+
+def _compare(rng: random.Random, kind: str, ends: dict[str, str]) -> tuple[str, str]:
+    """Returns a question about the ends of chains by title, and its answer, "" for a tie."""
+    counts = Counter(ends.values())
+    if kind == YEAR:
+        word, choose = rng.choice((("earliest", min), ("latest", max)))
+        year = choose(ends.values())
+        title = next(title for title, end in ends.items() if end == year)
+        ask = f"For which work is it the {word}? Answer with the title."
+        return ask, title if counts[year] == 1 else ""
+    if kind == "country":
+        value = rng.choice([*counts])
+        return f"For how many works is it {value}?", str(counts[value])
+    if rng.random() < 0.5:
+        return "How many different ones are there?", str(len(counts))
+    (value, most), *others = counts.most_common(2)
+    unique = not others or others[0][1] < most
+    return "Which one occurs most often?", value if unique else ""
 
 
 # Files of questions.

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from agentgym.core import TextEnv
 from agentgym.envs.search.questions import (
+    MOST_CHAINS,
     MOST_HOPS,
     Question,
+    draw_comparison,
     draw_question,
     exact_match,
     f1,
@@ -48,9 +50,14 @@ class State:
 
 
 @lru_cache(maxsize=8192)
-def question_of(task: str, misleading: float, hops: int | None, masked: bool) -> Question:
+def question_of(
+    task: str, misleading: float, hops: int | None, chains: int, masked: bool
+) -> Question:
     """Returns the question of a generated task. Environments share it."""
-    return draw_question(task, world_of(task, misleading), hops, masked=masked)
+    found = world_of(task, misleading)
+    if chains > 1:
+        return draw_comparison(task, found, hops, chains)
+    return draw_question(task, found, hops, masked=masked)
 
 
 class SearchQA(TextEnv):
@@ -63,6 +70,11 @@ class SearchQA(TextEnv):
     the questions about works and events, the first one is described instead of named. Names are
     similar, and gossip pages state facts that are wrong, next to the right page in the search
     results. Every task's world is generated, so that no answer can be memorised.
+
+    With `chains` above 1, a question describes this many works, follows the same relations from
+    each, and asks for the most frequent end, the number of different ends, the number of works with
+    a given end, or the title of the work with the first or last year. The expert takes two turns
+    per work and one per further page, about 60 in `SearchQA-Long-v0` with 20 works.
 
     The search engine ranks pages by BM25 with the formula and the terms of `WebShop-v0`.
 
@@ -93,7 +105,8 @@ class SearchQA(TextEnv):
     the needed pages that have been opened, and 1 for a right answer.
 
     ## Arguments
-    - `hops` (int or None, default None): number of facts of a question, 1 to 4. None: sampled.
+    - `hops` (int or None, default None): number of facts of a chain, 1 to 4. None: sampled.
+    - `chains` (int, default 1): number of chains of a question, 1 to 24.
     - `misleading` (float, default 0.3): share of the entities with a gossip page, in [0, 1].
     - `drop` (float, default 0.0): probability that a result is missing from a list of results.
     - `query_cost` (float, default 0.0): cost of a search.
@@ -101,7 +114,7 @@ class SearchQA(TextEnv):
     - `masked` (bool, default False): whether a question is a sentence with a gap.
     - `data_file` (str or None, default None): JSON file in the format of HotpotQA. Its questions
       are the tasks, one in five a test task, and the paragraphs of all questions are the pages.
-      `hops`, `misleading` and `masked` have no effect on it.
+      `hops`, `chains`, `misleading` and `masked` have no effect on it.
     - `max_turns` (int or None, default 15): turn limit.
 
     ## References
@@ -120,6 +133,7 @@ class SearchQA(TextEnv):
         self,
         *,
         hops: int | None = None,
+        chains: int = 1,
         misleading: float = 0.3,
         drop: float = 0.0,
         query_cost: float = 0.0,
@@ -131,17 +145,23 @@ class SearchQA(TextEnv):
     ):
         if hops is not None and not 1 <= hops <= MOST_HOPS:
             raise ValueError(f"hops must be None or 1 to {MOST_HOPS}, got {hops}.")
+        if not 1 <= chains <= MOST_CHAINS:
+            raise ValueError(f"chains must be 1 to {MOST_CHAINS}, got {chains}.")
+        if masked and chains > 1:
+            raise ValueError(f"masked needs chains=1, got {chains}.")
         for name, share in (("misleading", misleading), ("drop", drop)):
             if not 0 <= share <= 1:
                 raise ValueError(f"{name} must lie in [0, 1], got {share}.")
         if score not in ("em", "f1"):
             raise ValueError(f"score must be 'em' or 'f1', got {score!r}.")
         super().__init__(max_turns=max_turns, **kwargs)
-        self.hops, self.misleading, self.masked = hops, float(misleading), masked
+        self.hops, self.chains, self.masked = hops, chains, masked
+        self.misleading = float(misleading)
         self.drop, self.query_cost, self.score = drop, float(query_cost), score
         self.data_file = None if data_file is None else str(Path(data_file).absolute())
         self.instructions = INSTRUCTIONS.format(
             world="" if data_file else " about a made-up world",
+            answer=", or a number" if chains > 1 else "",
             cost=f"- Each search costs {query_cost:g}.\n" if query_cost else "",
             scoring="1 if it is right" if score == "em" else "the F1 score of its words",
         )
@@ -154,7 +174,7 @@ class SearchQA(TextEnv):
         """The question of the task."""
         if self.data_file is not None:
             return load_questions(self.data_file).questions[self.task]
-        return question_of(self.task, self.misleading, self.hops, self.masked)
+        return question_of(self.task, self.misleading, self.hops, self.chains, self.masked)
 
     @property
     def corpus(self) -> Corpus:
@@ -212,12 +232,15 @@ class SearchQA(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Searches for the first page if it is not named, opens the needed pages and answers."""
+        """Searches for pages that are not named, opens the needed pages and answers."""
         question, state = self.question, self.state
-        if question.search and not state.searches:
-            return f"search[{question.search}]"
-        left = [title for title in question.titles if title not in state.opened]
-        return f"open[{left[0]}]" if left else f"answer[{question.answer}]"
+        left = next((title for title in question.titles if title not in state.opened), None)
+        if left is None:
+            return f"answer[{question.answer}]"
+        searched = state.searches > sum(title in question.searches for title in state.opened)
+        if left in question.searches and not searched:
+            return f"search[{question.searches[left]}]"
+        return f"open[{left}]"
 
 
 INSTRUCTIONS = (
@@ -228,7 +251,7 @@ INSTRUCTIONS = (
     "- answer[Ada Brin]: give your answer. This ends the episode.\n"
     "Rules:\n"
     "- The page of a thing states its facts. Facts on gossip pages may be wrong.\n"
-    "- The answer is a few words, written as on the pages.\n"
+    "- The answer is a few words, written as on the pages{answer}.\n"
     "{cost}"
     "The reward for the answer is {scoring}."
 )

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from agentgym.envs.search.kg_qa import KGQA
-from agentgym.envs.search.questions import draw_question, exact_match, f1, load_questions, world_of
+from agentgym.envs.search.questions import (
+    draw_comparison,
+    draw_question,
+    exact_match,
+    f1,
+    load_questions,
+    world_of,
+)
 from agentgym.envs.search.search_qa import SearchQA
 from agentgym.envs.search.world import BY_SUBJECT, SIZES, YEAR, World
 from agentgym.envs.webshop.analysis import terms
 from agentgym.envs.webshop.search import document
 from agentgym.envs.webshop.shop import open_shop
 from agentgym.errors import DataError
+from agentgym.making import make_env
 from agentgym.utils.bm25 import TextIndex
 
 WORLD = World("train/0", 0.5)
@@ -98,10 +107,82 @@ def test_following_the_chain_gives_the_answer(hops: int):
         assert entity == question.answer and len(question.titles) == hops
         assert question.answer not in question.text
         named = [title for title in question.titles if title in question.text]
-        assert named == ([] if question.search else [question.titles[0]])
-        if question.search:
-            assert question.titles[0] in [page.title for page in found.search(question.search, 2)]
+        assert named == ([] if question.searches else [question.titles[0]])
+        for title, query in question.searches.items():
+            assert title in [page.title for page in found.search(query, 2)]
         assert question == draw_question(task, found, hops)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3, 4, None])
+def test_comparing_the_ends_of_chains_gives_the_answer(hops: int | None):
+    asked = Counter[str]()
+    for number in range(40):
+        task = f"train/{number}"
+        found = world_of(task, 0.3)
+        question = draw_comparison(task, found, hops, 12)
+        assert question == draw_comparison(task, found, hops, 12)
+        needed, ends = set[str](), dict[str, str]()
+        for work, query in question.searches.items():
+            assert found.kinds[work] == "work" and query in question.text
+            assert work not in question.text
+            assert work in [page.title for page in found.search(query, 2)]
+            entity = work
+            for relation in question.relations:
+                needed.add(entity)
+                entity = found.facts[entity, relation]
+            ends[work] = entity
+        assert len(ends) == 12 and len(question.relations) == (hops or len(question.relations))
+        assert needed == set(question.titles) and len(question.titles) == len(needed)
+        counts, ask = Counter(ends.values()), question.text.rpartition(". ")[2]
+        if "Answer with the title" in question.text:
+            years = sorted(ends.values())
+            wanted = years[0] if "earliest" in question.text else years[-1]
+            assert [work for work, year in ends.items() if year == wanted] == [question.answer]
+            ask = "year"
+        elif ask.startswith("For how many works is it "):
+            value = ask.removeprefix("For how many works is it ").removesuffix("?")
+            assert question.answer == str(counts[value]) != "0"
+            ask = "count"
+        elif ask == "How many different ones are there?":
+            assert question.answer == str(len(counts))
+        else:
+            assert ask == "Which one occurs most often?"
+            others = [n for value, n in counts.items() if value != question.answer]
+            assert counts[question.answer] > max(others, default=0)
+        asked[ask] += 1
+    assert len(asked) >= 3
+
+
+def test_a_long_question_takes_more_than_40_turns():
+    env = make_env("SearchQA-Long-v0")
+    solver = env.unwrapped
+    assert isinstance(solver, SearchQA)
+    for number in range(20):
+        split = "test" if number % 2 else "train"
+        env.reset(seed=0, options={"task": f"{split}/{number}"})
+        over, progress, info, reward = False, [0.0], {}, 0.0
+        while not over:
+            action = solver.expert()
+            assert action is not None
+            _, reward, over, truncated, info = env.step(action)
+            assert info["valid"] and not truncated
+            progress.append(info["progress"])
+        assert reward == 1 and 40 < info["turn"] < 120
+        assert progress == sorted(progress)
+
+
+def test_the_expert_goes_on_after_searches_and_pages_of_the_agent():
+    env = SearchQA(hops=2, chains=5, max_turns=60)
+    env.reset(seed=3)
+    first, *_, last = env.question.searches
+    for action in (f"open[{last}]", "search[novel]", "search[author]", f"open[{first}]", "nothing"):
+        env.step(action)
+    played = []
+    while not played or not played[-1][2]:
+        action = env.expert()
+        assert action is not None
+        played.append(env.step(action))
+    assert played[-1][1] == 1
 
 
 def test_masked_questions_have_a_gap():
@@ -190,7 +271,11 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: str):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"hops": 0}, {"hops": 5}, {"misleading": 2.0}, {"drop": -1.0}, {"score": "bleu"}]
+    "arguments",
+    [
+        *({"hops": 0}, {"hops": 5}, {"chains": 0}, {"chains": 25}, {"masked": True, "chains": 2}),
+        *({"misleading": 2.0}, {"drop": -1.0}, {"score": "bleu"}),
+    ],
 )
 def test_arguments_out_of_range(arguments: dict[str, object]):
     with pytest.raises(ValueError, match=next(iter(arguments))):
