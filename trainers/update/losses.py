@@ -185,8 +185,8 @@ def clipped_surrogate(
         clip_gradient: keeps the gradient of tokens above the upper clip, as if their ratio were the
             bound: (1 + clip_high) rho / sg(rho), with sg the stop-gradient (AEPO, arXiv
             2510.14545).
-        weighted: False: all ratios are 1, so that the gradient is that of A_k log pi_k, without a
-            clip.
+        weighted: False: the loss is -A_k log pi(w_k), without a ratio and a clip. With A_k = 1 it
+            is the negative log-likelihood.
         weights: aggregation weights. None: every token has the weight 1.
 
     Raises:
@@ -199,7 +199,11 @@ def clipped_surrogate(
     if detached is not None:
         logprobs = torch.where(detached, logprobs.detach(), logprobs)
     token_log_ratio = logprobs - old_logprobs.to(logprobs.dtype).detach()
-    log_ratio = token_log_ratio if weighted else logprobs - logprobs.detach()
+    kl = approximate_kl(token_log_ratio)
+    if not weighted:
+        likelihood = aggregate(-logprobs * advantages, weights)
+        return Surrogate(likelihood, aggregate(torch.zeros_like(logprobs)), kl)
+    log_ratio = token_log_ratio
     if span is not None:
         log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
     ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
@@ -218,7 +222,7 @@ def clipped_surrogate(
     return Surrogate(
         loss=aggregate(losses, weights),
         clipped=aggregate(clipped.to(losses.dtype)),
-        kl=approximate_kl(token_log_ratio),
+        kl=kl,
     )
 
 

@@ -114,6 +114,14 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient():
     assert torch.allclose(logprobs.grad, -advantages)
 
 
+def test_without_a_ratio_it_is_the_weighted_negative_log_likelihood():
+    logprobs, advantages = tensor(-0.5, -3, -1, grad=True), tensor(1, 1, -2)
+    found = clipped_surrogate(logprobs, tensor(-9, -1, -1), advantages, weighted=False)
+    assert found.loss.total == 0.5 + 3 - 2 and found.clipped.total == 0
+    found.loss.total.backward()
+    assert torch.equal(logprobs.grad, -advantages)
+
+
 def test_detached_tokens_give_no_gradient():
     logprobs = tensor(-1, -2, grad=True)
     result = clipped_surrogate(

@@ -90,7 +90,7 @@ def test_without_a_ratio_there_is_nothing_to_clip(clip: dict[str, float]):
         ({"importance_cap": 1.5}, (-1.2 * 1.5 - 0.5 + 1.5 + 0.8 / 2) / 4),
         ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
         ({"ratio": "trajectory_product"}, (-PRODUCT * 1.5 + 0.8) / 4),
-        ({"ratio": "none"}, 0.0),
+        ({"ratio": "none"}, 0.0),  # equal probabilities, opposite advantages
         ({"aggregation": "turn"}, ((-1.2 - 0.5) / 2 + 1.5 + 0.8) / 3),
         ({"aggregation": "trajectory"}, ((-1.2 - 0.5 + 1.5) / 3 + 0.8) / 2),
         ({"aggregation": "constant", "max_new_tokens": 10}, (-0.2 + 0.8) / 10 / 2),
