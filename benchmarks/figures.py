@@ -22,6 +22,7 @@ from pathlib import Path
 import curriculum_figures
 import families_figures
 import figure_blocks
+import interpreter_figures
 import multiagent_figures
 import solve_figures
 import study_figures
@@ -33,6 +34,7 @@ BLOCKS = (
     | study_figures.BLOCKS
     | families_figures.BLOCKS
     | curriculum_figures.BLOCKS
+    | interpreter_figures.BLOCKS
 )
 PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES | families_figures.PICTURES
 ROOT = Path(__file__).resolve().parent.parent
