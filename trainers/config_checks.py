@@ -172,11 +172,11 @@ def _check_rollout(config: TrainConfig) -> None:
         sampled: dict[str, Any] = {"epsilon": 0.0} if config.learns_own_actions else {}
         config.fixed(
             "the policy has not sampled some of the actions that it learns from",
+            **sampled,
             max_staleness=0,
             cross_policy=0,
             importance_cap=None,
             check_logprobs=None,
-            **sampled,
         )
     if rollout.epsilon:
         _check_exploration(config)

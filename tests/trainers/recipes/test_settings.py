@@ -88,7 +88,13 @@ TREES = {"update": "dpo", "threshold": 0.05}
 # Settings that need another one.
 COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"spear.{name}": REPLAYED for name in ("buffer_size", "max_age", "replayed")},
-    "mask_every": {"iterations": 4, "constrain": False, "top_p": 0.5},  # of the mask of top_p
+    # Of the mask of top_p. Without listed actions, hardly an episode succeeds.
+    "mask_every": {
+        "iterations": 4,
+        "constrain": False,
+        "top_p": 0.5,
+        "lr_by_reliability": False,
+    },
     **{f"advantage_alignment.{name}": DILEMMA for name in ("beta", "average")},
     "dr_mas.by_agent": DILEMMA,
     "comas.task_coef": SCORED,
