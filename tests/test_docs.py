@@ -90,6 +90,16 @@ def test_instructions_are_on_every_page_that_can_know_them(environments: dict[st
 
 
 @pytest.mark.slow
+def test_the_page_of_speed_says_why_environments_are_slow(environments: dict[str, str]):
+    _, _, reasons = environments["environments/speed.md"].partition("## Slow Environments")
+    named = set(re.findall(r"[A-Z][\w-]+\w", reasons))
+    for name, row in environment_pages.speeds().items():
+        if row["steps_per_second"] < 5000:
+            stem = name.removesuffix("-v0")
+            assert {stem, stem.partition("-")[0]} & named, f"{name} is slow: say why"
+
+
+@pytest.mark.slow
 def test_sections_that_are_generated_are_there_once(environments: dict[str, str]):
     for cls in project.environment_classes():
         headings = re.findall(r"^## (.+)$", environments[cls.page], re.MULTILINE)

@@ -266,6 +266,8 @@ Environments below 5,000 steps/s spend most of their time on one of these:
   Codenames-Menu, scripted spymasters compute the expected gain of all legal clues.
 - **Search and planning**: WebShop-Large searches 100,000 products, and in Overcooked-Cooks-Three
   two co-players plan several errands per step of the agent.
+- **A scripted partner**: in Retail-TwoPlayer, Airline-TwoPlayer and Telecom-TwoPlayer, the user or
+  the service agent answers in every step.
 """
 
 

@@ -20,6 +20,17 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 QUICK: dict[str, Any] = {"browser": BROWSER, "settings": {"slow_mo": 0}}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_event_loop_afterwards() -> Iterator[None]:
+    """BrowserGym's Playwright keeps an event loop running, in which no other can begin."""
+    yield
+    import browsergym.core as core
+
+    if core._PLAYWRIGHT is not None:
+        core._PLAYWRIGHT.stop()
+        core._set_global_playwright(None)  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def env() -> Iterator[Any]:
     env = make_env("BrowserGym-v0", task_id="miniwob.click-test-2", max_turns=5, **QUICK)
