@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 from collections.abc import Iterator
@@ -24,11 +25,10 @@ QUICK: dict[str, Any] = {"browser": BROWSER, "settings": {"slow_mo": 0}}
 def no_event_loop_afterwards() -> Iterator[None]:
     """BrowserGym's Playwright keeps an event loop running, in which no other can begin."""
     yield
-    import browsergym.core as core
-
+    core = importlib.import_module("browsergym.core")
     if core._PLAYWRIGHT is not None:
         core._PLAYWRIGHT.stop()
-        core._set_global_playwright(None)  # type: ignore[arg-type]
+        core._set_global_playwright(None)
 
 
 @pytest.fixture
