@@ -21,7 +21,7 @@ import numpy as np
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.hooks.base import RecipeHooks, members_by_group
 from agentgym.trainers.settings import (
     Count,
     Fraction,
@@ -62,14 +62,12 @@ class ResampleOnCorrect(RecipeHooks):
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Returns the episodes that stay, in the order of the rollout."""
-        groups: dict[object, list[int]] = {}
-        for i in rng.permutation(len(fresh)).tolist():
-            groups.setdefault(fresh[i].group, []).append(i)
         invalid = [invalid_share(trajectory) for trajectory in fresh]
         stay = set[int]()
-        for members in groups.values():
-            successes = [i for i in members if fresh[i].success]
-            failures = [i for i in members if not fresh[i].success]
+        for members in members_by_group(fresh):
+            shuffled = rng.permutation(members).tolist()
+            successes = [i for i in shuffled if fresh[i].success]
+            failures = [i for i in shuffled if not fresh[i].success]
             successes.sort(key=lambda i: invalid[i])
             good, bad = self._counts(len(successes), len(failures))
             stay.update(successes[:good], failures[:bad])
