@@ -36,11 +36,13 @@ turns in every prompt. Cloning reached what this model can reach, and RL gained 
 3 were written after probes of training tasks in TicTacToe, and before any other environment.
 
     python benchmarks/solve.py [--ids Ferry-v0 ...] [--jobs 2]
+    python benchmarks/solve.py --shuffled    # a fair sample, as far as there is time
 """
 
 from __future__ import annotations
 
 import json
+import random
 import shlex
 import subprocess
 import time
@@ -90,6 +92,9 @@ class Settings:
 
     ids: tuple[str, ...] = ()
     """Environment ids (empty: all with an expert)."""
+    shuffled: bool = False
+    """Measure the environments in a random order, which is always the same: what is done when the
+    benchmark is ended is a fair sample of all."""
     demonstrations: int = 30
     """Maximum number of demonstrations."""
     demonstrated_turns: int = 1500
@@ -261,8 +266,11 @@ def _interval(estimate: Any) -> list[float]:
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
     known = kept(settings.out)
-    names = settings.ids or [entry.name for entry in TABLE if not entry.files]
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("ids", "jobs", "runs")}
+    names = list(settings.ids) or [entry.name for entry in TABLE if not entry.files]
+    if settings.shuffled:
+        random.Random(0).shuffle(names)
+    apart = ("ids", "jobs", "runs", "shuffled")
+    about = {k: v for k, v in settings_of(settings).items() if k not in apart}
     with ThreadPoolExecutor(settings.jobs) as pool:
         begun = {pool.submit(measure, name, settings): name for name in names if name not in known}
         for done in as_completed(begun):
