@@ -37,7 +37,7 @@ def solve_table(name: str = "solve") -> str:
             *((row["kept"],) if keeps else ()),
             _interval(row["gain"], "+.2f"),
             " to ".join(f"{score:.2f}" for score in row.get("scores", ())) or "-",
-            f"{row['selected']}, {row['context']}" if "context" in row else row["selected"],
+            ", ".join(_selected(row)),
             ", ".join(f"{FAILURES[kind]} {100 * x:.0f} %" for kind, x in row["failures"].items()),
             limit(row),
         )
@@ -48,8 +48,8 @@ def solve_table(name: str = "solve") -> str:
 
 
 def solve_many() -> str:
-    """Returns the table of the rule with 300 demonstrations."""
-    return solve_table(MANY)
+    """Returns how much RL gains after many demonstrations."""
+    return solve_summary(MANY)
 
 
 def solve_last() -> str:
@@ -88,24 +88,12 @@ def limit(row: dict[str, Any]) -> str:
 def solve_cloning() -> str:
     """Returns the rewards after five epochs of cloning and after early stopping."""
     new = measured(MANY)
-    rows = [
-        (
-            env,
-            *(
-                _interval(row[agent]["reward"])
-                for row, agent in (
-                    (old, "random"),
-                    (old, "cloned"),
-                    (new[env], "cloned"),
-                    (old, "expert"),
-                )
-            ),
-        )
+    found = [
+        f"{env} {old['cloned']['reward'][0]:.2f} to {new[env]['cloned']['reward'][0]:.2f}"
         for env, old in measured(FIVE_EPOCHS).items()
         if env in new
     ]
-    header = ("Environment", "Random", "Five epochs", "Early stopping", "Expert")
-    return table(header, rows) if rows else NOTHING
+    return ", ".join(found) or NOTHING
 
 
 def solve_summary(name: str = "solve") -> str:
@@ -147,6 +135,16 @@ def solve_commands() -> str:
     """Returns the commands that train the policies of each environment."""
     parts = [f"# {name}\n" + "\n".join(row["commands"]) for name, row in measured().items()]
     return "```bash\n" + "\n\n".join(parts) + "\n```" if parts else NOTHING
+
+
+def _selected(row: dict[str, Any]) -> list[str]:
+    """Returns the candidate of RL, the context, and how the kept policy plays."""
+    found = [row["selected"]]
+    if "context" in row:
+        found.append(row["context"])
+    if "temperatures" in row:
+        found.append("sampled" if row["temperatures"][row["kept"]] else "greedy")
+    return found
 
 
 def _interval(estimate: Sequence[float], form: str = ".2f") -> str:
