@@ -97,7 +97,6 @@ OWN: dict[str, dict[str, Any]] = {
         "bc_demonstrations": 0,
     },
     "optima-dpo": {"update": "dpo", "threshold": 0.01},
-    "istar": {"normalize_advantages": "none"},  # without pairs, all rewards are rounding errors
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +38,7 @@ from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
@@ -485,6 +488,25 @@ def test_a_reference_that_moves_resumes_exactly(kind: str, tmp_path: Path):
     assert all((k < 1e-6) == (i in renewed) for i, k in enumerate(penalties))
     run("rae", tmp_path / "run", iterations=3, **moving)
     resumed, rows = run("rae", tmp_path / "run", iterations=5, resume=True, **moving)
+    assert rows == expected and equal(resumed, whole)
+
+
+def test_an_interrupted_rollout_moves_no_reference(tmp_path: Path, monkeypatch):
+    moving = MOVING | {"kl_reference": "polyak:0.3", "save_every": 5, "iterations": 3}
+    whole, expected = run("rae", tmp_path / "whole", **moving)
+    calls, original = 0, GamePlay.trajectories
+
+    def interrupted(game: GamePlay) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2 * SMALL["episodes_per_iteration"] + 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(game)
+
+    monkeypatch.setattr(GamePlay, "trajectories", interrupted)
+    with pytest.raises(Interrupted):
+        run("rae", tmp_path / "run", **moving)
+    resumed, rows = run("rae", tmp_path / "run", resume=True, **moving)
     assert rows == expected and equal(resumed, whole)
 
 

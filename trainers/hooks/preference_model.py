@@ -44,6 +44,11 @@ class PreferenceModel(RecipeHooks):
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = AdamW(trained, lr=lr, weight_decay=0.0)
 
+    @property
+    def fitted(self) -> bool:
+        """Whether the model has taken a step. Before the first one, it has no preferences."""
+        return bool(self.optimizer.state)
+
     @torch.no_grad()
     def logprobs(self, batch: Batch, model: Policy | None = None) -> FloatArray:
         """Returns the log-probabilities [K] of a model, by default the preference model."""

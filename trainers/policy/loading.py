@@ -242,6 +242,18 @@ def reference_adapter(model: Any) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
+@torch.no_grad()
+def align_memory(model: nn.Module) -> None:
+    """Moves weights on the CPU to memory that PyTorch allocates, at multiples of 64 bytes.
+
+    Files of weights are mapped into memory, where addresses depend on the header of the file. The
+    last bits of products depend on them, so that a model would compute other numbers than its copy.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.device.type == "cpu" and tensor.data_ptr() % 64:
+            tensor.data = tensor.detach().clone(memory_format=torch.preserve_format)
+
+
 def base_model(model: Any) -> Any:
     """Returns the `transformers` model inside a `peft` model, or the model itself."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model

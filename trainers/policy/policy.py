@@ -32,6 +32,7 @@ from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.loading import (
     REFERENCE,
     LoraSettings,
+    align_memory,
     copy_adapter,
     load_model,
     load_reference_adapter,
@@ -108,6 +109,7 @@ class Policy(LanguageModel):
             model = model.to(device)
         except (RuntimeError, AssertionError) as error:  # PyTorch without CUDA asserts
             raise ConfigError(f"The device {str(device)!r} cannot be used: {error}") from error
+        align_memory(model)
         return cls(model, tokenizer, batch_size=batch_size)
 
     def save(self, folder: str | Path) -> None:

@@ -56,7 +56,9 @@ class ImplicitReward(PreferenceModel):
         pairs = pairs_of(batch.trajectories)
         share = 1.0 / np.diff(batch.turn_offsets)[batch.turn_trajectory[batch.token_turn]]
         accuracy = self.fit(batch, logprobs.astype(np.float64) - batch.logprobs, share, pairs)
-        if pairs:
+        if not self.fitted:
+            logprobs = batch.logprobs  # the model is the policy: log-ratios are rounding errors
+        elif pairs:
             logprobs = self.logprobs(batch)
         self.metrics = {"pairs": float(len(pairs)), "preference_accuracy": accuracy}
         return implicit_process_rewards(batch, logprobs, beta=self.beta)

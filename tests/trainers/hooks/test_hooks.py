@@ -506,6 +506,16 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
 
 
 @pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("recipe", ["istar", "sweet_rl"])
+def test_a_preference_model_without_pairs_teaches_nothing(recipe: str, tmp_path: Path):
+    """Its log-ratios to the policy are rounding errors, which normalisation would amplify."""
+    equal = {"env_kwargs": {"size": 60, "max_turns": 2}, "entropy_coef": 0.0, "iterations": 1}
+    row = train_quickly(recipe, tmp_path, **equal)[-1]
+    assert row["credit/pairs"] == row["credit/advantage_std"] == 0
+    assert row["losses/policy_grad_norm"] == 0
+
+
+@pytest.mark.usefixtures("without_files")
 def test_agentprm_prefers_actions_with_higher_values(tmp_path: Path):
     changes = {"update": "dpo", "paired": 64, "iterations": 1, "bc_demonstrations": 0}
     row = train_quickly("agentprm", tmp_path, **changes)[-1]

@@ -444,6 +444,8 @@ def test_save_and_load(make_policy, as_batch, tmp_path):
     assert AutoModelForCausalLM.from_pretrained(tmp_path) is not None
     assert AutoTokenizer.from_pretrained(tmp_path).eos_token_id == policy.end_token
     loaded = Policy.load(tmp_path)
+    # Of a mapped file, addresses depend on its header, and the last bits of products on them.
+    assert not any(tensor.data_ptr() % 64 for tensor in loaded.parameters())
     torch.testing.assert_close(loaded(collated), policy(collated))
     assert loaded.encode("go <|end|> north 12") == policy.encode("go <|end|> north 12")
     assert loaded.model.config.resid_pdrop == 0.0
