@@ -28,6 +28,7 @@ from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, stores_tensors
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.sampling import GenerationStats
+from agentgym.trainers.policy.shared_attention import Reads
 from agentgym.utils.token_trie import TokenTrie
 
 MEMO = 1 << 15
@@ -69,6 +70,8 @@ class LanguageModel(nn.Module):
         padding: whether rows of different lengths can be generated together.
         blocks: whether padding is allowed at any position, and cached keys and values can be sliced
             and stacked (`PrefixCache`).
+        restricts: whether the last layer can be computed only at the positions that are read, if
+            the model has `blocks` (see `last_layer.py`).
         inference_mode: whether actions may be generated in `torch.inference_mode`, which is faster
             than `torch.no_grad`. Models that store tensors in a forward pass must not.
         head_output: the operations after the output head, or None if they are unknown. The logits
@@ -137,7 +140,7 @@ class LanguageModel(nn.Module):
         self.inference_mode = self.blocks and not stores_tensors(plain)
         self.eval()
         self.head_output = check_head(model, self.end_token)
-        self._restricts = self.blocks and can_restrict(model, self.end_token)
+        self.restricts = self.blocks and can_restrict(model, self.end_token)
         self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
 
     @property
@@ -334,8 +337,9 @@ class LanguageModel(nn.Module):
         def last(hidden: Tensor) -> Tensor:
             return hidden[torch.arange(count, device=hidden.device), places][:, None]
 
-        restricts = self._restricts and not torch.is_grad_enabled()
-        layer = last_layer_reads(self.model, places) if restricts else nullcontext()
+        restricts = self.restricts and not torch.is_grad_enabled()
+        reads = Reads.one_each(places)
+        layer = last_layer_reads(self.model, reads) if restricts else nullcontext()
         with layer, head_reads(self.model, last) as states:
             logits = self.model(**inputs).logits[:, -1].float()
         for steering in self._steering:

@@ -1,10 +1,10 @@
 """The last layer of a decoder, computed only at the positions whose logits are read.
 
-Generation reads one position per row. Of all other tokens, the last layer needs keys and values
-only, to which later tokens attend: no queries, no attention and no MLP. This saves up to one layer
-of the model in each pass over a prompt, so it counts for shallow models.
+Generation reads one position per row, training those before action tokens. Of all other tokens, the
+last layer needs keys and values only, to which later tokens attend: no attention and no MLP. This
+saves up to one layer of the model in each pass over a prompt, so it counts for shallow models.
 
-Shapes: b rows, n new tokens, V vocabulary.
+Shapes: b rows, n new tokens, H hidden, r positions that are read, m the most of them in a row.
 """
 
 from __future__ import annotations
@@ -17,37 +17,42 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.trainers.policy.loading import base_model
-from agentgym.trainers.policy.shared_attention import READS
+from agentgym.trainers.policy.shared_attention import READS, Reads
 
 TOLERANCE = 0.01
 """Largest difference on the probe, as a share of the largest logit, for rounding."""
 
 
 @contextmanager
-def last_layer_reads(model: Any, places: Tensor) -> Iterator[None]:
-    """Context manager of a forward pass without gradients whose logits are read at one position.
+def last_layer_reads(model: Any, reads: Reads) -> Iterator[None]:
+    """Context manager of a forward pass whose hidden states are read at some positions.
 
     Attention is restricted if it is that of `shared_attention`. The hidden states at all other
-    positions are undefined.
+    positions are undefined. A backward pass may follow, unless it computes layers again.
 
     Args:
         model: a `transformers` causal LM, for which `can_restrict` is True.
-        places: int64 [b] the column of each row that is read.
+        reads: the positions.
     """
     layer = _last_layer(model)
     attentions = [module for module in layer.modules() if hasattr(module, "layer_idx")]
-    rows = torch.arange(len(places), device=places.device)
+    shape: list[int] = []
 
     def before(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (args[0][rows, places][:, None], *args[1:])  # added to all positions of the row
+        shape[:] = args[0].shape[:2]
+        return (reads.pick(args[0])[None], *args[1:])
 
-    handle = layer.mlp.register_forward_pre_hook(before)
+    def after(_module: nn.Module, _args: tuple[Any, ...], output: Tensor) -> Tensor:
+        return reads.spread(output[0], *shape)
+
+    handles = layer.mlp.register_forward_pre_hook(before), layer.mlp.register_forward_hook(after)
     for module in attentions:
-        setattr(module, READS, places)
+        setattr(module, READS, reads)
     try:
         yield
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
         for module in attentions:
             delattr(module, READS)
 
@@ -66,15 +71,15 @@ def can_restrict(model: Any, token: int) -> bool:
     device = next(model.parameters()).device
     other = 0 if token else 1
     probe = torch.tensor([[token, other, token], [other, token, token]], device=device)
-    places, rows = torch.tensor([1, 2], device=device), torch.arange(2, device=device)
+    reads = Reads.of(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2]), *probe.shape).to(device)
     found = []
-    for restricted in (nullcontext(), last_layer_reads(model, places)):
+    for restricted in (nullcontext(), last_layer_reads(model, reads)):
         with restricted:
             try:
                 logits = model(input_ids=probe, use_cache=False).logits
-            except (RuntimeError, TypeError, IndexError):  # another kind of layer
+            except (AttributeError, IndexError, RuntimeError, TypeError):  # another kind of layer
                 return False
-        found.append(logits[rows, places].float())
+        found.append(reads.pick(logits).float())
     whole, cut = found
     return bool((whole - cut).abs().max() <= TOLERANCE * whole.abs().max())
 

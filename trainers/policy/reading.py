@@ -5,19 +5,30 @@ Shapes: B rows, S positions, p places, V vocabulary, H hidden.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from agentgym.trainers.policy.gradient_checkpointing import checkpointed
 from agentgym.trainers.policy.language_model import LanguageModel
+from agentgym.trainers.policy.last_layer import last_layer_reads
 from agentgym.trainers.policy.lm_head import Head, head_reads, scores_in_parts
+from agentgym.trainers.policy.shared_attention import Reads, shares_attention
 from agentgym.trainers.policy.shared_prefix import run_shared, shared_parts
+
+FEW = 4
+"""The last layer is computed where it is read if this is less than 1 / FEW of all places."""
 
 
 def read(
-    policy: LanguageModel, row: Tensor, column: Tensor, **inputs: Tensor
+    policy: LanguageModel,
+    row: Tensor,
+    column: Tensor,
+    others: Sequence[tuple[Tensor, Tensor]] = (),
+    **inputs: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Computes the hidden states of rows of tokens.
 
@@ -27,10 +38,12 @@ def read(
         policy: the model.
         row: int64 [p] rows of the places to score.
         column: int64 [p] their positions.
+        others: rows and positions of the further hidden states to return.
         **inputs: the inputs of the model: token ids [B, S], and mask and positions if needed.
 
     Returns:
-        The hidden states [B, S, H] before the head, and the inputs [p, ...] of `score_places`.
+        The hidden states [B, S, H] before the head, undefined at all other places, and the inputs
+        [p, ...] of `score_places`.
     """
     known = policy.head_output is not None
     # If the operations after the head are unknown, the model has to apply them itself.
@@ -45,8 +58,24 @@ def read(
     if parts := shared_parts(policy, **inputs):
         states = run_shared(policy, lambda **its: run(**its)[0], parts, **inputs)
         return states, states[row, column]
-    states, outputs = run(**inputs)
+    with _last_layer(policy, [(row, column), *others], *inputs["input_ids"].shape):
+        states, outputs = run(**inputs)
     return states, states[row, column] if known else outputs
+
+
+@contextmanager
+def _last_layer(
+    policy: LanguageModel, places: Sequence[tuple[Tensor, Tensor]], count: int, width: int
+) -> Iterator[None]:
+    """Context manager in which the last layer is computed at few places, if that is possible."""
+    row, column = (torch.cat(each) for each in zip(*places, strict=True))
+    few = 0 < len(row) * FEW < count * width
+    if not few or policy.gradient_checkpointing or not policy.restricts:
+        yield
+        return
+    reads = Reads.of(row, column, count, width)
+    with shares_attention(policy.model), last_layer_reads(policy.model, reads):
+        yield
 
 
 def score_places(

@@ -49,7 +49,7 @@ def score_actions(policy: LanguageModel, collated: Collated) -> Scores:
         # No attention mask: padding is on the right, where causal attention ignores it, and plain
         # causal attention is the fastest kind.
         inputs = {"input_ids": collated.tokens}
-    states, outputs = read(policy, row, column, **inputs)
+    states, outputs = read(policy, row, column, collated.reads, **inputs)
     n, temperature = len(chosen), collated.temperature
     logprobs, entropy = score_places(
         policy, outputs[:n], collated.target[chosen], support, temperature
@@ -69,7 +69,8 @@ def score_actions(policy: LanguageModel, collated: Collated) -> Scores:
 def read_hidden(policy: LanguageModel, collated: Collated) -> tuple[Tensor, Tensor]:
     """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H]."""
     nowhere = collated.row[:0]
-    return collated.places(read(policy, nowhere, nowhere, input_ids=collated.tokens)[0])
+    states, _ = read(policy, nowhere, nowhere, collated.reads, input_ids=collated.tokens)
+    return collated.places(states)
 
 
 def all_logprobs(policy: LanguageModel, collated: Collated) -> Tensor:

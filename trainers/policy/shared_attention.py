@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,10 +36,63 @@ WIDEST = 16
 """Maximum number n of new tokens per row. With more, all scores would take too much memory."""
 
 READS = "_reads"
-"""Attribute of an attention module: int64 [b] the columns whose results are read, if it is set."""
+"""Attribute of an attention module: the `Reads` of its results, if it is set."""
 
 PLAIN = ("position_bias", "softcap")
 """Arguments with which attention is that of "sdpa", which may reject them."""
+
+
+class Reads(NamedTuple):
+    """Positions of rows that are read.
+
+    Attributes:
+        rows: int64 [r] rows.
+        columns: int64 [r] columns.
+        inside: int64 [r] the number of each position among those of its row.
+        places: int64 [b, m] the columns of each row, padded with 0.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    inside: Tensor
+    places: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, columns: Tensor, count: int, width: int) -> Reads:
+        """Returns the distinct ones of some positions.
+
+        Args:
+            rows: int64 [x] rows.
+            columns: int64 [x] columns.
+            count: number of rows b.
+            width: number of columns.
+        """
+        flat = torch.unique(rows * width + columns)
+        rows, columns = flat // width, flat % width
+        counts = torch.bincount(rows, minlength=count)
+        inside = torch.arange(len(flat), device=flat.device) - (counts.cumsum(0) - counts)[rows]
+        places = columns.new_zeros(count, int(counts.max()))
+        places[rows, inside] = columns
+        return cls(rows, columns, inside, places)
+
+    @classmethod
+    def one_each(cls, columns: Tensor) -> Reads:
+        """Returns one position per row, given its column, int64 [b]."""
+        rows = torch.arange(len(columns), device=columns.device)
+        return cls(rows, columns, torch.zeros_like(columns), columns[:, None])
+
+    def to(self, device: torch.device) -> Reads:
+        """Returns a copy on another device."""
+        return Reads(*(each.to(device) for each in self))
+
+    def pick(self, whole: Tensor) -> Tensor:
+        """Returns the entries [r, ...] of [b, n, ...] at the positions."""
+        return whole[self.rows, self.columns]
+
+    def spread(self, entries: Tensor, count: int, width: int) -> Tensor:
+        """Returns [b, n, ...] with the entries [r, ...] at the positions, and 0 elsewhere."""
+        whole = entries.new_zeros(count, width, *entries.shape[1:])
+        return whole.index_put((self.rows, self.columns), entries)
 
 
 def common_prefixes(
@@ -203,28 +256,28 @@ def _attention(
     """Attention for `transformers`.
 
     Keys without a `sharing` are attended to as with "sdpa", others in float32. If `READS` of the
-    module names one place per row, the results of all its places are those of this one.
+    module names some places, the results of all others are 0.
     """
-    places: Tensor | None = getattr(module, READS, None)
+    reads: Reads | None = getattr(module, READS, None)
     plain = all(kwargs.get(name) is None for name in PLAIN)
-    if places is not None and plain and getattr(module, "is_causal", True):
-        n = query.shape[2]
-        query, attention_mask = _at(places, query, key.shape[2], attention_mask)
+    if reads is not None and plain and getattr(module, "is_causal", True):
+        count, _, width, _ = query.shape
+        query, attention_mask = _at(reads.places, query, key.shape[2], attention_mask)
         found, _ = _attention_of(module, query, key, value, attention_mask, scaling, **kwargs)
-        return found.expand(-1, n, -1, -1), None
+        return reads.spread(found[reads.rows, reads.inside], count, width), None
     return _attention_of(module, query, key, value, attention_mask, scaling, **kwargs)
 
 
 def _at(places: Tensor, query: Tensor, columns: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns the queries [b, h, 1, size] at one place per row, and their additive mask."""
-    rows = torch.arange(len(places), device=places.device)
+    """Returns the queries [b, h, m, size] at some places of each row, and their additive mask."""
+    rows = torch.arange(len(places), device=places.device)[:, None]
     if mask is None:  # causal
-        hidden = torch.arange(columns, device=places.device) > places[:, None]
+        hidden = torch.arange(columns, device=places.device) > places[:, :, None]
         some = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device)
-        some = some.masked_fill_(hidden, torch.finfo(query.dtype).min)[:, None]
+        some = some.masked_fill_(hidden, torch.finfo(query.dtype).min)
     else:
-        some = mask.expand(len(places), -1, -1, -1)[rows, :, places]
-    return query[rows, :, places][:, :, None], some[:, :, None]
+        some = mask.expand(len(places), -1, -1, -1)[rows, 0, places]
+    return query[rows, :, places].transpose(1, 2), some[:, None]
 
 
 def _attention_of(

@@ -258,15 +258,14 @@ def fit_demonstrations(
         if stopping is not None and stopping.over(epoch):
             break
         rng = rngs(epoch)
-        # Rows of similar length share a step, in another combination every epoch.
-        quarters = np.array_split(rng.permutation(len(rows.rows)), 4)
-        steps = [step for part in quarters for step in rows.microbatches(part, batch_tokens)]
+        # A step has rows of all lengths. Its microbatches have rows of similar length.
+        steps = rows.steps(batch_tokens, rng)
         sums = np.zeros(4)
-        for i, chosen in enumerate(rng.permutation(len(steps))):
+        for i, step in enumerate(steps):
             check()
             progress = (epoch + i / len(steps)) / epochs
             optimizer.param_groups[0]["lr"] = float(lr * 0.5 * (1 + np.cos(np.pi * progress)))
-            sums += _step(accelerator, learner, budget, material, rows, steps[chosen], lm_coef)
+            sums += _step(accelerator, learner, budget, material, rows, step, lm_coef)
             clip_gradients(accelerator, optimizer, max_grad_norm)
             optimizer.step()
             learner.zero_grad(set_to_none=True)

@@ -138,6 +138,12 @@ class Rows:
         parts = [np.flatnonzero(np.isin(units, part)) for part in np.array_split(names, count)]
         return [part for part in parts if self.num_tokens(part)]
 
+    def steps(self, limit: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """Shuffles the rows and splits them into steps of about `limit` tokens, without padding."""
+        order = rng.permutation(len(self.rows))
+        number = (np.cumsum(self.lengths[order]) - 1) // limit
+        return np.split(order, np.flatnonzero(np.diff(number)) + 1)
+
     def num_tokens(self, part: NDArray[np.int64]) -> int:
         """Returns the number of action tokens of some rows."""
         return sum(len(self.tokens[i]) for i in part)

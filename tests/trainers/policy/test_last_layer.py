@@ -11,6 +11,7 @@ import torch
 
 from agentgym.trainers.policy.last_layer import can_restrict
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Span
+from agentgym.trainers.policy.reading import read
 from agentgym.trainers.policy.shared_attention import shares_attention
 
 FULL = {"layer_types": ["full_attention"] * 2}
@@ -30,7 +31,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 @torch.no_grad()
 def test_logits_are_those_of_the_whole_layer(make_policy, kind, changes, shares):
     policy = make_policy(kind, **changes)
-    assert policy._restricts
+    assert policy.restricts
     read: list[tuple[int, ...]] = []
     layer = policy.model.get_decoder().layers[-1]
     layer.mlp.register_forward_hook(lambda module, args, out: read.append(out.shape))
@@ -38,7 +39,7 @@ def test_logits_are_those_of_the_whole_layer(make_policy, kind, changes, shares)
     # Of the first five tokens, some rows read fewer. Then all rows go on from there.
     steps = [([0, 0, 0], [5, 3, 1]), ([5, 3, 1], [4, 6, 7]), ([9, 9, 8], [3, 3, 3])]
     found = []
-    for policy._restricts in (False, True):
+    for policy.restricts in (False, True):
         store, logits = PrefixCache(), []
         store.open(policy.layer_shapes, policy.device, 0)
         store.place([(None, row) for row in tokens.astype(np.int32)], 12)
@@ -51,12 +52,39 @@ def test_logits_are_those_of_the_whole_layer(make_policy, kind, changes, shares)
                 logits.append(policy.next_logits(some, mask, span.positions, cache, at))
         found.append(torch.stack(logits))
     torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=1e-5)
-    assert [shape[1] for shape in read[-3:]] == [1, 1, 1]
+    assert [shape[:2] for shape in read[-3:]] == [(1, 3)] * 3
+
+
+@pytest.mark.parametrize(("kind", "changes"), KINDS)
+def test_states_and_gradients_are_those_of_the_whole_layer(make_policy, kind, changes):
+    policy = make_policy(kind, **changes)
+    computed: list[tuple[int, ...]] = []
+    layer = policy.model.get_decoder().layers[-1]
+    layer.mlp.register_forward_hook(lambda module, args, out: computed.append(out.shape))
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(2, 200, (3, 30)))
+    # Repeated positions, several in a row, none in the second one, and one that is not scored.
+    row, column = torch.tensor([0, 0, 0, 2, 2]), torch.tensor([3, 4, 4, 29, 0])
+    last = torch.tensor([2]), torch.tensor([17])
+    found = []
+    for policy.restricts in (False, True):
+        policy.zero_grad()
+        states, outputs = read(policy, row, column, [last], input_ids=tokens)
+        (outputs.square().sum() + states[last].sum()).backward()
+        gradients = [p.grad for p in policy.parameters() if p.grad is not None]
+        found.append([states[row, column], states[last], outputs, *gradients])
+    assert len(found[0]) == len(found[1]) > 10
+    for whole, cut in zip(*found, strict=True):
+        torch.testing.assert_close(cut, whole, atol=1e-4, rtol=1e-4)
+    assert computed[-1][:2] == (1, 5)
+    for most, places in (("checkpointing", row), ("many places", torch.arange(3).repeat(10))):
+        policy.gradient_checkpointing = most == "checkpointing"
+        read(policy, places, torch.arange(len(places)), input_ids=tokens)
+        assert computed[-1][:2] == (3, 30), most
 
 
 def test_layers_of_other_kinds_are_computed_as_they_are(make_policy):
     for kind in ("gpt2", "mistral", "mamba"):  # other names, a sliding window, a recurrent state
-        assert not make_policy(kind)._restricts
+        assert not make_policy(kind).restricts
     policy = make_policy("llama")
     layer = policy.model.get_decoder().layers[-1]
     layer.register_forward_hook(lambda module, args, out: out + out.roll(1, 1))

@@ -236,6 +236,7 @@ def test_layers_are_computed_again(make, as_batch, kind, lora):
 
 def test_checkpointing_in_bfloat16(make, as_batch):
     policy = adapted(make("qwen3"), torch.bfloat16)
+    policy.restricts = False  # of other shapes, so rounding differs
     collated = played(policy, as_batch, None)
     with torch.autocast("cpu", torch.bfloat16):
         plain = learned(policy, collated)
