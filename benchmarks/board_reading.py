@@ -12,7 +12,7 @@ moves lose to uniformly random ones, from the empty board.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -58,14 +58,21 @@ class Settings:
     """Results."""
 
 
-def average(board: str, mark: str, move: Callable[[str], int], worth: dict[str, float]) -> float:
-    """Returns the mean worth of the results of a player's moves against random ones.
+def average(
+    board: str,
+    mark: str,
+    move: Callable[[str], int],
+    worth: dict[str, float],
+    replies: Callable[[str], Sequence[int]] = empty,
+) -> float:
+    """Returns the mean worth of the results of a player's moves.
 
     Args:
         board: the position.
         mark: the mark of the player.
         move: the player's move in a position.
         worth: the worth of a result, by the mark that wins, "" for a draw.
+        replies: the cells that the opponent chooses from at random. By default, all empty ones.
     """
 
     @cache
@@ -75,9 +82,17 @@ def average(board: str, mark: str, move: Callable[[str], int], worth: dict[str, 
             return worth[won or ""]
         if to_move(board) == mark:
             return of(put(board, move(board), mark))
-        return float(np.mean([of(child) for _, child in children(board)]))
+        return float(np.mean([of(put(board, c, to_move(board))) for c in replies(board)]))
 
     return of(board)
+
+
+def losses(
+    mark: str, move: Callable[[str], int], replies: Callable[[str], Sequence[int]] = empty
+) -> float:
+    """Returns the share of games that a player's moves lose from the empty board."""
+    worth = {mark: 0.0, MARKS[mark == "X"]: 1.0, "": 0.0}
+    return average(START, mark, move, worth, replies)
 
 
 @cache
@@ -87,17 +102,21 @@ def against_random(board: str, mark: str) -> float:
     return average(board, mark, taught, worth)
 
 
+def keeping(board: str) -> list[int]:
+    """Returns the moves that do not give away a win or a draw."""
+    return [c for c, child in children(board) if np.sign(-value(child)) == np.sign(value(board))]
+
+
 @cache
 def taught(board: str) -> int:
     """Returns the teacher's move."""
     mark = to_move(board)
-    keeps = [c for c, child in children(board) if np.sign(-value(child)) == np.sign(value(board))]
 
     def rank(cell: int) -> tuple[bool, float]:
         child = put(board, cell, mark)
         return winner(child) == mark, against_random(child, mark)
 
-    return max(keeps, key=rank)
+    return max(keeping(board), key=rank)
 
 
 def positions(rng: np.random.Generator) -> Iterator[str]:
@@ -194,11 +213,7 @@ def run(drawing: str, settings: Settings) -> dict[str, Any]:
 def measures(reader: Reader, boards: list[str]) -> dict[str, float]:
     """Returns the exact shares of games that the reader loses against random moves, by mark."""
     moves = dict(zip(boards, reader.moves(), strict=True))
-    found = {}
-    for mark in MARKS:
-        worth = {mark: 0.0, MARKS[mark == "X"]: 1.0, "": 0.0}
-        found[f"losses as {mark}"] = average(START, mark, moves.__getitem__, worth)
-    return found
+    return {f"losses as {mark}": losses(mark, moves.__getitem__) for mark in MARKS}
 
 
 def main(settings: Settings) -> None:

@@ -101,6 +101,17 @@ def reading_table() -> str:
     return table(header, rows)
 
 
+def search_table() -> str:
+    """Returns the errors of searches in tic-tac-toe, or a note without results."""
+    content = results_if_any("board_search")
+    if content is None:
+        return NOTHING
+    rows = content["budgets"]
+    keys = list(next(iter(rows.values())))
+    lines = [(budget, *(f"{row[key]:.3f}" for key in keys)) for budget, row in rows.items()]
+    return table(("Budget", *keys), lines)
+
+
 def picture_link() -> str:
     """Returns the picture of all curves, or a note without results."""
     if not measured():
@@ -158,6 +169,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "multiagent_hops": hops_table,
     "multiagent_cost": cost_table,
     "multiagent_reading": reading_table,
+    "multiagent_search": search_table,
     **{f"multiagent_{name}": functools.partial(experiment_table, name) for name in NAMES},
 }
 PICTURES = {"docs/multiagent.png": picture} if measured() else {}

@@ -188,10 +188,27 @@ def test_a_decoder_clones_a_teacher_who_never_loses(benchmark: Any, tmp_path: Pa
 
     boards = board_reading.reachable()
     assert len(boards) == 4520
-    for mark in "XO":
-        worth = {mark: 0.0, "OX"[mark == "O"]: 1.0, "": 0.0}
-        assert board_reading.average("." * 9, mark, board_reading.taught, worth) == 0
+    assert all(board_reading.losses(mark, board_reading.taught) == 0 for mark in "XO")
     settings = board_reading.Settings(samples=10, batch=2, out=tmp_path / "found.json")
     found = board_reading.run("line", settings)
     assert [row["samples"] for row in found["rows"]] == [2, 4, 6, 8, 10] and found["tokens"] == 24
     assert all(0 < row[f"losses as {mark}"] < 1 for row in found["rows"] for mark in "XO")
+
+
+def test_a_search_is_measured_in_all_positions(benchmark: Any):
+    import board_reading
+    import board_search
+
+    boards = board_reading.reachable()
+    perfect = board_search.measures({board: board_reading.taught(board) for board in boards})
+    assert {*perfect.values()} == {0.0} and len(perfect) == 5
+    first = board_search.measures({board: board.index(".") for board in boards})
+    assert first["errors"] > 0.1 and first["losses against perfect as O"] == 1.0
+    threats = ["XX.OO....", "X.OX.O...", "XXO.OX.O."]
+    assert board_search.searched(threats, budget=100) == dict(zip(threats, [2, 6, 6], strict=True))
+    late = [board for board in boards if board.count(".") < 4]
+    errors = [
+        move not in board_reading.keeping(board)
+        for board, move in board_search.searched(late, budget=1).items()
+    ]
+    assert 0 < sum(errors) < len(late)

@@ -224,10 +224,12 @@ class TrainConfig:
         In low precision, generation and training round differently. Truncated importance weights
         compare the two. With stale episodes, this is the decoupled objective of AReaL (arXiv
         2505.24298): ratios and clipping refer to a proximal policy, the one before the update, and
-        the weights correct for the older policy that sampled.
+        the weights correct for the older policy that sampled. Without a ratio, they are not needed.
         """
+        loss = self.loss
         low = self.model.dtype != "float32" or self.model.mixed_precision != "no"
-        return self.foreign_actions or low or self.loss.importance_cap is not None
+        starting = loss.ratio != "none" or loss.covariance_clip > 0
+        return (starting and (self.foreign_actions or low)) or loss.importance_cap is not None
 
     def context_settings(self) -> ContextSettings:
         """Returns the settings of the prompt."""

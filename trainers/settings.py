@@ -341,7 +341,8 @@ class LossConfig:
     )
     """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
     of a turn or trajectory, or the product over them, which is the ratio of the action or of the
-    whole trajectory. none: no ratio and no clip, for the gradient of plain log-likelihood."""
+    whole trajectory. none: no ratio, no clip and no KL to the behaviour policy, for the gradient of
+    plain log-likelihood."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,9 @@ GAME_INFO_KEYS = (*INFO_KEYS, "acting")
 
 COUNTED = 200
 """Samples that estimate the distribution of a scripted player that does not give its own."""
+
+IMMUTABLE = (str, int, float, bool, NoneType)
+"""Types of values that the copies of a state share."""
 
 QUIET = TimeStep("")
 """The outcome of a turn without rewards and invalid actions for an agent that plays on."""
@@ -118,7 +122,8 @@ class TextGame(GameRules):
         Both share one random generator, so that it is for games without further random events.
         """
         twin = copy.copy(self)
-        twin.state = copy.deepcopy(self.state)
+        flat = all(isinstance(value, IMMUTABLE) for value in vars(self.state).values())
+        twin.state = (copy.copy if flat else copy.deepcopy)(self.state)
         twin.episode = self._episode.copy()
         twin._unseen = set(self._unseen)
         return twin
@@ -169,6 +174,10 @@ class TextGame(GameRules):
             )
             self._unseen.remove(agent)
         return episode.steps[agent]
+
+    def admissible(self, agent: str) -> tuple[str, ...]:
+        """Returns the agent's admissible actions, without computing its observation if possible."""
+        return self._admissible_actions(agent) if agent in self._episode.acting else ()
 
     def outcome(self, agent: str) -> TimeStep:
         """Returns the agent's last `TimeStep`, possibly without an observation.

@@ -94,7 +94,7 @@ class Tree:
 
     def _select(self, situation: Situation, agent: str, game: TextGame) -> str:
         """Returns an untried action at random, otherwise the one with the highest bound."""
-        arms, admissible = situation.arms.setdefault(agent, {}), game.seen(agent).admissible
+        arms, admissible = situation.arms.setdefault(agent, {}), game.admissible(agent)
         if not admissible:
             raise ConfigError(
                 f"{type(game).__name__} lists no admissible actions for {agent}, and a search "

@@ -50,6 +50,12 @@ def winner(board: str) -> str | None:
     return None
 
 
+@cache
+def free(board: str) -> tuple[str, ...]:
+    """Returns the numbers of the empty cells."""
+    return tuple(CELLS[cell] for cell in empty(board))
+
+
 def to_move(board: str) -> str:
     """Returns the mark of the player to move. X moves first."""
     return MARKS[(9 - board.count(".")) % 2]
@@ -262,8 +268,11 @@ class TicTacToe(TextGame):
             text=f"You are {mark}. {status}\n{self.picture()}",
             success=won == mark,
             progress=1.0 if won == mark else 0.5 * draw,
-            admissible=tuple(CELLS[cell] for cell in empty(board)),
+            admissible=free(board),
         )
+
+    def _admissible_actions(self, agent: str) -> tuple[str, ...]:
+        return free(self.state.board)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         ((agent, move),) = moves.items()

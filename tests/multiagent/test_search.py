@@ -53,6 +53,19 @@ def test_more_than_two_players_and_chance_are_searched():
     assert choice(game, 3, game.acting[0]) in game.seen(game.acting[0]).admissible
 
 
+@pytest.mark.parametrize("id", ["TicTacToe-v0", "LiarsDice-Four-v0", "Werewolf-Menu-v0"])
+def test_admissible_actions_are_those_of_the_observation(id: str):
+    game, rng = started(id), np.random.default_rng(0)
+    while game.acting:
+        for agent in game.possible_agents:
+            assert game.copy().admissible(agent) == game.copy().seen(agent).admissible
+        before, twin = game.snapshot(), game.copy()
+        actions = {agent: game.script("random", agent, rng) for agent in game.acting}
+        twin.play(actions)
+        assert game.snapshot()["state"] == before["state"] != twin.snapshot()["state"]
+        game.play(actions)
+
+
 def test_it_beats_random_and_is_an_opponent():
     search = "search:mcts,budget=100"
     players, tasks = [search, "random"], ["opening/"] * 3

@@ -136,6 +136,7 @@ class Surrogate:
         loss: the loss to minimise.
         clipped: number of tokens whose gradient the clip removed, out of all tokens.
         kl: estimate of KL(behaviour || policy), E[rho - 1 - log rho] over tokens, without gradient.
+            0 without a ratio: imitated tokens are no samples of the behaviour policy.
     """
 
     loss: Sum
@@ -198,12 +199,11 @@ def clipped_surrogate(
     advantages = advantages.to(logprobs.dtype).detach()
     if detached is not None:
         logprobs = torch.where(detached, logprobs.detach(), logprobs)
-    token_log_ratio = logprobs - old_logprobs.to(logprobs.dtype).detach()
-    kl = approximate_kl(token_log_ratio)
     if not weighted:
-        likelihood = aggregate(-logprobs * advantages, weights)
-        return Surrogate(likelihood, aggregate(torch.zeros_like(logprobs)), kl)
-    log_ratio = token_log_ratio
+        likelihood, none = aggregate(-logprobs * advantages, weights), torch.zeros_like(logprobs)
+        return Surrogate(likelihood, clipped=aggregate(none), kl=aggregate(none))
+    log_ratio = logprobs - old_logprobs.to(logprobs.dtype).detach()
+    kl = approximate_kl(log_ratio)
     if span is not None:
         log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
     ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()

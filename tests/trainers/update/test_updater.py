@@ -16,6 +16,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import ForwardPass, Output
+from agentgym.trainers.update.update_data import KL, UpdateData
 from agentgym.trainers.update.updater import Updater
 
 from ...helpers.worlds import trajectory
@@ -65,6 +66,25 @@ def test_without_a_ratio_the_gradient_is_that_of_the_log_likelihood():
     torch.testing.assert_close(gradient, -torch.tensor(ADVANTAGES) / 4)
     _, [clipped, _] = loss_of({"clip": 0.2})
     assert clipped[0] == 0  # a likely token is not imitated further
+
+
+def test_without_a_ratio_no_kl_is_estimated_and_none_ends_the_run():
+    """An action of a teacher may become a thousand times as probable in an iteration."""
+    batch = Batch.of([trajectory([1], [0])])
+    old = torch.full((1,), -7.0)
+    for ratio, kl in (("none", 0.0), ("token", math.expm1(6.9) - 6.9)):
+        config = Config.of(ratio=ratio)
+        forward = ForwardPass(old.numpy(), None, None, old.numpy())
+        credit, every = Credit(np.ones(1, np.float32)), torch.arange(1)
+        data = UpdateData.of(
+            batch.with_recomputed(old.numpy()), credit, forward, config.loss, length=1,
+            device=torch.device("cpu"), generator=torch.Generator(),
+        )  # fmt: skip
+        output = Output(torch.full((1,), -0.1), torch.zeros(1), None, every, None)
+        _, sums = data.loss(every, output, data.counts(np.arange(1)), config.loss, config.critic)
+        assert float(sums[KL]) == pytest.approx(kl)
+    with pytest.raises(ConfigError, match=r"so target_kl = 0\.1 has no effect"):
+        Config.of(ratio="none", target_kl=0.1)
 
 
 @pytest.mark.parametrize("clip", [{"clip": 0.1}, {"clip_high": 0.3}, {"dual_clip": 3.0}])
