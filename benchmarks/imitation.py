@@ -7,7 +7,7 @@ learning methods. The number of demonstrations is the same everywhere, and small
 prompts are long. There are fewer held-out tasks if episodes are long. Existing results are kept
 unless --again is set. Ids that cannot be measured are written with the reason.
 
-Rows without `characters` are from before prompts and evaluations had limits (`FIRST_RULE`).
+Rows without `characters` were measured with `--characters None --evaluated-turns None`.
 
     python benchmarks/imitation.py [--ids Ferry-v0 ...] [--demonstrations 300] [--jobs 4]
 """
@@ -18,6 +18,7 @@ import json
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
@@ -38,8 +39,6 @@ from agentgym.registration import TABLE
 from agentgym.trainers import train
 
 RESULT = Path(__file__).parent / "results" / "imitation.json"
-FIRST_RULE = "--characters None --evaluated-turns None"
-"""Settings of the rows without `characters`."""
 WINDOW = 3
 """Earlier turns in a prompt."""
 LONGEST_PROMPT = 6000
@@ -227,6 +226,11 @@ def main(settings: Settings) -> None:
                 {name: rows[name] for name in entries if name in rows} for rows in (known, skipped)
             )
             write(RESULT, {"settings": about, "environments": found, "skipped": reasons})
+    show(known)
+
+
+def show(known: Mapping[str, Any]) -> None:
+    """Prints the rows of environments."""
     table = Table(title="Held-out tasks after behaviour cloning: reward (success)")
     for column in ("environment", "random", "behaviour cloning", "expert"):
         table.add_column(column, justify="left" if column == "environment" else "right")

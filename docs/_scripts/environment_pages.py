@@ -273,14 +273,25 @@ Environments below 5,000 steps/s spend most of their time on one of these:
 
 def baseline_notes() -> list[str]:
     """Returns the sentences above a table of baselines."""
-    settings = project.results("imitation")["settings"]
+    cloned = project.results("imitation")
+    settings, rows = cloned["settings"], cloned["environments"]
+    limited = sum(bool(row.get("characters")) for row in rows.values())
     return [
         "Mean reward on test tasks with its 95 % confidence interval, and share of successes,",
         "measured by `benchmarks/baselines.py`. A multi-agent id is one seat against its default",
         "opponents. Behaviour cloning is a decoder of 0.2 million parameters trained for",
         f"{settings['passes']} epochs on at most {settings['demonstrations']} expert episodes",
-        "(`benchmarks/imitation.py`).",
+        f"(`benchmarks/imitation.py`). In {limited} of {len(rows)} ids, demonstrations also end at",
+        f"about {settings['characters']:,} characters of prompts, and its evaluation at about",
+        f"{settings['evaluated_turns']:,} turns.",
     ]
+
+
+def _uncloned() -> str:
+    """Returns the ids without behaviour cloning, with their reasons."""
+    skipped = project.results("imitation")["skipped"]
+    ids = ", ".join(f"`{name}` ({reason})" for name, reason in skipped.items())
+    return f"Not cloned: {ids}."
 
 
 def _baseline_rows(entries: Iterable[Entry], link: bool) -> list[tuple[str, ...]]:
@@ -365,7 +376,8 @@ registered variants and the baselines of an environment. `agentgym list` prints 
 
 def _baselines_page() -> str:
     rows = _baseline_rows(_entries(), link=True)
-    lines = ["# Baselines", "", *baseline_notes(), "", "## All Environments", ""]
+    notes = [*baseline_notes(), "", _uncloned()]
+    lines = ["# Baselines", "", *notes, "", "## All Environments", ""]
     return "\n".join([*lines, *table(BASELINE_HEADER, rows, 5)]) + "\n"
 
 
