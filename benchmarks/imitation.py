@@ -55,14 +55,14 @@ class Settings:
     """Maximum number of demonstrations."""
     turns: int = 6000
     """Approximate maximum number of demonstrated turns. At least 20 episodes are played."""
-    characters: int | None = 1_000_000
+    characters: int | None = 500_000
     """Approximate maximum number of characters of the prompts of all demonstrated turns. At least 3
     episodes are played, also if these have more turns than `turns`. None: unlimited."""
     epochs: int = 5
     """Epochs over the demonstrations."""
     episodes: int = 100
     """Maximum number of held-out tasks of the evaluation."""
-    evaluated_turns: int | None = 4000
+    evaluated_turns: int | None = 2000
     """Approximate maximum number of turns of an evaluation. At least 20 tasks are played. None:
     unlimited."""
     jobs: int = 1

@@ -113,4 +113,4 @@ def test_results_and_reasons_are_written_in_the_order_of_the_table(
     assert list(found["environments"]) == ["Ferry-v0", "TextCraft-v0", "Auction-v0"]
     reasons = {"ALFWorld-v0": "needs files of the user", "Jericho-v0": "no scripted expert"}
     assert found["skipped"] == reasons
-    assert found["settings"]["characters"] == 1_000_000
+    assert found["settings"]["characters"] == 500_000
