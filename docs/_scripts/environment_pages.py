@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
+import cloning_notes
 import project
 import transcripts
 from project import EnvironmentClass
@@ -294,13 +295,6 @@ def baseline_notes() -> list[str]:
     ]
 
 
-def _uncloned() -> str:
-    """Returns the ids without behaviour cloning, with their reasons."""
-    skipped = project.results("imitation")["skipped"]
-    ids = ", ".join(f"`{name}` ({reason})" for name, reason in skipped.items())
-    return f"Not cloned: {ids}."
-
-
 def _baseline_rows(entries: Iterable[Entry], link: bool) -> list[tuple[str, ...]]:
     measured = project.results("baselines")["environments"]
     rows = []
@@ -384,8 +378,8 @@ registered variants and the baselines of an environment. `agentgym list` prints 
 
 def _baselines_page() -> str:
     rows = _baseline_rows(_entries(), link=True)
-    notes = [*baseline_notes(), "", _uncloned()]
-    lines = ["# Baselines", "", *notes, "", "## All Environments", ""]
+    lines = ["# Baselines", "", *baseline_notes(), "", cloning_notes.skipped(), ""]
+    lines += [*cloning_notes.solved_section(), "", "## All Environments", ""]
     return "\n".join([*lines, *table(BASELINE_HEADER, rows, 6)]) + "\n"
 
 
