@@ -47,6 +47,10 @@ class MissingExtraError(AgentGymError, ImportError):
             f"{what} needs the package {package or extra!r}, which is not installed. "
             f"Install it with: pip install 'agentgym-suite[{extra}]'"
         )
+        self._arguments = what, extra, package
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str | None]]:
+        return type(self), self._arguments
 
 
 @contextmanager

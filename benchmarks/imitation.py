@@ -3,8 +3,11 @@
 For every id with an expert, a decoder of 0.2 million parameters is trained by behaviour cloning on
 training tasks and evaluated greedily on held-out tasks. In a game it plays one seat against the
 default opponents. If it is as good as the expert, a harder configuration is needed to compare
-learning methods. The number of demonstrations is the same everywhere, and smaller if episodes are
-long. Existing results are kept unless --again is set.
+learning methods. The number of demonstrations is the same everywhere, and smaller if episodes or
+prompts are long. There are fewer held-out tasks if episodes are long. Existing results are kept
+unless --again is set. Ids that cannot be measured are written with the reason.
+
+Rows without `characters` were measured with `--characters None --evaluated-turns None`.
 
     python benchmarks/imitation.py [--ids Ferry-v0 ...] [--demonstrations 300] [--jobs 4]
 """
@@ -15,8 +18,10 @@ import json
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +30,19 @@ from result_files import write
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.errors import AgentGymError
+from agentgym.agents.expert import NoExpertError
+from agentgym.entry import Entry
+from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
 from agentgym.registration import TABLE
 from agentgym.trainers import train
 
 RESULT = Path(__file__).parent / "results" / "imitation.json"
+WINDOW = 3
+"""Earlier turns in a prompt."""
+LONGEST_PROMPT = 6000
+"""Characters that fit into a prompt: 2,048 tokens of about three."""
 
 
 @dataclass
@@ -44,54 +55,100 @@ class Settings:
     """Maximum number of demonstrations."""
     turns: int = 6000
     """Approximate maximum number of demonstrated turns. At least 20 episodes are played."""
+    characters: int | None = 500_000
+    """Approximate maximum number of characters of the prompts of all demonstrated turns. At least 3
+    episodes are played, also if these have more turns than `turns`. None: unlimited."""
     epochs: int = 5
     """Epochs over the demonstrations."""
     episodes: int = 100
-    """Held-out tasks of the evaluation."""
+    """Maximum number of held-out tasks of the evaluation."""
+    evaluated_turns: int | None = 2000
+    """Approximate maximum number of turns of an evaluation. At least 20 tasks are played. None:
+    unlimited."""
     jobs: int = 1
     """Environments measured in parallel."""
     again: bool = False
     """Measure environments again that have results."""
 
 
-def shape(name: str, episodes: int = 20) -> tuple[bool, int]:
-    """Returns whether actions are listed, and the length of the expert's longest action."""
-    env, longest = make_env(name), 0
+@dataclass(frozen=True)
+class Shape:
+    """Form of an environment, from episodes of the expert.
+
+    Attributes:
+        lists_actions: whether actions are listed.
+        longest: length of the longest action in characters.
+        characters: mean number of characters of all prompts of an episode together.
+    """
+
+    lists_actions: bool
+    longest: int
+    characters: float
+
+
+def shape(name: str, episodes: int = 20) -> Shape:
+    """Returns the form of an environment."""
+    env, longest, characters = make_env(name), 0, 0
     lists_actions = bool(env.reset(seed=0)[1]["admissible"])
     for seed in range(episodes):
-        env.reset(seed=seed)
+        observation, _ = env.reset(seed=seed)
+        earlier: list[int] = []
         over = False
         while not over and (action := env.unwrapped.expert()) is not None:  # type: ignore[attr-defined]
             longest = max(longest, len(action))
-            over = any(env.step(action)[2:4])
+            characters += min(LONGEST_PROMPT, sum(earlier[-WINDOW:]) + len(observation))
+            earlier.append(len(observation) + len(action))
+            observation, _, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
     env.close()
-    return lists_actions, longest
+    return Shape(lists_actions, longest, characters / episodes)
 
 
-def cloning(name: str, demonstrations: int, turns: int) -> dict[str, Any]:
+@cache
+def mean_turns(name: str, agent: str) -> float:
+    """Returns the mean length of an agent's episodes in 20 training tasks."""
+    return evaluate(name, agent, tasks=20, split="train").aggregate()["turns"].mean
+
+
+def cloning(
+    name: str, demonstrations: int, turns: int, characters: int | None = None
+) -> dict[str, Any]:
     """Returns the settings of behaviour cloning that depend on the environment.
 
     Args:
         name: id of the environment.
         demonstrations: maximum number of demonstrations.
         turns: approximate maximum number of demonstrated turns. At least 20 episodes are played.
+        characters: approximate maximum number of characters of the prompts of all demonstrated
+            turns. At least 3 episodes are played. None: unlimited.
 
     Raises:
         NoExpertError: if the environment has no expert.
     """
-    length = evaluate(name, "expert", tasks=20, split="train").aggregate()["turns"].mean
-    lists_actions, longest = shape(name)
+    found = min(demonstrations, max(20, round(turns / mean_turns(name, "expert"))))
+    form = shape(name)
+    if characters is not None:
+        found = min(found, max(3, round(characters / form.characters)))
     return {
-        "bc_demonstrations": min(demonstrations, max(20, round(turns / length))),
-        "constrain": lists_actions,
-        "max_new_tokens": max(48, longest // 2),  # a token has more than two characters
+        "bc_demonstrations": found,
+        "constrain": form.lists_actions,
+        "max_new_tokens": max(48, form.longest // 2),  # a token has more than two characters
     }
+
+
+def held_out(name: str, episodes: int, turns: int | None) -> int:
+    """Returns the number of held-out tasks of an evaluation of about `turns` turns, at least 20."""
+    if turns is None:
+        return episodes
+    length = (mean_turns(name, "random") + mean_turns(name, "expert")) / 2
+    return min(episodes, max(20, round(turns / length)))
 
 
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the evaluations of the cloned policy, the random agent and the expert."""
     begun = time.perf_counter()
-    chosen = cloning(name, settings.demonstrations, settings.turns)
+    chosen = cloning(name, settings.demonstrations, settings.turns, settings.characters)
+    episodes = held_out(name, settings.episodes, settings.evaluated_turns)
     with tempfile.TemporaryDirectory() as folder:
         found = train(
             "poad",
@@ -104,7 +161,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
             bc_lr=3e-3,
             bc_batch_tokens=4096,
             iterations=0,
-            eval_episodes=settings.episodes,
+            eval_episodes=episodes,
             eval_baselines=True,
             threads=1,
             device="cpu",
@@ -117,18 +174,41 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         agent: {key: round(means[key].mean, 4) for key in ("reward", "success", "progress")}
         for agent, means in reports.items()
     }
-    return {"seconds": seconds, "demonstrations": chosen["bc_demonstrations"], **kept}
+    return {
+        "seconds": seconds,
+        "demonstrations": chosen["bc_demonstrations"],
+        "characters": settings.characters,
+        "episodes": episodes,
+        **kept,
+    }
+
+
+def reason(entry: Entry, error: AgentGymError | None = None) -> str | None:
+    """Returns the reason why an id has no result, None if there is no good one."""
+    if entry.files:
+        return "needs files of the user"
+    if isinstance(error, MissingExtraError):
+        return f"the extra `{entry.extra}` is not installed"
+    if isinstance(error, NoExpertError):
+        return "no scripted expert"
+    return None
 
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    known: dict[str, Any] = {}
-    if RESULT.exists():
-        known = json.loads(RESULT.read_text())["environments"]
-    names = settings.ids or [entry.name for entry in TABLE if not entry.files]
+    old = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    known, skipped = old.get("environments", {}), old.get("skipped", {})
+    entries = {entry.name: entry for entry in TABLE}
+    skipped |= {name: reason(entry) for name, entry in entries.items() if entry.files}
+    names = settings.ids or [name for name, entry in entries.items() if not entry.files]
     missing = [name for name in names if name not in known or settings.again]
-    about = {"demonstrations": settings.demonstrations, "turns": settings.turns}
-    about["passes"] = settings.epochs
+    about = {
+        "demonstrations": settings.demonstrations,
+        "turns": settings.turns,
+        "characters": settings.characters,
+        "evaluated_turns": settings.evaluated_turns,
+        "passes": settings.epochs,
+    }
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
         begun = {pool.submit(measure, name, settings): name for name in missing}
@@ -136,11 +216,21 @@ def main(settings: Settings) -> None:
             name = begun[done]
             try:
                 known[name] = done.result()
+                skipped.pop(name, None)
             except AgentGymError as error:
-                print(f"{name}: {error}")
-                continue
-            found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
-            write(RESULT, {"settings": about, "environments": found})
+                print(f"{name}: {error}", flush=True)
+                if (why := reason(entries[name], error)) is None:
+                    continue
+                skipped[name] = why
+            found, reasons = (
+                {name: rows[name] for name in entries if name in rows} for rows in (known, skipped)
+            )
+            write(RESULT, {"settings": about, "environments": found, "skipped": reasons})
+    show(known)
+
+
+def show(known: Mapping[str, Any]) -> None:
+    """Prints the rows of environments."""
     table = Table(title="Held-out tasks after behaviour cloning: reward (success)")
     for column in ("environment", "random", "behaviour cloning", "expert"):
         table.add_column(column, justify="left" if column == "environment" else "right")

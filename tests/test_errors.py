@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 
 import pytest
 
@@ -18,3 +19,9 @@ def test_a_missing_package_names_its_extra():
 def test_a_missing_module_of_agentgym_is_a_fault_of_agentgym():
     with pytest.raises(ModuleNotFoundError), needs_extra("A server", "serve"):
         importlib.import_module("agentgym.nowhere")
+
+
+def test_a_missing_package_can_be_raised_in_another_process():
+    error = MissingExtraError("A server", "serve", "nowhere")
+    copy = pickle.loads(pickle.dumps(error))
+    assert isinstance(copy, MissingExtraError) and str(copy) == str(error)

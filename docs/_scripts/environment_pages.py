@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
+import cloning_notes
 import project
 import transcripts
 from project import EnvironmentClass
@@ -130,7 +131,7 @@ def _facts(cls: EnvironmentClass, env: Any) -> list[str]:
         name: _result(measured[f"{name}/test"]) for name in AGENTS if f"{name}/test" in measured
     }
     if (cloned := cloning().get(entry.name)) is not None:
-        scores["behaviour cloning"] = _mean(cloned)
+        scores["behaviour cloning"] = _mean(cloned["imitation"])
     rows += [
         (f"{name.capitalize()}: reward, success", scores[name]) for name in AGENTS if name in scores
     ]
@@ -211,7 +212,7 @@ def _baselines(cls: EnvironmentClass) -> list[str]:
     rows = _baseline_rows(cls.entries, link=False)
     if not rows:
         return []
-    lines = ["", "## Baselines", "", *baseline_notes(), "", *table(BASELINE_HEADER, rows, 5)]
+    lines = ["", "## Baselines", "", *baseline_notes(), "", *table(BASELINE_HEADER, rows, 6)]
     if rows := _speed_rows(cls.entries, link=False):
         lines += ["", "## Speed", "", *SPEED_NOTES, "", *table(SPEED_HEADER, rows, 5)]
     return lines
@@ -226,10 +227,9 @@ def speeds() -> dict[str, dict[str, Any]]:
     return {row["id"].partition("/")[2]: row for row in rows}
 
 
-def cloning() -> dict[str, dict[str, float]]:
-    """Returns the results of behaviour cloning by name."""
-    found = project.results("imitation")["environments"]
-    return {name: row["imitation"] for name, row in found.items() if "imitation" in row}
+def cloning() -> dict[str, dict[str, Any]]:
+    """Returns the rows of `imitation.json` by name."""
+    return project.results("imitation")["environments"]
 
 
 def _result(row: Mapping[str, Any]) -> str:
@@ -245,7 +245,15 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-BASELINE_HEADER = ("Id", "Random", "Behaviour cloning", "Expert", "Expert's turns", "Episodes")
+BASELINE_HEADER = (
+    "Id",
+    "Random",
+    "Behaviour cloning",
+    "Demonstrations",
+    "Expert",
+    "Expert's turns",
+    "Episodes",
+)
 SPEED_HEADER = ("Id", "Reference", "Steps/s", "Expert's steps/s", "Resets/s", "Start, s", "MiB")
 SPEED_NOTES = (
     "Random admissible actions, and those of the expert with its own time, on one core, resets",
@@ -273,13 +281,17 @@ Environments below 5,000 steps/s spend most of their time on one of these:
 
 def baseline_notes() -> list[str]:
     """Returns the sentences above a table of baselines."""
-    settings = project.results("imitation")["settings"]
+    cloned = project.results("imitation")
+    settings, rows = cloned["settings"], cloned["environments"]
+    limited = sum(bool(row.get("characters")) for row in rows.values())
     return [
         "Mean reward on test tasks with its 95 % confidence interval, and share of successes,",
         "measured by `benchmarks/baselines.py`. A multi-agent id is one seat against its default",
         "opponents. Behaviour cloning is a decoder of 0.2 million parameters trained for",
         f"{settings['passes']} epochs on at most {settings['demonstrations']} expert episodes",
-        "(`benchmarks/imitation.py`).",
+        f"(`benchmarks/imitation.py`). In {limited} of {len(rows)} ids, their prompts have at most",
+        f"about {settings['characters']:,} characters together, and the evaluation about",
+        f"{settings['evaluated_turns']:,} turns.",
     ]
 
 
@@ -294,7 +306,8 @@ def _baseline_rows(entries: Iterable[Entry], link: bool) -> list[tuple[str, ...]
             (
                 _name(entry, link),
                 _result(row["random/test"]),
-                "-" if cloned is None else _mean(cloned),
+                "-" if cloned is None else _mean(cloned["imitation"]),
+                "-" if cloned is None else str(cloned["demonstrations"]),
                 "-" if expert is None else _result(expert),
                 "-" if expert is None else f"{expert['turns'][0]:.1f}",
                 f"{row['random/test']['n']}",
@@ -365,8 +378,9 @@ registered variants and the baselines of an environment. `agentgym list` prints 
 
 def _baselines_page() -> str:
     rows = _baseline_rows(_entries(), link=True)
-    lines = ["# Baselines", "", *baseline_notes(), "", "## All Environments", ""]
-    return "\n".join([*lines, *table(BASELINE_HEADER, rows, 5)]) + "\n"
+    lines = ["# Baselines", "", *baseline_notes(), "", cloning_notes.skipped(), ""]
+    lines += [*cloning_notes.solved_section(), "", "## All Environments", ""]
+    return "\n".join([*lines, *table(BASELINE_HEADER, rows, 6)]) + "\n"
 
 
 def _speed_page() -> str:

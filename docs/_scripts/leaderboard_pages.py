@@ -96,6 +96,8 @@ def _cloned() -> Iterator[Row]:
     for env, measured in found["environments"].items():
         if (row := measured.get("imitation")) is not None:
             command = f"python benchmarks/imitation.py --ids {env} --again"
+            if "characters" not in measured:  # from before these limits
+                command += " --characters None --evaluated-turns None"
             reward = Estimate(row["reward"], None, None)
             yield Row(env, "behaviour cloning", reward, row["success"], "1 seed", command)
 
