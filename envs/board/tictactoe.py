@@ -42,6 +42,12 @@ def empty(board: str) -> tuple[int, ...]:
 
 
 @cache
+def numbered(board: str) -> tuple[str, ...]:
+    """Returns the numbers of the empty cells."""
+    return tuple(CELLS[cell] for cell in empty(board))
+
+
+@cache
 def winner(board: str) -> str | None:
     """Returns the mark with three in a row, or None."""
     for a, b, c in LINES:
@@ -246,6 +252,9 @@ class TicTacToe(TextGame):
             return ()
         return (self.possible_agents[MARKS.index(to_move(board))],)
 
+    def _admissible_actions(self, agent: str) -> tuple[str, ...]:
+        return numbered(self.state.board)
+
     def _look(self, agent: str) -> TimeStep:
         board, won = self.state.board, self._winner()
         mark = MARKS[self.possible_agents.index(agent)]
@@ -262,7 +271,7 @@ class TicTacToe(TextGame):
             text=f"You are {mark}. {status}\n{self.picture()}",
             success=won == mark,
             progress=1.0 if won == mark else 0.5 * draw,
-            admissible=tuple(CELLS[cell] for cell in empty(board)),
+            admissible=numbered(board),
         )
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
