@@ -23,6 +23,7 @@ from agentgym.utils.arguments import (
     check_types,
     keyword_parameters,
 )
+from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json, to_json
 
@@ -63,6 +64,25 @@ def check_limits(split: str, max_turns: int | None) -> None:
         raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
     if split not in ("train", "test"):
         raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
+
+
+def check_reset_options(options: Any) -> None:
+    """Checks the names of the options of `TextEnv.reset`.
+
+    Raises:
+        TypeError: if the options are no mapping.
+        ValueError: for an unknown option.
+    """
+    if not isinstance(options, Mapping):
+        raise TypeError(
+            f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
+        )
+    for key in options:
+        if key not in RESET_OPTIONS:
+            hint = did_you_mean(str(key), RESET_OPTIONS)
+            raise ValueError(
+                f"Unknown reset option {key!r:.80}. The options are {RESET_OPTIONS}.{hint}"
+            )
 
 
 @dataclasses.dataclass
@@ -134,6 +154,8 @@ class TextEnv(gymnasium.Env[str, str]):
 
     state: Any
     task: str
+    if not TYPE_CHECKING:
+        state = BeforeReset(AttributeError, "{} has no state yet: call reset() first.")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of all arguments, including those of subclasses."""
@@ -195,14 +217,6 @@ class TextEnv(gymnasium.Env[str, str]):
         assert self._last is not None
         return self._last.observation
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Raises AttributeError, for the state before the first reset with the remedy."""
-            if name == "state":
-                raise AttributeError(f"{type(self).__name__} has no state yet: call reset() first.")
-            return object.__getattribute__(self, name)  # the error of a property, or the usual one
-
     # The interface of Gymnasium.
 
     def reset(
@@ -226,16 +240,8 @@ class TextEnv(gymnasium.Env[str, str]):
         super().reset(seed=seed)
         self._check_author()
         options = options or {}
-        if not isinstance(options, Mapping):
-            raise TypeError(
-                f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
-            )
-        for key in options:
-            if key not in RESET_OPTIONS:
-                hint = did_you_mean(str(key), RESET_OPTIONS)
-                raise ValueError(
-                    f"Unknown reset option {key!r:.80}. The options are {RESET_OPTIONS}.{hint}"
-                )
+        if options:
+            check_reset_options(options)
         limit = options.get("max_turns", self.max_turns)
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise ValueError(f"The option max_turns must be None or at least 1, got {limit!r:.80}.")

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import NoneType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -22,6 +22,7 @@ from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
 from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters
+from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.serialization import from_json, to_json
 
 GAME_INFO_KEYS = (*INFO_KEYS, "acting")
@@ -75,7 +76,10 @@ class TextGame(GameRules):
         UnknownArgumentError: for an unknown argument.
     """
 
-    episode: GameEpisode | None = None
+    _episode: GameEpisode
+    """The episode in progress."""
+    if not TYPE_CHECKING:
+        _episode = BeforeReset(ResetNeeded, "Call reset() first: there is no episode in progress.")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of all arguments, including those of subclasses."""
@@ -124,7 +128,7 @@ class TextGame(GameRules):
         twin = copy.copy(self)
         flat = all(isinstance(value, IMMUTABLE) for value in vars(self.state).values())
         twin.state = (copy.copy if flat else copy.deepcopy)(self.state)
-        twin.episode = self._episode.copy()
+        twin._episode = self._episode.copy()
         twin._unseen = set(self._unseen)
         return twin
 
@@ -134,10 +138,9 @@ class TextGame(GameRules):
             self._episode.news[agent].append(text)
 
     @property
-    def _episode(self) -> GameEpisode:
-        if self.episode is None:
-            raise ResetNeeded("Call reset() first: there is no episode in progress.")
-        return self.episode
+    def episode(self) -> GameEpisode | None:
+        """The episode in progress, or None before the first reset."""
+        return self.__dict__.get("_episode")
 
     @property
     def turn(self) -> int:
@@ -160,7 +163,7 @@ class TextGame(GameRules):
         if agent in self._unseen:
             look, got = self._look(agent), episode.steps[agent]
             news = [*episode.news[agent], look.feedback]
-            # Not `replace`, which takes twice as long.
+            # Not `replace`, which takes several times as long.
             episode.steps[agent] = TimeStep(
                 look.text,
                 got.rewards,
@@ -225,7 +228,7 @@ class TextGame(GameRules):
         """
         agents = self.possible_agents
         episode = GameEpisode(task, failures=dict.fromkeys(agents, 0), news={a: [] for a in agents})
-        self.episode, self._unseen = episode, set()
+        self._episode, self._unseen = episode, set()
         if state is None:
             self._start(task)
         else:
@@ -314,8 +317,9 @@ class TextGame(GameRules):
         name, episode = type(self).__name__, self._episode
         if not isinstance(getattr(self, "state", None), self.State):
             raise TypeError(f"{name} must leave a {self.State.__name__} in self.state.")
-        if not {*playing}.issuperset(episode.acting):
-            raise ValueError(f"{name}._acting() {episode.acting} must be in _present() {playing}.")
+        for agent in episode.acting:
+            if agent not in playing:
+                raise ValueError(f"{name}._acting() names {agent}, _present() does not: {playing}.")
         for agent, terms in rewards.items():
             if agent not in self.possible_agents or (episode.steps and self.terminated(agent)):
                 raise ValueError(f"{name}._advance rewarded {agent!r}, which is not in the game.")
@@ -397,7 +401,7 @@ class TextGame(GameRules):
         with restoring(self):
             episode = from_json(GameEpisode, snapshot["episode"])
             self.state = from_json(self.State, snapshot["state"])
-            self.episode, self._unseen = episode, set()
+            self._episode, self._unseen = episode, set()
             self.np_random = generator_of(snapshot["rng"])
             self._check_episode(episode)
 

@@ -185,7 +185,13 @@ class SingleSeat(TextEnv):
         self.state = self._deal(task)
         step = self._play_on(None)
         self.state.early = dict(step.rewards)
-        return dataclasses.replace(step, rewards={}, terminated=False, success=False)
+        return TimeStep(
+            step.text,
+            progress=step.progress,
+            admissible=step.admissible,
+            state_key=step.state_key,
+            feedback=step.feedback,
+        )
 
     def _deal(self, task: str) -> Seat:
         """Begins an episode of the game, with a sampled seat and sampled levels."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from agentgym.utils.action_parsing import find_answer
+from agentgym.utils.action_parsing import blanked, find_answer
 
 CallFormat = Literal["json", "tool_call", "llama_call", "python"]
 """Formats in which calls are written. All of them are read."""
@@ -28,6 +28,8 @@ LONGEST = 100_000
 """Maximum number of characters of a call."""
 _MAX_BRACES = 16
 _MAX_DEPTH = 30
+_MAX_THOUGHTS = 16
+_THOUGHT_END = re.compile("</think>")
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 """The marks of a call in the format of Qwen and Hermes."""
 _PYTHON_TAG = "<|python_tag|>"
@@ -88,25 +90,30 @@ def given_name(value: dict[str, Any]) -> str:
 def read_call(text: str) -> Call | None:
     """Returns the tool call in an answer of a model, or None if the answer is plain text.
 
-    Text before the call, such as a thought, is ignored.
+    Text before the call, such as a thought, is ignored. Marks in the strings of a call are text.
 
     Raises:
         ValueError: for an answer with a malformed call or with several calls. The message is a
             sentence for the agent.
     """
+    if len(text) <= LONGEST:
+        starts = [0, *(mark.end() for mark in _THOUGHT_END.finditer(text))]
+        for start in starts[:_MAX_THOUGHTS]:  # marks behind the last of them are in its strings
+            if call := _python_call(text[start:].strip()):
+                return call
     start, stop = find_answer(text)
     text = text[start:stop].strip()
     if len(text) > LONGEST:
         raise ValueError(f"An action must have at most {LONGEST:,} characters, got {len(text):,}.")
-    if OPEN in text:
-        if text.count(OPEN) > 1:
-            raise ValueError("An action must have one tool call, got several.")
-        return _first_call(text.partition(OPEN)[2], required=True)
-    if _PYTHON_TAG in text:
-        return _first_call(text.partition(_PYTHON_TAG)[2], required=True)
-    if fence := _FENCE.search(text):
-        text = fence[1].strip()
-    if _PYTHON.fullmatch(text) and (call := _python_call(text)):
+    bare = blanked(text)
+    for mark in (OPEN, _PYTHON_TAG):
+        if mark in bare:
+            if mark == OPEN and bare.count(mark) > 1:
+                raise ValueError("An action must have one tool call, got several.")
+            return _first_call(text[bare.index(mark) + len(mark) :], required=True)
+    if fence := _FENCE.search(bare):
+        text = text[slice(*fence.span(1))].strip()
+    if call := _python_call(text):
         return call
     return _first_call(text, required=text.startswith(("{", "[{")))
 
@@ -173,6 +180,8 @@ def _entries(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 def _python_call(text: str) -> Call | None:
     """Returns a call such as `search(query="red shoes")`, also in brackets as Llama 4 writes it."""
+    if not _PYTHON.fullmatch(text):
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

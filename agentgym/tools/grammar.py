@@ -49,15 +49,8 @@ class _Dialect(NamedTuple):
 
 
 def _string(quote: str, escape: str) -> str:
-    """Returns the regular expression of a string in quotes.
-
-    The parser looks for `<think>`, `</think>`, `<tool_call>` and `<|python_tag|>` in the whole
-    action. So `<` is not followed by `th`, `to`, `/th` or `|`. An escape can write them.
-    """
-    no = rf"{quote}\\<\x00-\x1f"
-    tag = "</?t?"  # may begin one of these tags
-    safe = rf"<(?:[^{no}t/|]|t[^{no}ho]|/[^{no}t]|/t[^{no}h])"
-    return rf"{quote}(?:[^{no}]|{escape}|(?:{tag})*(?:{safe}|{tag}{escape}))*(?:{tag})*{quote}"
+    """Returns the regular expression of a string in quotes."""
+    return rf"{quote}(?:[^{quote}\\\x00-\x1f]|{escape})*{quote}"
 
 
 _ESCAPE = r"\\(?:[\\'" + r'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U(?:000[0-9a-f]|0010)[0-9a-f]{4})'
@@ -81,8 +74,7 @@ def action_grammar(
     The regular expression accepts calls as `write_call` writes them, with one space after commas
     and colons and arguments in the order of the tool's parameters. Numbers have at most 18 digits
     before the point and 2 in the exponent. A value of any type is a scalar, or a list or an object
-    of scalars. In strings, `<th`, `<to`, `</th` and `<|`, with which marks of the parser begin,
-    need an escape.
+    of scalars.
 
     Args:
         source: an environment of tools, tools, an environment with admissible actions after its

@@ -6,6 +6,7 @@ are ignored when an action is compared with the admissible actions.
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[\w-]{0,20}\n(.*?)\n?```", re.DOTALL)
 _BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
+_MAX_BRACES = 16
 _AROUND = "\"'`“”‘’«»*_"  # typographic quotes on purpose
 _BEHIND = _AROUND + ".,;:!?…"
 
@@ -47,11 +49,33 @@ def find_labelled(answer: str) -> tuple[int, int, int] | None:
     return label.start(), label.end(), following.start() if following else len(answer)
 
 
+def blanked(text: str) -> str:
+    """Returns the text with spaces in place of its JSON objects, whose strings may hold any marks.
+
+    Behind 16 braces that begin no object, nothing is replaced.
+    """
+    decoder, pieces, done = json.JSONDecoder(), [], 0
+    start, failures = text.find("{"), 0
+    while start >= 0 and failures < _MAX_BRACES:
+        try:
+            _, stop = decoder.raw_decode(text, start)
+            pieces += [text[done:start], " " * (stop - start)]
+            done = stop
+        except (ValueError, RecursionError):
+            stop, failures = start + 1, failures + 1
+        start = text.find("{", stop)
+    return "".join([*pieces, text[done:]])
+
+
 def find_answer(text: str) -> tuple[int, int]:
     """Returns where the answer of a reasoning model starts and stops, without `<think>` blocks.
 
-    The answer follows the last `</think>`. A block that is not closed reaches to the end.
+    The answer follows the last `</think>`. A block that is not closed reaches to the end. Marks in
+    the strings of JSON objects do not count.
     """
+    if "think>" not in text:
+        return 0, len(text)
+    text = blanked(text)
     start = text.rfind("</think>")
     start = 0 if start < 0 else start + len("</think>")
     stop = text.find("<think>", start)

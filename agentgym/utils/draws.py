@@ -21,11 +21,11 @@ class Draws:
     (Lemire, arXiv 1805.10941).
 
     Args:
-        seed: seed of the stream, at least 0.
+        seed: seed of the stream, at least 0: an integer, or its words of 32 bits.
         block: number of 64-bit outputs that are read at once, at least 1.
     """
 
-    def __init__(self, seed: int, block: int = 8):
+    def __init__(self, seed: int | np.ndarray, block: int = 8):
         self._source, self._block = np.random.PCG64(seed), block
         self._words: list[int] = []
         self._half: int | None = None
@@ -73,6 +73,21 @@ class Draws:
             low = product & _WORD
             if low >= bound or low >= (1 << 32) % bound:
                 return product >> 32
+
+    def bits(self, count: int) -> int:
+        """Returns an integer in [0, 2**count), as `Generator.integers(2**count)`.
+
+        Args:
+            count: from 1 to 31. It is faster than `below`, because no output is rejected.
+        """
+        half = self._half
+        if half is None:  # as `_half_word`, without the cost of a call
+            words = self._words
+            word = words.pop() if words else self._refill()
+            self._half = word >> 32
+            return (word & _WORD) >> (32 - count)
+        self._half = None
+        return half >> (32 - count)
 
     def choice(self, options: Sequence[T], count: int) -> list[T]:
         """Returns different options, as `Generator.choice(options, count, replace=False)`.

@@ -71,6 +71,12 @@ def policy(level: str, hand: Hand, total: int, last: int) -> np.ndarray:
     return np.eye(len(wins))[wins.argmax()]
 
 
+@cache
+def choice(level: str, hand: Hand, total: int, last: int) -> int:
+    """Returns the most likely action of a scripted player, as an index of `policy`."""
+    return int(policy(level, hand, total, last).argmax())
+
+
 @lru_cache(maxsize=1 << 18)
 def doubt_chance(level: str, hand: Hand, total: int, last: int) -> float:
     """Returns the probability that a scripted player calls the last bid a lie (see `policy`).
@@ -145,8 +151,10 @@ class State:
 
     def after(self, player: int) -> int:
         """Returns the next player with dice."""
-        count = len(self.hands)
-        return next(i % count for i in range(player + 1, player + count) if self.hands[i % count])
+        player = (player + 1) % len(self.hands)
+        while not self.hands[player]:
+            player = (player + 1) % len(self.hands)
+        return player
 
 
 def beliefs(state: State, me: int, levels: list[str]) -> list[dict[Hand, float]]:

@@ -10,6 +10,7 @@ from agentgym.envs.cards.bidding import (
     SIMPLE,
     State,
     bid_name,
+    choice,
     duel_answer,
     is_true,
     look_ahead,
@@ -155,8 +156,13 @@ class LiarsDice(TextGame):
         return tuple(a for a, hand in zip(self.possible_agents, hands, strict=True) if hand)
 
     def _acting(self) -> tuple[str, ...]:
-        alone = self.state.hands.count(()) == len(self.possible_agents) - 1
+        alone = len(self._present()) == 1
         return () if alone else (self.possible_agents[self.state.mover],)
+
+    def _admissible_actions(self, agent: str) -> tuple[str, ...]:
+        state = self.state
+        higher = self.actions[state.last + 2 : state.total * FACES + 1]
+        return (*higher, LIAR) if state.bids else higher
 
     def _look(self, agent: str) -> TimeStep:
         state, agents = self.state, self.possible_agents
@@ -185,11 +191,10 @@ class LiarsDice(TextGame):
             f"Dice left: {has} ({total} in total).\n"
             f"Bids: {', '.join(told) or 'none yet'}.\n{asks}"
         )
-        possible = self.actions[state.last + 2 : total * FACES + 1]
         return TimeStep(
             f"Round {state.number + 1}. {text}",
             progress=progress,
-            admissible=(*possible, LIAR) if told else possible,
+            admissible=self._admissible_actions(agent),
             state_key=text,
         )
 
@@ -237,9 +242,7 @@ class LiarsDice(TextGame):
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         state = self.state
         if level in SIMPLE:
-            return self._say(
-                int(policy(level, state.hands[state.mover], state.total, state.last).argmax())
-            )
+            return self._say(choice(level, state.hands[state.mover], state.total, state.last))
         if self._is_duel():
             return self._duel(duel.equilibrium(), rng)
         return self._say(look_ahead(state, ["honest"] * len(state.hands)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
 from agentgym.core import TextEnv
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
@@ -95,12 +95,15 @@ def push(
 @lru_cache(maxsize=4096)
 def solution(room: Room, boxes: frozenset[Square], player: Square) -> tuple[str, ...] | None:
     """Returns a shortest sequence of moves that solves the room, or None if it is unsolvable."""
+    if stuck(room, boxes):
+        return None
 
     def around(state: tuple[frozenset[Square], Square]):
+        before, at = state
         for name, step in DIRECTIONS.items():
-            following = push(room, *state, step)
-            if following != state and not stuck(room, following[0]):
-                yield name, following
+            after, to = push(room, before, at, step)
+            if to != at and (after is before or not stuck(room, after)):
+                yield name, (after, to)
 
     found = shortest_path(
         (boxes, player),
@@ -120,17 +123,23 @@ def stuck(room: Room, boxes: frozenset[Square]) -> bool:
     return False
 
 
+@lru_cache(maxsize=1024)
 def make_room(task: str, size: int, boxes: int) -> State:
     """Generates a room: carves it with a random walk, then pulls the boxes off their targets.
 
-    Rooms with a solution of fewer than five moves per box are rejected.
+    Rooms with a solution of fewer than five moves per box are rejected. All calls for a task share
+    the state that is returned.
     """
     draws = task_draws(task, "sokoban", block=1024)
-    while True:
-        state = draw_level(task, lambda: _pulled(draws, size, boxes))
-        moves = solution(Room(state.walls, state.targets), state.boxes, state.player)
-        if moves is not None and len(moves) >= 5 * boxes:
-            return state
+
+    def room() -> State:
+        while True:
+            state = _pulled(draws, size, boxes)
+            moves = solution(Room(state.walls, state.targets), state.boxes, state.player)
+            if moves is not None and len(moves) >= 5 * boxes:
+                return state
+
+    return draw_level(task, room)
 
 
 def _pulled(draws: Draws, size: int, boxes: int) -> State:
@@ -141,7 +150,7 @@ def _pulled(draws: Draws, size: int, boxes: int) -> State:
             continue
         order = [floor[i] for i in draws.permutation(len(floor))]
         targets = order[:boxes]
-        placed, player = _pull(draws, set(floor), targets, order[boxes], 12 * boxes * size)
+        placed, player = _pull(draws, size, set(floor), targets, order[boxes])
         if placed.isdisjoint(targets):
             rows = [["#"] * size for _ in range(size)]
             for row, column in floor:
@@ -153,47 +162,69 @@ def _pulled(draws: Draws, size: int, boxes: int) -> State:
 BRUSHES = (((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 0),))
 
 
+@cache
+def _walks(size: int) -> tuple[dict[Square, list[Square]], dict[Square, list[list[Square]]]]:
+    """Returns the square that a walk enters in each of the `WAYS`, and what each brush paints.
+
+    Neither of them leaves the room: a walk stays where it is instead.
+    """
+    inside = [(row, column) for row in range(1, size - 1) for column in range(1, size - 1)]
+    entered = {square: [] for square in inside}
+    painted = {square: [] for square in inside}
+    for row, column in inside:
+        for down, right in WAYS:
+            to = row + down, column + right
+            entered[row, column].append(to if to in inside else (row, column))
+        for brush in BRUSHES:
+            squares = [(row + down, column + right) for down, right in brush]
+            painted[row, column].append([square for square in squares if square in inside])
+    return entered, painted
+
+
 def _carve(draws: Draws, size: int) -> set[Square]:
     """Returns the squares of a random walk with random turns and a random brush."""
-    row, column = 1 + draws.below(size - 2), 1 + draws.below(size - 2)
-    last = size - 2
+    entered, painted = _walks(size)
+    here = 1 + draws.below(size - 2), 1 + draws.below(size - 2)
     floor: set[Square] = set()
-    down, right = 0, 1
+    way = WAYS.index(DIRECTIONS["right"])
     for _ in range(int(1.7 * (size + size))):
         if draws.random() < 0.35:
-            down, right = WAYS[draws.below(4)]
-        if 1 <= row + down <= last:
-            row += down
-        if 1 <= column + right <= last:
-            column += right
-        for lower, further in BRUSHES[draws.below(4)]:
-            if row + lower <= last and column + further <= last:
-                floor.add((row + lower, column + further))
+            way = draws.bits(2)
+        here = entered[here][way]
+        floor.update(painted[here][draws.bits(2)])
     return floor
 
 
+@cache
+def _beside(size: int) -> dict[Square, list[tuple[Square, Square]]]:
+    """Returns the squares ahead of each square and behind it, for each of the `WAYS`."""
+    return {
+        (row, column): [
+            ((row + down, column + right), (row - down, column - right)) for down, right in WAYS
+        ]
+        for row in range(size)
+        for column in range(size)
+    }
+
+
 def _pull(
-    draws: Draws, floor: set[Square], targets: list[Square], player: Square, steps: int
+    draws: Draws, size: int, floor: set[Square], targets: list[Square], player: Square
 ) -> tuple[frozenset[Square], Square]:
     """Plays random moves in reverse and returns the state with the boxes furthest from targets."""
-    boxes = list(frozenset(targets))
-    homes = list(boxes)
+    boxes = list(targets)
     best, best_score = (frozenset(boxes), player), -1
-    row, column = player
-    below = draws.below
-    for _ in range(steps):
-        down, right = WAYS[below(4)]
-        behind = row - down, column - right
+    beside, bits = _beside(size), draws.bits
+    for _ in range(12 * len(boxes) * size):
+        ahead, behind = beside[player][bits(2)]
         if behind not in floor or behind in boxes:
             continue
-        ahead = row + down, column + right
         if ahead in boxes and draws.random() < 0.8:
-            boxes[boxes.index(ahead)] = row, column
-            away = [abs(a - x) + abs(b - y) for (a, b), (x, y) in zip(boxes, homes, strict=True)]
+            boxes[boxes.index(ahead)] = player
+            away = [abs(a - x) + abs(b - y) for (a, b), (x, y) in zip(boxes, targets, strict=True)]
             score = sum(away) * all(box not in targets for box in boxes)
             if score > best_score:
                 best, best_score = (frozenset(boxes), behind), score
-        row, column = behind
+        player = behind
     return best
 
 
@@ -288,7 +319,7 @@ class Sokoban(TextEnv):
         )
 
     def _start(self, task: str) -> TimeStep:
-        self.state = make_room(task, self.size, self.boxes)
+        self.state = replace(make_room(task, self.size, self.boxes))
         return self._look({})
 
     def _advance(self, action: str) -> TimeStep:

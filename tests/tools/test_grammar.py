@@ -21,7 +21,6 @@ from agentgym.tools.calls import CallFormat
 from agentgym.wrappers import ExtractAction
 
 FORMATS: tuple[CallFormat, ...] = get_args(CallFormat)
-TAGS = re.compile(r"<(?:th|to|/th|\|)")
 by_format = pytest.mark.parametrize("call_format", FORMATS)
 quick = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
@@ -68,7 +67,17 @@ def test_every_string_of_the_grammar_is_a_valid_call(call_format: CallFormat, da
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=9) | st.sampled_from(
-    ["a < b", "<", "<<t", "</div>", "<t", "</t", "<p>\n", "\\", "'\"", "\x00\x7f\u2028🙂", "</t\\"]
+    [
+        "a < b",
+        "<think>",
+        "</think>x",
+        "<tool_call>",
+        "<p>\n",
+        "\\",
+        "'\"",
+        "\x00\x7f\u2028🙂",
+        "```",
+    ]
 )
 integers = st.integers(-(10**17), 10**17)
 floats = st.floats(-1e90, 1e90, allow_subnormal=False).filter(lambda x: not 0 < abs(x) < 1e-90)
@@ -109,12 +118,9 @@ def ordered(name: str, arguments: dict[str, Any]) -> Call:
 def test_calls_that_are_written_match(call_format: CallFormat, name: str, data: st.DataObject):
     call = ordered(name, data.draw(ARGUMENTS[name]))
     text = write_call(call, call_format)
-    inside = text.removeprefix("<tool_call>")
     assume(depth(call.arguments.get("tags")) <= 2)
-    matches = re.fullmatch(GRAMMARS[call_format].regex, text)
-    assert bool(matches) == (TAGS.search(inside) is None)
-    if matches:
-        assert read_call(text) == call
+    assert re.fullmatch(GRAMMARS[call_format].regex, text)
+    assert read_call(text) == call
 
 
 def depth(value: Any) -> int:
@@ -124,15 +130,10 @@ def depth(value: Any) -> int:
 
 
 @by_format
-def test_tags_of_the_parser_need_an_escape(call_format: CallFormat):
-    regex = GRAMMARS[call_format].regex
-    for tag in ("<think>", "</think>", "<tool_call>", "<|python_tag|>"):
-        text = write_call(Call("find", {"query": f"a {tag}"}), call_format)
-        assert not re.fullmatch(regex, text)
-        position = text.rindex(tag)
-        escaped = text[:position] + "\\u003c" + text[position + 1 :]
-        assert re.fullmatch(regex, escaped)
-        assert read_call(escaped) == Call("find", {"query": f"a {tag}"})
+def test_strings_may_hold_marks_of_the_parser(call_format: CallFormat):
+    for mark in ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|python_tag|>", "```"):
+        call = Call("find", {"query": f"a {mark}"})
+        assert re.fullmatch(GRAMMARS[call_format].regex, write_call(call, call_format))
 
 
 @pytest.mark.parametrize(

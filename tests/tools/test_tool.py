@@ -125,6 +125,27 @@ def test_calls_are_read_in_the_formats_of_models(text: str):
     assert read_call(text) == CALL
 
 
+MARKS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|python_tag|>", "```", "```x\n")
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("format", ["json", "tool_call", "llama_call", "python"])
+@pytest.mark.parametrize(
+    "around", ["{}", "<think>I'd {see} '</think>\n{}", "f(x) {y}? </think>{}", "{}\n<think>Then"]
+)
+def test_marks_in_strings_of_a_call_are_text(mark: str, format: str, around: str):
+    if format == "python" and around.startswith("{}\n"):
+        pytest.skip("a thought after a call in Python is part of it")
+    call = Call("send", {"to": {"name": "Ann"}, "text": f"a {mark} b {mark}"})
+    assert read_call(around.replace("{}", write_call(call, format))) == call
+
+
+def test_a_call_in_a_fence_may_hold_code_marks():
+    assert read_call('```json\n{"name": "f", "arguments": {"x": "```"}}\n```') == Call(
+        "f", {"x": "```"}
+    )
+
+
 @pytest.mark.parametrize("text", ["", "Which colour?", "f(x)", "f(x) or (y)", "[1]"])
 def test_plain_text_is_no_call(text: str):
     assert read_call(text) is None

@@ -69,6 +69,19 @@ def test_every_room_can_be_solved_and_none_is_solved_already(seed: int, boxes: i
     assert where[0] == state.targets
 
 
+def test_an_episode_does_not_change_the_room_of_the_next_one():
+    env = Sokoban()
+    start, _ = env.reset(seed=0, options={"task": "train/3"})
+    moved = [env.step(env.expert())[0] for _ in range(3)]  # type: ignore[arg-type]
+    assert moved[-1] != start
+    assert env.reset(seed=0, options={"task": "train/3"})[0] == start
+
+
+def test_a_start_in_a_dead_end_has_no_solution():
+    state = State.of("######\n#X__O#\n#_P__#\n######")
+    assert solution(Room(state.walls, state.targets), state.boxes, state.player) is None
+
+
 def test_a_push_off_a_target_costs_what_a_push_onto_it_gave():
     env = Sokoban()
     env.reset(seed=0)
