@@ -180,6 +180,11 @@ def _check_rollout(config: TrainConfig) -> None:
         )
     if rollout.epsilon:
         _check_exploration(config)
+    if config.game.explorers == "one" and (config.game.scripted or not rollout.epsilon):
+        raise ConfigError(
+            "explorers = 'one' selects the seat of a game that explores: set epsilon and "
+            "opponents, or leave explorers at 'all'."
+        )
 
 
 def _check_exploration(config: TrainConfig) -> None:

@@ -134,6 +134,9 @@ class GameConfig:
     learners: tuple[str, ...] = ()
     """Seats that are trained, such as player_0 (empty: all). With opponents mirror, scripted
     players play the other seats."""
+    explorers: Literal["all", "one"] = "all"
+    """Seats that explore with `epsilon`: all, or one in each episode, in turn. With "one" and a
+    large `epsilon`, the policy's own actions meet random ones."""
     snapshot_every: Positive = 10
     """Iterations between the snapshots of opponents past:K, league and psro."""
     payoff_deals: Positive = 100

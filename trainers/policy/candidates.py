@@ -83,7 +83,7 @@ def choose_candidates(
     scores = candidate_logprobs(policy, prompts, lists, sampling.normalization)
     for request, texts, score in zip(requests, lists, scores, strict=True):
         uniform = torch.tensor([request.rng.random()], dtype=torch.float64, device=score.device)
-        if sampling.epsilon:
+        if sampling.epsilon and request.explores:
             logprobs = (score[None] / sampling.temperature).log_softmax(-1)
             column, logprob, _ = draw(mix_candidates(logprobs, sampling.epsilon), uniform, 1.0)
         else:

@@ -70,8 +70,9 @@ class TokenMixture:
         for i, (row, tokens) in enumerate(zip(rows, ids, strict=True)):
             uniform[i, : len(tokens)] = torch.tensor(_uniform(row, tokens)).to(uniform)
         self._ratio = uniform - policy
-        ratios = torch.tensor([row.uniform_ratio for row in rows]).to(policy)
-        self.logprobs = mix(policy, uniform, ratios + _log_odds(epsilon))
+        odds = _log_odds(epsilon)
+        weights = [row.uniform_ratio + odds if row.request.explores else -torch.inf for row in rows]
+        self.logprobs = mix(policy, uniform, torch.tensor(weights).to(policy))
 
     def choose(self, columns: Sequence[int]) -> None:
         """Adds the sampled tokens to the log-ratios of the rows."""

@@ -97,6 +97,7 @@ class Request:
         slot: key of the `PrefixCache` entry, shared by the requests of a growing context (an
             episode, an agent). If None, nothing is cached.
         weights: name of the weights to act with. "" is the policy itself.
+        explores: whether the `epsilon` of the sampling applies to this action.
     """
 
     prompt: Tokens
@@ -104,6 +105,7 @@ class Request:
     candidates: Sequence[str] | None = None
     slot: int | str | None = None
     weights: str = ""
+    explores: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class GameSpec(EpisodeSpec):
         by_role: whether each role has weights of its own in training, with the name of the role.
         openings: the recorded actions of each seat that are replayed first, in place of `opening`.
         central: whether to record what the other agents see, for a critic that sees all.
+        explorer: the only agent that explores with `epsilon`. "": all of them.
     """
 
     seats: tuple[tuple[str, str], ...] = ()
@@ -62,6 +63,7 @@ class GameSpec(EpisodeSpec):
     by_role: bool = False
     openings: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
     central: bool = False
+    explorer: str = ""
 
     @property
     def replayed(self) -> int:
@@ -98,6 +100,7 @@ class SeatPlay(Play):
         self._single, self._table = single, game.table
         self._role, self._by_role = single.game.role(agent), spec.by_role
         self._central = spec.central
+        self._explores = spec.explorer in ("", agent)
         possible = single.game.possible_roles(agent)
         if spec.by_role and self._role not in possible:
             raise ConfigError(
@@ -112,7 +115,7 @@ class SeatPlay(Play):
     def request(self, constrain: bool) -> Request:
         """Returns the generation request of this turn, for the weights of the seat."""
         own = self._role if self._by_role and not self.weights else self.weights
-        return replace(super().request(constrain), weights=own)
+        return replace(super().request(constrain), weights=own, explores=self._explores)
 
     def action(self) -> str:
         """Returns the action for the game: the reply, or the part that `ExtractAction` reads."""

@@ -174,6 +174,7 @@ class Lineup:
             opponent=word if kind == "outside" else "",
             by_role=self.roles != ("",),
             central=self._central,
+            explorer=one if self._game.explorers == "one" else "",
         )
 
 

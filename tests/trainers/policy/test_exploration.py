@@ -12,6 +12,8 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, recipes
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Request, Sampling
+from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.utils.token_trie import TokenTrie
 
@@ -50,6 +52,57 @@ def test_free_actions_do_not_explore(policy: Any, prompt: np.ndarray):
     requests = [[Request(prompt, np.random.default_rng(i)) for i in range(4)] for _ in range(2)]
     plain, exploring = map(policy.act, requests, (Sampling(), Sampling(epsilon=0.5)))
     assert [s.text for s in plain] == [s.text for s in exploring]
+
+
+@pytest.mark.parametrize("options", [{}, {"normalization": "token"}])
+def test_a_request_may_leave_exploration_to_others(
+    policy: Any, prompt: np.ndarray, options: dict[str, Any]
+):
+    def played(epsilon: float, explores: bool) -> list[Any]:
+        requests = [
+            Request(prompt, np.random.default_rng(i), CANDIDATES, explores=explores and i % 2 == 0)
+            for i in range(12)
+        ]
+        return policy.act(requests, Sampling(epsilon=epsilon, **options))
+
+    plain, none, some = played(0.0, True), played(0.9, False), played(0.9, True)
+    for i, (a, b, c) in enumerate(zip(plain, none, some, strict=True)):
+        assert a.text == b.text
+        np.testing.assert_allclose(a.logprobs, b.logprobs, rtol=1e-5)
+        same = c.text == b.text and np.allclose(c.logprobs, b.logprobs, rtol=1e-5)
+        assert same == (i % 2 == 1)
+
+
+def test_one_seat_of_each_game_explores(tmp_path: Path):
+    settings = [
+        *("--env-id", "TicTacToe-v0", "--opponents", "mirror", "--model", "nano", "--constrain"),
+        *("--epsilon", "0.9", "--explorers", "one", "--context", "current", "--eval-episodes", "0"),
+        *("--teacher", "search:mcts,budget=1,per_state=true", "--visited", "--quiet"),
+        *("--episodes-per-iteration", "4", "--iterations", "1", "--run-dir", str(tmp_path / "run")),
+    ]
+    trainer = make_trainer("exit", read_config("exit", settings))
+    specs = [EpisodeSpec("opening/", i, (0, 0, i)) for i in range(4)]
+    seated = trainer.lineup.seat(specs, {})
+    assert [getattr(each, "explorer", "") for each in seated] == ["player_0", "player_1"] * 2
+    differs = []
+    for found in trainer.rollouts.collect(0):
+        for turn in found.turns:
+            [logprobs] = sampling_logprobs(
+                trainer.policy, [found.segments[turn.segment].tokens[: turn.start]],
+                [list(turn.admissible)], Sampling(),
+            )  # fmt: skip
+            own = logprobs[turn.admissible.index(turn.action)]
+            same = bool(np.isclose(turn.logprobs.sum(), own, rtol=1e-4))
+            assert same or found.agent == f"player_{found.episode[-1] % 2}"
+            differs.append(not same)
+    assert any(differs)
+    trainer.run()
+
+
+def test_a_single_explorer_needs_a_game_and_epsilon():
+    for changes in ({}, {"epsilon": 0.5, "constrain": True}, {"opponents": "mirror"}):
+        with pytest.raises(ConfigError, match="explorers = 'one' selects the seat"):
+            recipes.exit.Config.of(explorers="one", **changes)
 
 
 def test_the_leaves_of_a_trie_are_the_different_sequences():
