@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in ("benchmarks", "docs/_scripts"):
     sys.path.append(str(ROOT / folder))
 
+import cloning_notes  # noqa: E402
 import coverage_pages  # noqa: E402
 import curves  # noqa: E402
 import environment_pages  # noqa: E402
@@ -97,6 +98,26 @@ def test_the_page_of_speed_says_why_environments_are_slow(environments: dict[str
         if row["steps_per_second"] < 5000:
             stem = name.removesuffix("-v0")
             assert {stem, stem.partition("-")[0]} & named, f"{name} is slow: say why"
+
+
+@pytest.mark.slow
+def test_every_id_is_cloned_or_the_page_of_baselines_says_why_not(environments: dict[str, str]):
+    page, cloned = environments["environments/baselines.md"], environment_pages.cloning()
+    skipped = project.results("imitation")["skipped"]
+    assert sorted([*cloned, *skipped]) == sorted(entry.name for entry in TABLE)
+    for name, reason in skipped.items():
+        assert f"`{name}` ({reason})" in page
+    for name, found in cloned.items():
+        [row] = re.findall(rf"^\| \[{name}\].*", page, re.MULTILINE)
+        _, _, score, demonstrations, *_ = row.split(" | ")
+        assert score.startswith(f"{found['imitation']['reward']:.2f},")
+        assert demonstrations == str(found["demonstrations"])
+
+
+def test_ids_that_cloning_solves_have_a_harder_one():
+    named = [name for names in cloning_notes.HARDER.values() for name in names]
+    assert sorted(named) == sorted(cloning_notes.solved())
+    assert {*cloning_notes.HARDER} <= {*environment_pages.cloning()} - {*named}
 
 
 @pytest.mark.slow

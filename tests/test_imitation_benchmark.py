@@ -93,7 +93,7 @@ def test_results_and_reasons_are_written_in_the_order_of_the_table(
     imitation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     agent = {"reward": 1.0, "success": 1.0, "progress": 1.0}
-    row = dict.fromkeys(("random", "imitation", "expert"), agent)
+    row: dict[str, Any] = {"random": agent, "imitation": agent, "expert": agent}
     errors = {"Jericho-v0": NoExpertError("none"), "Maze-v0": ConfigError("wrong")}
 
     def measure(name: str, settings: Any) -> dict[str, Any]:
