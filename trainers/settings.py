@@ -504,7 +504,7 @@ class CriticConfig:
     critic_rounds: Positive = 4
     """Last iterations whose episodes a critic with its own trunk is fitted to."""
     critic_batch_tokens: Positive = 8192
-    """Tokens per step of a critic with its own trunk, padding included."""
+    """Tokens per step of a critic with its own trunk."""
     critic_episodes: Count = 0
     """Episodes played before RL to fit a critic with its own trunk."""
 
@@ -530,7 +530,7 @@ class ImitationConfig:
     """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
     1e-4)."""
     bc_batch_tokens: Positive = 8192
-    """Tokens per step of behaviour cloning, padding included."""
+    """Tokens per step of behaviour cloning."""
     bc_lm_coef: NonNegative = 0.0
     """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
     bc_share: Fraction = 0.0

@@ -57,8 +57,8 @@ class ValueModel(nn.Module):
         head: the value head. Its `reads` sets the positions of the values.
         lr: learning rate.
         epochs: epochs per call of `fit`.
-        batch_tokens: tokens per optimiser step, padding included. A step is split if it does not
-            fit into memory.
+        batch_tokens: tokens per optimiser step, and per forward and backward pass, in which padding
+            counts.
         rounds: last calls of `fit` whose episodes are fitted together.
         together: whether the turns of a trajectory share an optimiser step.
         normalize: whether the head predicts targets in standard deviations from their mean, as in
@@ -225,14 +225,16 @@ class ValueModel(nn.Module):
         self.scale.fill_(scale)
 
     def _epoch(self, rounds: Sequence[Targets], rng: np.random.Generator) -> float:
-        """Takes a step per microbatch of all rounds and returns the mean loss."""
+        """Takes the steps of all rounds, shuffled, and returns the mean loss."""
         steps = []
         for batch, targets in rounds:
             rows = Rows.of(batch)
             wanted = (torch.from_numpy(targets).to(self.trunk.device) - self.mean) / self.scale
-            count = len(rows.rows)
-            order = np.arange(count) if self._together else rng.permutation(count)
-            parts = rows.microbatches(order, self._batch_tokens, self._together)
+            if self._together:
+                everything = np.arange(len(rows.rows))
+                parts = rows.microbatches(everything, self._batch_tokens, together=True)
+            else:
+                parts = rows.steps(self._batch_tokens, rng)
             steps += [(batch, rows, part, wanted) for part in parts]
         total, count = 0.0, 0.0
         drop = partial(self.zero_grad, set_to_none=True)

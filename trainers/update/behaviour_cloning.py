@@ -237,9 +237,9 @@ def fit_demonstrations(
         trajectories: the demonstrations.
         lr: learning rate of the first step.
         epochs: number of epochs.
-        batch_tokens: tokens per step, padding included.
-        microbatch_tokens: maximum number of tokens per forward and backward pass. None:
-            `batch_tokens`.
+        batch_tokens: tokens per step.
+        microbatch_tokens: maximum number of tokens per forward and backward pass, padding included.
+            None: `batch_tokens`.
         lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
             token of a segment except the first is a target.
         max_grad_norm: bound of the gradient norm.
