@@ -128,16 +128,25 @@ class LoadedPolicy:
             admissible: the admissible actions, for a policy trained with `constrain`.
 
         Raises:
-            TypeError: if the observation is no text, or `admissible` is one.
+            TypeError: if the observation is no text, `admissible` is no sequence of texts, or
+                `history` no sequence of pairs of texts.
         """
         if not isinstance(observation, str):
             raise TypeError(f"The observation must be a str, got {observation!r:.80}.")
-        if isinstance(admissible, str):
+        if not _are_texts(admissible):
             raise TypeError(f"admissible must be a sequence of actions, got {admissible!r:.80}.")
+        if not all(_are_texts(pair) and len(pair) == 2 for pair in history):
+            raise TypeError(
+                f"history must be a sequence of (observation, reply) pairs, got {history!r:.80}."
+            )
         info = {"admissible": tuple(admissible)}
         seed = int(self._rng.integers(2**31))  # a new one, so that repeated calls sample anew
         view = View.of_text(instructions, observation, history, info, seed=seed)
         return self.agent.act([view])[0]
+
+
+def _are_texts(items: Any) -> bool:
+    return not isinstance(items, str) and all(isinstance(item, str) for item in items)
 
 
 def load_policy(folder: str | Path, *, seed: int = 0, **options: Any) -> LoadedPolicy:

@@ -52,6 +52,8 @@ class CallbackList:
     """
 
     def __init__(self, callbacks: Iterable[Callback]):
+        if isinstance(callbacks, Callback):
+            raise TypeError("callbacks is a sequence: write callbacks=[...] around a single one.")
         self.callbacks = list(callbacks)
         self.stopped = False
         for callback in self.callbacks:

@@ -139,7 +139,8 @@ class TrainConfig:
         for name, changes in grouped.items():
             factory = own[name].default_factory
             base = direct[name] if name in direct else factory()  # type: ignore[misc]
-            direct[name] = dataclasses.replace(base, **changes)
+            if dataclasses.is_dataclass(base):  # anything else is refused by the constructor
+                direct[name] = dataclasses.replace(base, **changes)  # type: ignore[type-var]
         return cls(**direct)
 
     def with_changes(self, **settings: Any) -> Self:

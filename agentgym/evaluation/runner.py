@@ -119,9 +119,10 @@ def evaluate(
     kwargs = own_wrappers(player) | dict(env_kwargs or {}) if isinstance(env, str) else {}
     make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else factory_of(env)
     if not (hasattr(player, "name") and hasattr(player, "act")):
+        hint = " Its attribute `agent` is one." if hasattr(player, "agent") else ""
         raise ConfigError(
             "agent must be a specification for make_agent, or an object with a `name` and "
-            f"`act(views) -> actions`, got {agent!r:.80} ({type(agent).__name__})."
+            f"`act(views) -> actions`, got {agent!r:.80} ({type(agent).__name__}).{hint}"
         )
     envs = [make()]
     try:

@@ -2,7 +2,8 @@
 
 "rae-mirror" is the recipe rae in all seats of a game, "rae-league" is rae against a pool of its
 earlier policies, "poad-roles" is poad with a policy for each role, and "turn-central" is turn with
-policies that exchange their roles and one critic that sees all.
+policies that exchange their roles and one critic that sees all, and "poad-two-hot" is poad with a
+two-hot critic.
 
 Started once, or as several processes with the variables of `torchrun`. In every process except the
 main one, the networks of the hooks are disturbed when they are made, as if they had drifted apart.
@@ -85,6 +86,11 @@ OWN: dict[str, dict[str, Any]] = {
         "critic_trunk": "own",
         "critic_sees": "all",
         "bc_demonstrations": 0,
+    },
+    "poad-two-hot": {
+        "critic_trunk": "own",
+        "critic_head": "two_hot",
+        "critic_episodes": 6,
     },
     "magrpo-cross": {
         "env_id": "StagHunt-v0",

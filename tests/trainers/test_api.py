@@ -15,6 +15,7 @@ from accelerate.tracking import GeneralTracker
 from agentgym.core import TextEnv
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import CheckpointError, ConfigError, UnknownArgumentError
+from agentgym.evaluation import evaluate
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.trainers import Callback, Trainer, load_policy, make_trainer, train
@@ -171,6 +172,8 @@ def test_a_callback_of_another_type_is_refused(tmp_path: Path):
     for wrong in (Recorder, print, None):
         with pytest.raises(TypeError, match=r"instance of agentgym\.trainers\.Callback"):
             train("poad", **NUMBER_LINE, **SMALL, callbacks=[wrong], run_dir=str(tmp_path))
+    with pytest.raises(TypeError, match=r"write callbacks=\[\.\.\.\] around"):
+        train("poad", **NUMBER_LINE, **SMALL, callbacks=Recorder(), run_dir=str(tmp_path))
 
 
 # Rewards.
@@ -402,6 +405,13 @@ def test_a_loaded_policy_acts(runs: dict[str, Path]):
         assert policy.act(observation, admissible=("only",)) == "only"
     with pytest.raises(TypeError, match="admissible must be a sequence of actions, got 'only'"):
         policy.act(observation, admissible="only")
+    with pytest.raises(TypeError, match=r"admissible must be a sequence of actions, got \(1,\)"):
+        policy.act(observation, admissible=(1,))  # type: ignore[arg-type]
+    for history in (["ab"], [("a", "b", "c")], [("a", 1)]):
+        with pytest.raises(TypeError, match=r"history must be .* \(observation, reply\) pairs"):
+            policy.act(observation, history=history)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"got .*LoadedPolicy.* Its attribute `agent` is one"):
+        evaluate("NumberLine-v0", policy)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="observation must be a str, got 3"):
         policy.act(3)  # type: ignore[arg-type]
 
@@ -459,6 +469,10 @@ def test_a_folder_without_a_policy_is_named(tmp_path: Path):
 def test_wrong_arguments_are_named():
     with pytest.raises(ConfigError, match="Did you mean: poad"):
         train("pod")
+    with pytest.raises(ConfigError, match=r"such as 'poad', got None"):
+        train(None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"rollout is a group of settings, a RolloutConfig, got"):
+        train("poad", rollout={"top_k": 3}, top_p=0.5)
     with pytest.raises(UnknownArgumentError, match=r"no setting 'iteration'\. Did you mean: it"):
         train("poad", iteration=3)
     with pytest.raises(ConfigError, match=r"poad\.Config, got a agentgym.*grpo\.Config"):

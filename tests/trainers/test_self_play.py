@@ -266,7 +266,6 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
          "episodes of one agent"),
         ("bc", {}, "episodes of one agent"),
         ("vine", {"opponents": "past:2"}, "other players do not"),
-        ("at_grpo", {"filter_groups": True, "group_size": 4}, "filter_groups.* in games"),
         ("poad", {"kl_reference": "moving"}, r"'start', 'moving:K' with .*'polyak:TAU'"),
         ("poad", {"kl_reference": "polyak:1.5", "kl_coef": 0.1}, r"in \(0, 1\], got 'polyak:1.5'"),
         ("poad", {"kl_reference": "polyak:0", "kl_coef": 0.1}, r"in \(0, 1\], got 'polyak:0'"),

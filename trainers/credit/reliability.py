@@ -21,7 +21,9 @@ def reliability(advantages: FloatArray, returns: Float64, batch: Batch) -> float
     t on: an advantage is the part of the return that the critic could not foresee, and a critic of
     states foresees at least as much as the mean return of all episodes in turn t. What advantages
     vary beyond that is the critic's error. The result is 0 if episodes differ in nothing, and 1
-    for a critic that is at least as good as that mean.
+    for a critic that is at least as good as that mean. A state tells the environment and the role
+    of an agent, so there is a mean for each of them: a role that always wins against one that
+    always loses has learned nothing from the difference.
 
     The learning rate of the policy is multiplied with it, not the advantages: the steps of Adam do
     not depend on the scale of the gradient. The bound and its use are ours.
@@ -29,10 +31,14 @@ def reliability(advantages: FloatArray, returns: Float64, batch: Batch) -> float
     Args:
         advantages: [K] advantages of the batch, before normalisation.
         returns: [M] discounted return from each turn on.
-        batch: the trajectories. Only turns that at least two of them reach are compared. Without
+        batch: the trajectories. Only turns that at least two of a role reach are compared. Without
             such turns, the result is 1.
     """
+    roles: dict[tuple[str, str], int] = {}
+    role = np.array([roles.setdefault((t.env_id, t.role), len(roles)) for t in batch.trajectories])
     place = np.arange(batch.num_turns) - batch.turn_offsets[batch.turn_trajectory]
+    place = role[batch.turn_trajectory] * (place.max() + 1) + place
+    place = np.unique(place, return_inverse=True)[1]
     count = np.bincount(place)
     mean = np.bincount(place, returns) / count
     # Sample variances: the mean is fitted to the same episodes.

@@ -36,6 +36,8 @@ def load(name: str) -> Any:
     Raises:
         ConfigError: if there is no such recipe.
     """
+    if not isinstance(name, str):
+        raise ConfigError(f"A recipe is the name of one, such as 'poad', got {name!r:.80}.")
     if name not in names():
         known = ", ".join(names())
         raise ConfigError(f"Unknown recipe {name!r}.{did_you_mean(name, names())} Known: {known}.")

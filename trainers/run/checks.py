@@ -73,11 +73,6 @@ def check_hooks(recipe: str, config: TrainConfig, hooks: RecipeHooks, *, games: 
             f"{recipe} repeats episodes up to a turn, which other players do not: set opponents to "
             f"'mirror', got {config.game.opponents!r}."
         )
-    if games and hooks.branches and config.loss.filter_groups:
-        raise ConfigError(
-            f"{recipe} repeats the actions of all agents of an episode, and filter_groups drops "
-            "some of them: leave it out in games."
-        )
     for name in ("max_staleness", "cross_policy"):
         if not hooks.plays and getattr(config.rollout, name):
             raise ConfigError(f"{recipe} learns from fixed data: leave {name} at 0.")

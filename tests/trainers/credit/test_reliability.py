@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -68,6 +70,17 @@ def test_golden_spread_of_returns_in_each_turn():
     signal = (2.0 + 0.5) / 2  # sample variances of the two turns
     advantages = np.array([5, -5, 5, -5, 99], np.float32)
     assert np.isclose(reliability(advantages, returns, batch), (signal / 25) ** 0.5)
+
+
+@pytest.mark.parametrize("name", ["role", "env_id"])
+def test_roles_and_environments_are_not_compared_with_each_other(name: str):
+    """One always wins against the other: both returns can be foreseen."""
+    ends = [("first", 1.0), ("second", -1.0)] * 8
+    batch = Batch.of([replace(trajectory([2], [end]), **{name: who}) for who, end in ends])
+    noisy = values(batch, np.random.default_rng(0))
+    assert poad()(batch, noisy).reliability < 1e-6
+    alike = Batch.of([trajectory([2], [end]) for _, end in ends])
+    assert poad()(alike, noisy).reliability > 0.1
 
 
 def test_speed_counts_where_all_succeed():

@@ -131,6 +131,18 @@ def test_groups_in_which_all_are_equal_are_left_out_unless_nothing_is_left():
     assert without_equal_groups(equal) == equal
 
 
+def test_the_agents_of_a_start_are_left_out_together():
+    """One of them alone would be taken for the whole team."""
+    mixed = {(1, "a"): (1.0, 1.0), (1, "b"): (0.0, 1.0)}
+    returns = mixed | {(2, "a"): (1.0, 1.0), (2, "b"): (0.0, 0.0)}
+    played = [
+        dataclasses.replace(trajectory([1], [reward], seed=seed), agent=agent)
+        for (seed, agent), rewards in returns.items()
+        for reward in rewards
+    ]
+    assert without_equal_groups(played) == played[:4]
+
+
 def test_long_actions_are_charged_for():
     batch = Batch.of([trajectory([2, 7, 8, 10], [0, 0, 0, 1])])
     config = Config.of(max_new_tokens=10, overlong_margin=4)

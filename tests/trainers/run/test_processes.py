@@ -26,7 +26,7 @@ TRAIN_ALL, STOP_ALL = ("-m", "tests.helpers.train_all"), ("-m", "tests.helpers.s
 Results = dict[str, dict[str, Any]]
 RUNS = (
     *recipes.names(), "rae-mirror", "rae-league", "poad-roles", "turn-central", "magrpo-cross",
-    "optima-dpo",
+    "optima-dpo", "poad-two-hot",
 )  # fmt: skip
 
 
