@@ -183,7 +183,7 @@ async def _play_game(game: TextGame, task: vf.Task, agents: vf.Agents) -> None:
     async with AsyncExitStack() as stack:
         talks = {
             seat: await stack.enter_async_context(
-                getattr(agents, seat).interaction(_seat(task, game.instructions))
+                getattr(agents, seat).interaction(_seat(task, game.instructions_for(seat)))
             )
             for seat in seats
         }

@@ -94,12 +94,16 @@ class PettingZooMixin:
 
     @property
     def instructions(self) -> str:
-        """Rules and action format: the system prompt, the same for every agent.
+        """Rules and action format: the system prompt, the same for every agent in most games.
 
         Wrappers of PettingZoo are bypassed by `env.unwrapped.instructions`. The role of an agent,
         where a game has roles, is part of its observations.
         """
         return self.game.instructions
+
+    def instructions_for(self, agent: str) -> str:
+        """Returns the instructions that an agent may read: see `GameRules.instructions_for`."""
+        return self.game.instructions_for(agent)
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
         """Returns the agent's observation space, always the same object."""

@@ -36,7 +36,7 @@ class GameRules:
     """
 
     instructions: str
-    """Rules and action format: the system prompt, the same for all agents."""
+    """Rules and action format: the system prompt of all agents (but see `instructions_for`)."""
     tasks: Tasks
     """The training and test tasks."""
     players: ClassVar[range] = range(2, 3)
@@ -130,6 +130,13 @@ class GameRules:
         """Returns a random admissible action. Default for open sets: the empty string."""
         admissible = self._admissible_actions(agent)
         return admissible[int(rng.integers(len(admissible)))] if admissible else ""
+
+    def instructions_for(self, agent: str) -> str:
+        """Returns the rules and the action format that an agent reads. Default: `instructions`.
+
+        A game overrides it if an agent must not read all of them.
+        """
+        return self.instructions
 
     def role(self, agent: str) -> str:
         """Returns the agent's role in the episode, such as "seer". Default: the agent's name.

@@ -47,7 +47,7 @@ class GameSeat(gymnasium.Env[str, str]):
     @property
     def instructions(self) -> str:
         """Rules and action format."""
-        return self.game.instructions
+        return self.game.instructions_for(self.agent)
 
     @property
     def role(self) -> str:

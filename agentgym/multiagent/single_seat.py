@@ -97,6 +97,8 @@ class SingleSeat(TextEnv):
         if seat is not None and seat not in agents:
             raise ConfigError(f"seat must be None or one of {agents}, got {seat!r}.")
         self.seat = seat
+        if seat is not None:
+            self.instructions = self.game.instructions_for(seat)
         self._own_opponents = opponents
         self._met: dict[str | None, tuple[dict[str, str], dict[str, Agent]]] = {}
         self._opponent: str | None = ""  # none yet
@@ -202,7 +204,9 @@ class SingleSeat(TextEnv):
         self._views = {}
         self.game.np_random = self.np_random
         self.game.begin(task)
-        return Seat(self.seat or drawn, levels)
+        seat = self.seat or drawn
+        self.instructions = self.game.instructions_for(seat)
+        return Seat(seat, levels)
 
     def open_table(
         self, task: str, seed: int, seats: Sequence[str], opponent: str | None = None
@@ -327,6 +331,7 @@ class SingleSeat(TextEnv):
         self._views = {}
         if self.game.episode.task != self.task:
             raise ValueError("seat and game have different tasks")
+        self.instructions = self.game.instructions_for(seat.agent)
         check_reward_terms("the snapshot", seat.early, self.reward_names)
 
 

@@ -130,4 +130,4 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
             agent, game = self.agent_selection, cast(Any, self.unwrapped)
             text = game.observe(agent)["text"]
             view, ended = self._views[agent], self._over(agent)
-            view.read(text, game.infos[agent], game.instructions, ended=ended)
+            view.read(text, game.infos[agent], game.game.instructions_for(agent), ended=ended)

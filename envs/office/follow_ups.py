@@ -14,6 +14,7 @@ from agentgym.envs.office.workplace_world import (
     LAST_HOUR,
     STAGES,
     TOPICS,
+    World,
     day,
     draw_world,
     one,
@@ -61,13 +62,19 @@ def missions_of(task: str, count: int | None) -> tuple[Assignment, ...]:
             result = office.expected_world(mission)
         except ToolError:  # such as a second mail with the same subject to the same address
             continue
-        if result == mission.world:
+        if result == mission.world or _confusable(result):
             continue
         world = result
         missions.append(mission)
         known |= {kind: (key, number) for kind, key in job.about.items()}
         known = {kind: found for kind, found in known.items() if found[0]}
     return tuple(missions)
+
+
+def _confusable(world: World) -> bool:
+    """Returns whether two meetings have the same title and day, by which requests name one."""
+    names = [(event["title"], event["date"]) for event in world["events"].values()]
+    return len({*names}) < len(names)
 
 
 def _follow_up(w: Writer, known: dict[str, tuple[str, int]], number: int) -> Job:

@@ -59,7 +59,7 @@ class ServiceTwoPlayer(EnvGame):
     - player_0, the agent, has the policy and the tools. Its observations and rewards are those of
       the environment.
     - player_1, the user, knows its situation: requests, facts and mood. It opens the conversation
-      and answers each message of the agent. It does not see the calls of tools.
+      and answers each message of the agent. It does not see the policy and the calls of tools.
 
     With the scripted user, the episode equals that of the single-agent environment. A user can also
     choose its own words. It agrees to a proposal with a message that begins with Yes, and a fact
@@ -148,10 +148,12 @@ class ServiceTwoPlayer(EnvGame):
             )
         self.inner, self.tasks, self.invention_cost = inner, inner.tasks, invention_cost
         self.reward_names = inner.reward_names  # type: ignore[misc]  # fixed by the environment
-        self.instructions = (
+        self._setting = (
             "A conversation of a service agent, player_0, and a user, player_1. Both get the score "
             "of the conversation.\n"
             "\n"
+        )
+        of_user = (
             "The user:\n"
             "- Your observation holds your situation and the agent's message.\n"
             "- Write one short message per turn, in your own words. Reveal only what is necessary "
@@ -159,11 +161,14 @@ class ServiceTwoPlayer(EnvGame):
             "- Invent nothing. A message with a number or code that nobody has told you costs "
             f"{invention_cost:g}.\n"
             "- To agree to a proposal, begin your message with Yes.\n"
-            f"- When everything is settled, write {STOP}.\n"
-            "\n"
-            "The agent:\n"
-            f"{inner.instructions}"
+            f"- When everything is settled, write {STOP}."
         )
+        self._parts = {AGENT: f"The agent:\n{inner.instructions}", USER: of_user}
+        self.instructions = f"{self._setting}{of_user}\n\n{self._parts[AGENT]}"
+
+    def instructions_for(self, agent: str) -> str:
+        """Returns the instructions without the other agent's: the user knows no policy."""
+        return self._setting + self._parts[agent]
 
     def role(self, agent: str) -> str:
         """Returns "agent" or "user"."""

@@ -124,11 +124,14 @@ class Play:
             options["max_turns"] = self.episode.max_turns
         self.observation, self.info = self.env.reset(seed=self.episode.seed, options=options)
 
+    def _instructions(self) -> str:
+        return instructions_of(self.env)
+
     def read(self, context: Context, room: Room) -> None:
         """Processes the result of `start` or `step`. Sets `prompt` unless the episode is over."""
         self.admissible = tuple(self.info.get("admissible", ()))
         if self.sample is None:
-            self.conversation: Conversation = context.begin(instructions_of(self.env))
+            self.conversation: Conversation = context.begin(self._instructions())
         else:
             self._complete_turn()
         if not self.over or self._bootstraps:

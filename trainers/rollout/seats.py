@@ -140,6 +140,11 @@ class SeatPlay(Play):
         if limit is not None and not self.over and len(self.turns) == limit:
             self.truncated = self.at_limit = True
 
+    def _instructions(self) -> str:
+        # Wrappers around the environment add to its instructions, so it shows those of the seat.
+        self._single.instructions = self._single.game.instructions_for(self.agent)
+        return super()._instructions()
+
     def record(self, sample: Sample, policy: Policy | Ensemble | None = None) -> None:
         """Records the action, and when it is taken."""
         super().record(sample, policy)

@@ -85,6 +85,16 @@ def test_a_mission_goes_on_in_the_world_of_the_one_before():
             assert kept == result["mails"] and changed <= {"mails", "files"}
 
 
+def test_title_and_day_identify_a_meeting_after_every_mission():
+    env = WorkplaceMissions()
+    # Tasks in which a meeting is moved or put to a day with another one of its title, and others.
+    for task in ("train/140", "test/420", *(f"train/{number}" for number in range(100))):
+        for mission in missions_of(task, None):
+            events = env.expected_world(mission)["events"].values()
+            names = [(event["title"], event["date"]) for event in events]
+            assert len(names) == len({*names})
+
+
 def test_a_wrong_mission_costs_its_share_and_is_put_right():
     env = started("test/3", missions=3)
     text, reward, over, _, info = env.step(FINISH)

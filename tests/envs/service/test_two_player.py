@@ -14,6 +14,7 @@ from agentgym.agents import View
 from agentgym.envs.service.two_player import ServiceTwoPlayer
 from agentgym.envs.service.user import CONFIRM, STOP, codes
 from agentgym.errors import ConfigError, SnapshotError
+from agentgym.multiagent.seats import seat_view
 from agentgym.time_step import INFO_KEYS
 from agentgym.tools import write_call
 
@@ -51,6 +52,33 @@ def agent_says(game: ServiceTwoPlayer) -> None:
     """Lets the scripted agent act until it is the user's turn or the conversation is over."""
     while game.acting == ("player_0",):
         says(game, game.script("scripted", "player_0", game.np_random))
+
+
+@by_name
+def test_the_user_reads_nothing_of_the_policy_and_the_tools(name: str):
+    two = game(name)
+    policy, rest = two.inner.instructions, two.instructions_for("player_1")
+    assert policy in two.instructions and policy in two.instructions_for("player_0")
+    for line in filter(None, policy.split("\n")):
+        assert line not in rest
+    assert STOP in rest and STOP not in two.instructions_for("player_0")
+    assert seat_view(two, "player_1", two.np_random).instructions == rest
+
+
+@by_name
+def test_a_single_seat_has_the_instructions_of_its_role(name: str):
+    env: Any = gymnasium.make(f"AgentGym/{name}-TwoPlayer-v0").unwrapped
+    texts = {}
+    for seed in range(20):
+        env.reset(seed=seed)
+        texts.setdefault(env.agent, env.instructions)
+        assert env.instructions == texts[env.agent]
+    assert texts == {agent: env.game.instructions_for(agent) for agent in ("player_0", "player_1")}
+    env.reset(seed=next(s for s in range(20) if env.reset(seed=s) and env.agent == "player_1"))
+    saved = env.snapshot()
+    env.reset(seed=next(s for s in range(20) if env.reset(seed=s) and env.agent == "player_0"))
+    env.restore(saved)
+    assert env.instructions == texts["player_1"]
 
 
 @by_name

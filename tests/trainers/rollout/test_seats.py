@@ -26,6 +26,7 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.wrappers import ExtractAction
 
 from .test_collector import RandomWalk, context, facts, letters
 
@@ -405,3 +406,13 @@ def test_games_of_a_mixture():
     ]
     assert "Kuhn" in letters(played[0].segments[0].tokens)
     assert "paper" in letters(played[2].segments[0].tokens)
+
+
+def test_a_seat_is_prompted_with_its_own_instructions():
+    env = ExtractAction(make_env("Retail-TwoPlayer-v0"), "json")
+    seats = (("player_1", ""), ("player_0", ""))
+    played = GameSpec("train/0", 0, (0,), seats=seats).begin(0, 0, env)
+    played.start()
+    prompts = {seat.agent: seat._instructions() for seat in played.seats}
+    assert "Policy:" in prompts["player_0"] and "Policy:" not in prompts["player_1"]
+    assert all(env.answer_format.hint in text for text in prompts.values())
