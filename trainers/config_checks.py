@@ -312,11 +312,6 @@ def _check_loss(config: TrainConfig) -> None:
             f"ratio = 'none' has no clip, so {without[0]} = {getattr(loss, without[0])} has no "
             "effect: leave it out, or set ratio to 'token'."
         )
-    if loss.ratio == "none" and loss.target_kl is not None:
-        raise ConfigError(
-            f"ratio = 'none' estimates no KL to the behaviour policy, so target_kl = "
-            f"{loss.target_kl} has no effect: leave it out, or set ratio to 'token'."
-        )
     if loss.overlong_margin > config.rollout.max_new_tokens:
         raise ConfigError(
             f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "

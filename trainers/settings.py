@@ -367,7 +367,7 @@ class LossConfig:
     """Add the KL penalty to the loss or subtract it from the rewards."""
     target_kl: NonNegative | None = None
     """End the epochs of an iteration when the approximate KL to the behaviour policy exceeds this
-    (nats/token, None: never)."""
+    (nats/token, None: never). Without a ratio, there is no estimate, and this has no effect."""
     max_kl: NonNegative = 10.0
     """Abort the run when the approximate KL to the behaviour policy exceeds this (nats/token)."""
     importance_cap: Annotated[float, Gt(0.0)] | None = None

@@ -10,7 +10,8 @@ In a game (`opponents mirror`), the policy plays all seats, and from a sampled t
 plays all of them (see `GameSearch`), so that the policy learns from self-play and the rules alone.
 With `visited`, the search instead plays nothing, and the policy imitates its action in every turn
 of the policy's own episodes, as in DAgger (arXiv 1011.0686). With `epsilon`, the policy's episodes
-reach states in which an agent has made a mistake.
+reach states in which an agent has made a mistake, and with `explorers one`, more of those that the
+policy itself reaches when others make mistakes.
 
 Kept: a search as the teacher, states of the policy, imitation, and with `guided` a search whose
 actions the policy proposes. Changed: the search also plays the turns that follow the sampled one.
