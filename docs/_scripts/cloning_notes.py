@@ -23,6 +23,7 @@ HARDER: dict[str, tuple[str, ...]] = {
     "Chicken-Unknown-v0": ("Chicken-v0", "Chicken-Talk-v0"),
     "RockPaperScissors-Unknown-v0": ("RockPaperScissors-v0", "RockPaperScissors-Talk-v0"),
     "LeducPoker-v0": ("KuhnPoker-v0",),
+    "GuessTwoThirds-Unknown-v0": ("GuessTwoThirds-v0",),
     "Team-Countdown-v0": ("Team-NumberLine-v0",),
 }
 """Id in which behaviour cloning is not as good as the expert -> similar ids in which it is."""
